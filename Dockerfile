@@ -1,0 +1,14 @@
+FROM python:3.11-slim
+WORKDIR /app
+COPY requirements.lock .
+RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY . .
+RUN useradd --system gateway && mkdir -p /var/lib/gateway && chown gateway /var/lib/gateway
+USER gateway
+ENV GATEWAY_MODE=production GATEWAY_VAR_DIR=/var/lib/gateway HOST=0.0.0.0
+# The journal lives here: log entries that the database has not taken yet.
+VOLUME /var/lib/gateway
+EXPOSE 8000
+# Longer than GATEWAY_GRACEFUL_TIMEOUT, so that streams end in good order: docker stop --time 70
+STOPSIGNAL SIGTERM
+CMD ["python", "manage.py", "serve"]

@@ -1,0 +1,67 @@
+# Everything a person or CI runs. `make` alone lists the targets.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+# Most tests wait more than they compute.
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+# Tested once: what no database has a say in, on SQLite alone; what is tried at random, with PostgreSQL and Redis alone.
+WITHOUT_DATABASE := tests/providers/formats tests/clients tests/test_newcomer.py tests/test_clients_doc.py tests/gateway_project/work/doors
+AT_RANDOM := tests/test_fuzzing.py
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-embedded test-servers test-slow lint format bench screenshots lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.installed: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make run PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@echo "Installing what the gateway needs (once)..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	@echo "Installing what the tests need (once)..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+run: $(VENV)/.installed  ## set everything up and serve on http://127.0.0.1:8000
+	@$(BIN)/python manage.py quickstart
+	@exec $(BIN)/python manage.py serve
+
+test: test-embedded test-servers  ## the whole suite: on SQLite alone, then with PostgreSQL and Redis
+
+test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process cache
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not servers" $(AT_RANDOM:%=--ignore %)
+
+test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
+	$(BIN)/python -m tests.servers $(PARALLEL) -m "not slow and not browser" --ignore tests/fault $(WITHOUT_DATABASE:%=--ignore %)
+	$(BIN)/python -m tests.servers -m "not slow" tests/fault
+
+test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
+	$(BIN)/python -m tests.servers -m slow
+
+lint: $(VENV)/.installed-dev  ## style, import layers, migrations
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --config pyproject.toml
+	$(BIN)/python manage.py makemigrations --check --dry-run --skip-checks
+	$(BIN)/python manage.py check --fail-level WARNING
+
+format: $(VENV)/.installed-dev  ## put the code into the house's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev  ## measure the gateway against an empty and a bare view
+	$(BIN)/python -m bench $(BENCH)
+
+screenshots: $(VENV)/.installed-dev  ## take the pictures of docs/console.md anew
+	$(BIN)/python -m tests.console.screenshots
+
+lock: $(VENV)/.installed-dev  ## write the lock files anew
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements-dev.lock requirements-dev.txt
+
+clean:  ## remove the virtual environment and what running left behind
+	rm -rf $(VENV) var .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,92 @@
+"""gunicorn's settings, all of them from the gateway's own."""
+
+import gc
+import os
+import sys
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+
+from django.conf import settings
+
+from telemetry import slots
+
+bind = f"{settings.HOST}:{settings.PORT}"
+workers = settings.WEB_CONCURRENCY
+threads = settings.GATEWAY_THREADS
+# Above the number of threads, or connections beyond it wait until others end.
+worker_connections = max(settings.GATEWAY_THREADS * 4, 4000)
+worker_class = "gateway_project.worker.GatewayThreadWorker" if settings.GATEWAY_WORKER_CLASS == "thread" else "gevent"
+backlog = 2048
+keepalive = 75
+timeout = 120
+graceful_timeout = int(settings.GATEWAY_GRACEFUL_TIMEOUT)
+max_requests = 0  # a thread worker that restarts itself stops accepting long before its successor starts
+control_socket_disable = True
+http_parser = "auto"
+header_map = "refuse"
+forwarded_allow_ips = ""  # GATEWAY_TRUSTED_PROXIES says whose headers count, not gunicorn
+accesslog = None
+errorlog = "-"
+loglevel = "warning"
+proc_name = "language-model-gateway"
+
+if slots.shared is None:  # not when this file is read again at SIGHUP: old workers and new ones share it
+    slots.shared = slots.Slots(2 * workers + 2)
+
+
+def pre_fork(server, worker):
+    """In the server: the new process counts where the one before it left off."""
+    worker.slot = slots.shared.take()
+
+
+def post_fork(server, worker):
+    slots.own = worker.slot
+
+
+def child_exit(server, worker):
+    """In the server: its slot is free for the next one."""
+    slots.shared.give_back(worker.slot)
+
+
+def post_worker_init(worker):
+    """Start the gateway's threads in the worker, never in the process that forks it."""
+    refuse_wrong_configuration()
+    bound_statements()
+    from gateway_project.work.gateway import gateway
+
+    gateway()
+    settle_memory()
+
+
+def bound_statements():
+    """What serves must not wait for a database that has frozen; commands may take their time."""
+    if settings.DATABASES["default"]["ENGINE"].endswith("postgresql"):
+        from gateway_project.postgresql import PatientConnection
+
+        PatientConnection.patience = settings.GATEWAY_DATABASE_TIMEOUT
+
+
+def refuse_wrong_configuration():
+    """`manage.py serve` has looked already; whoever starts gunicorn by hand hears of it here, and gunicorn stops."""
+    from gateway_project.checks import check_configuration
+
+    if problems := [problem for problem in check_configuration() if problem.is_serious()]:
+        sys.stderr.write("\n".join(str(problem) for problem in problems) + "\n")
+        sys.exit(3)  # gunicorn's word for a worker that cannot start
+
+
+def settle_memory():
+    """Hand back what importing left behind, a seventh of the worker, and never look through the rest for garbage."""
+    from gateway_project.memory import hand_back
+
+    gc.collect()
+    gc.freeze()
+    hand_back()
+
+
+def worker_exit(server, worker):
+    """Ship what the journal holds before the worker is gone."""
+    from gateway_project.work.gateway import running
+
+    if (gateway := running()) is not None:
+        gateway.stop()
