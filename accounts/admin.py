@@ -1,0 +1,239 @@
+"""Users, groups and roles in the console."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.models import Group as DjangoGroup
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from accounts import services, sessions, viewsets
+from accounts.builtin import ROLES
+from accounts.models import Feature, Group, Role, Session, User
+from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
+from gateway_project.console.deeds import deed
+from gateway_project.console.log import caller, record
+
+admin.site.unregister(DjangoGroup)  # Django's own, which nothing here reads
+
+
+class UserForm(ServiceForm):
+    """A user, with a password that is only ever written."""
+
+    password = forms.CharField(
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        strip=False,
+        required=False,
+        help_text="Leave it empty to keep the present one. A new one ends the user's logins.",
+    )
+
+    class Meta:
+        model = User
+        fields = ["username", "display_name", "email", "is_active", "roles"]
+        help_texts = {
+            "username": "What the user logs in with; it cannot be changed later.",
+            "is_active": "Without it neither the user's logins nor their keys are accepted.",
+            "roles": "What the user may do. The role admin may do everything, the console included.",
+        }
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk is None:
+            self.fields["password"].required = True
+            self.fields["password"].help_text = "At least eight characters."
+
+
+@admin.register(User)
+class UserAdmin(ServiceAdmin):
+    """People and programs that log in and own keys."""
+
+    viewset = viewsets.UserViewSet
+    form = UserForm
+    list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
+    list_filter = ["is_active", "is_deleted", "roles"]
+    search_fields = ["username", "display_name", "email"]
+    ordering = ["id"]
+    readonly_fields = ["created_at", "last_login"]
+    autocomplete_fields = ["roles"]
+    fieldsets = [
+        (None, {"fields": ["username", "display_name", "email", "password"]}),
+        ("Access", {"fields": ["is_active", "roles"]}),
+        ("History", {"fields": ["created_at", "last_login"]}),
+    ]
+    actions_detail = ["sign_out"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        return super().get_queryset(request).prefetch_related("roles")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
+        return [*self.readonly_fields, *(["username"] if obj else [])]
+
+    @display(description="Roles")
+    def role_names(self, row: User) -> str:
+        return ", ".join(role.name for role in row.roles.all())
+
+    @display(description="State", label={"active": "success", "inactive": "warning", "deleted": "danger"})
+    def state(self, row: User) -> str:
+        return "deleted" if row.is_deleted else "active" if row.is_active else "inactive"
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> User:
+        roles = [role.pk for role in values.pop("roles")]
+        return services.create_user(role_ids=roles or None, **values)
+
+    def change(self, request: HttpRequest, row: User, values: dict[str, Any]) -> None:
+        if "roles" in values:
+            values["role_ids"] = [role.pk for role in values.pop("roles")]
+        if not values.get("password"):
+            values.pop("password", None)
+        kept = UUID(caller(request).session) if row.pk == request.user.pk else None
+        services.update_user(row, kept_session=kept, **values)
+
+    def destroy(self, request: HttpRequest, row: User) -> None:
+        services.delete_user(row)
+
+    def deleting_means(self, row: User) -> list[str]:
+        return [
+            "The user's logins end and their keys are refused, at once.",
+            "The record and its log stay; the name cannot be given again.",
+        ]
+
+    @deed("Sign out everywhere", icon="logout", path="sign-out", means="All of the user's logins end at once.")
+    def sign_out(self, request: HttpRequest, user: User) -> str:
+        ended = sessions.end_sessions(user=user)
+        self.record(request, "sign out", user.pk)
+        return f"{ended} logins of {user.username} have ended."
+
+
+class GroupForm(ServiceForm):
+    class Meta:
+        model = Group
+        fields = ["name", "members"]
+        help_texts = {"members": "Rules and limits of the group are for these users."}
+
+
+@admin.register(Group)
+class GroupAdmin(ServiceAdmin):
+    """Users under one name, for rules and limits."""
+
+    viewset = viewsets.GroupViewSet
+    form = GroupForm
+    list_display = ["name", "size"]
+    search_fields = ["name", "members__username"]
+    ordering = ["id"]
+    autocomplete_fields = ["members"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        return super().get_queryset(request).annotate(size=Count("members"))
+
+    @display(description="Members", ordering="size")
+    def size(self, row: Group) -> int:
+        return row.size
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> Group:
+        return services.create_group(name=values["name"], member_ids=_ids(values["members"]))
+
+    def change(self, request: HttpRequest, row: Group, values: dict[str, Any]) -> None:
+        members = _ids(values["members"]) if "members" in values else None
+        services.update_group(row, name=values.get("name"), member_ids=members)
+
+    def destroy(self, request: HttpRequest, row: Group) -> None:
+        services.delete_group(row)
+
+    def deleting_means(self, row: Group) -> list[str]:
+        return ["Its rules stay and match nobody any more; its limits go with it."]
+
+
+class RoleForm(ServiceForm):
+    class Meta:
+        model = Role
+        fields = ["name", "features"]
+        help_texts = {"features": "What users with this role may do; admin has every feature without a list."}
+
+
+@admin.register(Role)
+class RoleAdmin(ServiceAdmin):
+    """Sets of features to give to users."""
+
+    viewset = viewsets.RoleViewSet
+    form = RoleForm
+    list_display = ["name", "feature_names"]
+    search_fields = ["name"]
+    ordering = ["id"]
+    autocomplete_fields = ["features"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Role]:
+        return super().get_queryset(request).prefetch_related("features")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
+        return ["name"] if obj and obj.name in ROLES else []
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # the API has no such operation either
+
+    @display(description="Features")
+    def feature_names(self, row: Role) -> str:
+        return ", ".join(feature.name for feature in row.features.all())
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> Role:
+        return services.create_role(name=values["name"], feature_ids=_ids(values["features"]))
+
+    def change(self, request: HttpRequest, row: Role, values: dict[str, Any]) -> None:
+        features = _ids(values["features"]) if "features" in values else None
+        services.update_role(row, name=values.get("name"), feature_ids=features)
+
+
+class FeatureForm(ServiceForm):
+    class Meta:
+        model = Feature
+        fields = ["name"]
+
+
+@admin.register(Feature)
+class FeatureAdmin(ServiceAdmin):
+    """Things that can be allowed."""
+
+    viewset = viewsets.FeatureViewSet
+    form = FeatureForm
+    list_display = ["name"]
+    search_fields = ["name"]
+    ordering = ["id"]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is None
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> Feature:
+        return services.create_feature(name=values["name"])
+
+
+@admin.register(Session)
+class SessionAdmin(ReadOnlyAdmin):
+    """Live and ended logins, of the API and of the console."""
+
+    list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
+    list_filter = ["user"]
+    search_fields = ["user__username", "device", "address"]
+    list_select_related = ["user"]
+    fields = ["user", "device", "address", "created_at", "last_used_at", "expires_at", "ended_at"]
+    actions_detail = ["end"]
+
+    @display(description="State", label={"live": "success", "ended": "info"})
+    def state(self, row: Session) -> str:
+        return "live" if row.is_live(timezone.now()) else "ended"
+
+    @deed("Sign out", icon="logout", path="end", means="The tokens and pages of this login are refused at once.")
+    def end(self, request: HttpRequest, session: Session) -> str:
+        sessions.end_session(session.pk)
+        record(request, "sign out", "users", session.user_id)
+        return f"A login of {session.user.username} has ended."
+
+
+def _ids(rows: QuerySet) -> list[int]:
+    return [row.pk for row in rows]

@@ -1,0 +1,14 @@
+"""Sees to it that the built-in features and roles exist after every migrate."""
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+from accounts.builtin import write_builtin
+
+
+class AccountsConfig(AppConfig):
+    name = "accounts"
+
+    def ready(self) -> None:
+        # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
+        post_migrate.connect(write_builtin, sender=self, dispatch_uid="accounts.builtin")

@@ -1,0 +1,73 @@
+"""Who asks the management API: a login, by its access token in the header or in the cookie."""
+
+from uuid import UUID
+
+from rest_framework.authentication import BaseAuthentication
+
+from accounts import cookies
+from accounts.models import Session, User
+from accounts.querysets import SessionQuerySet
+from accounts.tokens import AccessToken, RefreshToken, read_access, read_refresh
+from gateway_project.access import Caller
+from gateway_project.errors import AuthenticationFailed
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+class AccessTokens(BaseAuthentication):
+    """The Authorization header; whatever stands there and is no good access token is refused."""
+
+    def authenticate(self, request) -> tuple[User, Caller] | None:
+        header = request.META.get("HTTP_AUTHORIZATION")
+        if header is None:
+            return None
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer":
+            raise AuthenticationFailed
+        caller = caller_of(token.strip())
+        return caller.user, caller
+
+    def authenticate_header(self, request) -> str:
+        return "Bearer"
+
+
+class SessionCookies(BaseAuthentication):
+    """The cookie of a browser's login; what it writes must come from a page of ours."""
+
+    def authenticate(self, request) -> tuple[User, Caller] | None:
+        token = request.COOKIES.get(cookies.USER_COOKIE)
+        if not token:
+            return None
+        caller = caller_of(token)
+        if request.method not in SAFE:
+            cookies.refuse_foreign_origin(request)
+        return caller.user, caller
+
+
+class RefreshCookie(BaseAuthentication):
+    """The cookie that is left when the other has expired: enough to log out, and for nothing else."""
+
+    def authenticate(self, request) -> tuple[User, Caller] | None:
+        token = request.COOKIES.get(cookies.AUTH_COOKIE)
+        if not token:
+            return None
+        claims = read_refresh(token)
+        good = Session.objects.filter(refresh_digest=claims.digest) if claims else Session.objects.none()
+        caller = _caller(good, claims)
+        cookies.refuse_foreign_origin(request)
+        return caller.user, caller
+
+
+def caller_of(token: str) -> Caller:
+    """The user of an access token, with what they may do at this moment; raises AuthenticationFailed."""
+    return _caller(Session.objects.all(), read_access(token))
+
+
+def _caller(sessions: SessionQuerySet, claims: AccessToken | RefreshToken | None) -> Caller:
+    """The caller whom a token's claims stand for, as long as the session lives and the user is usable."""
+    session = sessions.live().with_user().filter(pk=UUID(claims.session)).first() if claims else None
+    if session is None or session.user_id != claims.user_id or not session.user.is_usable:
+        raise AuthenticationFailed
+    user = session.user
+    features = frozenset() if user.is_admin else frozenset(user.feature_names())
+    return Caller(user=user, features=features, is_admin=user.is_admin, session=session.pk)

@@ -1,0 +1,38 @@
+"""The features and roles that every instance has, written after each migrate where they are missing."""
+
+from django.apps import apps as current
+from django.db import router, transaction
+
+ADMIN_ROLE = "admin"
+USER_ROLE = "user"
+FEATURES = (
+    "work",
+    "models.create",
+    "groups.view",
+    "groups.create",
+    "groups.modify",
+    "rules.view",
+    "rules.modify",
+    "logs.view_all",
+    "cache.view_all",
+    "keys.view_all",
+    "stats.view",
+)
+ROLES = {ADMIN_ROLE: FEATURES, USER_ROLE: ("work", "models.create")}
+
+
+def write_builtin(using: str, apps=current, **signal: object) -> None:
+    """Create missing built-in features and roles; a role that exists keeps the features it has."""
+    try:
+        Feature, Role = apps.get_model("accounts", "Feature"), apps.get_model("accounts", "Role")
+    except LookupError:  # the app was migrated back to nothing
+        return
+    if not router.allow_migrate_model(using, Feature):
+        return
+    with transaction.atomic(using=using):
+        for name in FEATURES:
+            Feature.objects.using(using).get_or_create(name=name)
+        for name, features in ROLES.items():
+            role, created = Role.objects.using(using).get_or_create(name=name)
+            if created:
+                role.features.set(Feature.objects.using(using).filter(name__in=features))

@@ -1,0 +1,67 @@
+"""How admins come into the console: with their own password, by a session like any other login's."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib.auth.backends import BaseBackend
+from django.contrib.auth.signals import user_logged_in, user_logged_out
+from django.dispatch import receiver
+from django.http import HttpRequest
+from unfold.forms import AuthenticationForm
+
+from accounts import sessions
+from accounts.models import Session, User
+from gateway_project.console.log import LOGIN, tell, teller
+from gateway_project.errors import GatewayError
+
+
+class Backend(BaseBackend):
+    """Finds the user of a console's session; passwords are the sign-in's matter."""
+
+    def get_user(self, user_id: int) -> User | None:
+        return User.objects.usable().prefetch_related("roles").filter(pk=user_id).first()
+
+
+class SignIn(AuthenticationForm):
+    """User name and password, with the same throttle, log entries and words as the login of the API."""
+
+    def clean(self) -> dict[str, Any]:
+        name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        if name is not None and password:
+            try:
+                self.user_cache, self.request.login, _ = sessions.enter(
+                    username=name,
+                    password=password,
+                    device=self.request.META.get("HTTP_USER_AGENT", ""),
+                    address=self.request.META.get("REMOTE_ADDR", ""),
+                    tell=teller(self.request),
+                )
+            except GatewayError as error:
+                raise forms.ValidationError(error.message) from None
+            self.user_cache.backend = "accounts.console.Backend"
+            if not self.user_cache.is_staff:
+                sessions.end_session(self.request.login)
+                tell(self.request, "The console turned a user away who is no admin.", user=self.user_cache)
+                raise forms.ValidationError("The console is for users with the role admin.")
+        return self.cleaned_data
+
+
+@receiver(user_logged_in, dispatch_uid="console.enter")
+def remember(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
+    """The console's session belongs to the login that the form has opened."""
+    request.session[LOGIN] = str(request.login)
+
+
+@receiver(user_logged_out, dispatch_uid="console.leave")
+def forget(sender: object, request: HttpRequest, user: User | None, **more: Any) -> None:
+    """Signing out ends the login."""
+    if login := request.session.get(LOGIN):
+        sessions.end_session(UUID(login))
+        tell(request, f"{user.username} left the console.", user=user)
+
+
+def is_alive(request: HttpRequest) -> bool:
+    """Whether the login of the console's session has neither ended nor lapsed."""
+    login = request.session.get(LOGIN)
+    return login is not None and Session.objects.live().filter(pk=UUID(login), user_id=request.user.pk).exists()

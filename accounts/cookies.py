@@ -1,0 +1,44 @@
+"""The two cookies of a browser's login, and where requests that carry them may come from."""
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+from accounts.sessions import Tokens
+from gateway_project.errors import PermissionDenied
+
+USER_COOKIE, AUTH_COOKIE = "SvcUserCookie", "SvcAuthCookie"
+# The refresh token goes where it is used and nowhere else.
+PATHS = {USER_COOKIE: "/", AUTH_COOKIE: "/auth"}
+
+
+def put(response: HttpResponseBase, tokens: Tokens) -> None:
+    """Set both cookies, each for as long as its token lives."""
+    _put(response, USER_COOKIE, tokens.access, settings.GATEWAY_ACCESS_TOKEN_SECONDS)
+    _put(response, AUTH_COOKIE, tokens.refresh, settings.GATEWAY_REFRESH_TOKEN_SECONDS)
+
+
+def clear(response: HttpResponseBase) -> None:
+    """Make the browser forget both."""
+    for name in PATHS:
+        _put(response, name, "", 0)
+
+
+def _put(response: HttpResponseBase, name: str, value: str, seconds: int) -> None:
+    # Secure also without TLS: browsers take localhost for secure, and nothing else should be served in the clear.
+    response.set_cookie(name, value, max_age=seconds, path=PATHS[name], secure=True, httponly=True, samesite="Strict")
+
+
+def refuse_foreign_origin(request: HttpRequest) -> None:
+    """Raise PermissionDenied unless the request says that a page of ours sends it."""
+    origin = request.META.get("HTTP_ORIGIN")
+    same_site = request.META.get("HTTP_SEC_FETCH_SITE") == "same-origin"
+    if origin not in _own_origins(request) and not (origin is None and same_site):
+        raise PermissionDenied("Writes with a cookie must come from the gateway's own origin.")
+
+
+def _own_origins(request: HttpRequest) -> set[str]:
+    """That of the base URL, and the one that was addressed; ALLOWED_HOSTS has a say in the second."""
+    base = urlsplit(settings.GATEWAY_BASE_URL)
+    return {f"{base.scheme}://{base.netloc}".lower(), f"{request.scheme}://{request.get_host()}".lower()}

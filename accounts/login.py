@@ -1,0 +1,127 @@
+"""POST /auth/login and POST /auth/logout."""
+
+from typing import Any
+
+from rest_framework.response import Response
+
+from accounts import cookies, sessions
+from accounts.authentication import AccessTokens, RefreshCookie, SessionCookies, caller_of
+from accounts.serializers import LoginAttributes, LogoutAttributes, NewTokens
+from accounts.tokens import read_access, read_refresh
+from gateway_project.access import Caller
+from gateway_project.errors import AuthenticationFailed, PermissionDenied, RateLimited, ValidationError
+from gateway_project.jsonapi.documents import Plain
+from gateway_project.jsonapi.shapes import CodeAndMessage, Shape
+from gateway_project.jsonapi.viewsets import ApiViewSet
+
+SETS_COOKIES = {"Set-Cookie": "SvcUserCookie, the access token, and SvcAuthCookie, the refresh token."}
+
+
+class AuthViewSet(ApiViewSet):
+    """Sessions: they begin, go on and end here."""
+
+    resource_name = "auth"
+    # Whose old cookies or tokens have expired must be able to log in; logout looks for itself.
+    authentication_classes = ()
+    bodiless = ("logout",)
+    login_attributes = LoginAttributes
+    logout_attributes = LogoutAttributes
+    shapes = {
+        "login": Shape(
+            (CodeAndMessage, NewTokens),
+            headers=SETS_COOKIES,
+            errors=(AuthenticationFailed, PermissionDenied, RateLimited),
+        ),
+        "logout": Shape(None, headers={"Set-Cookie": "Makes a browser forget both cookies."}),
+    }
+
+    def login(self, request) -> Response:
+        """A session for a password, new tokens for a refresh token, or a word on an access token."""
+        values = self.values(self.login_attributes)
+        return GRANTS[values["grant_type"], values.get("token_type")](self, values)
+
+    def logout(self, request) -> Response:
+        """End this session, the user's others, or all of them."""
+        holder = self.holder()
+        values = self.values(self.logout_attributes)
+        caller = self.holder_of(values.get("access_token"), holder)
+        self.end_sessions(caller, values["logout_device"])
+        response = Response()
+        if values["logout_device"] != "otherDevices" and request.COOKIES.keys() & cookies.PATHS.keys():
+            cookies.clear(response)
+        return response
+
+    def end_sessions(self, caller: Caller, device: str) -> None:
+        if device == "currentDevice":
+            ended = sessions.end_session(caller.session)
+        else:
+            kept = caller.session if device == "otherDevices" else None
+            ended = sessions.end_sessions(user=caller.user, except_for=kept)
+        if ended:
+            number = "1 session" if ended == 1 else f"{ended} sessions"
+            self.tell(f"{caller.user.username} logged out ({device}): {number} ended.", user=caller.user)
+
+    # -- Logging in -------------------------------------------------------------------------------------
+
+    def by_password(self, values: dict[str, Any]) -> Response:
+        tokens = sessions.log_in(
+            username=values["user_name"],
+            password=values["password"],
+            device=self.request.META.get("HTTP_USER_AGENT", ""),
+            address=self.address,
+            tell=self.tell,
+        )
+        response = Response(Plain(code=200, message="Logged in."))
+        cookies.put(response, tokens)
+        return response
+
+    def by_access_token(self, values: dict[str, Any]) -> Response:
+        caller = caller_of(values["access_token"])
+        return Response(Plain(code=200, message=f"The token is good; it is {caller.user.username}'s."))
+
+    def by_refresh_token(self, values: dict[str, Any]) -> Response:
+        tokens = sessions.refresh(values.get("refresh_token") or self.refresh_cookie(), tell=self.tell)
+        told = Plain(
+            accessToken=tokens.access, refreshToken=tokens.refresh, grantType="Bearer", message="The tokens are new."
+        )
+        response = Response(told)
+        # Also where the token came in the body: a browser that keeps the old one would seem to use it twice.
+        cookies.put(response, tokens)
+        return response
+
+    def refresh_cookie(self) -> str:
+        """The refresh token out of the browser's cookie, if nothing speaks against it."""
+        token = self.request.COOKIES.get(cookies.AUTH_COOKIE)
+        if not token:
+            raise ValidationError("refreshToken: is missing, and there is no cookie that holds one.")
+        cookies.refuse_foreign_origin(self.request)
+        access = read_access(self.request.COOKIES.get(cookies.USER_COOKIE, ""))
+        known = read_refresh(token)
+        if access is not None and known is not None and access.session != known.session:
+            raise AuthenticationFailed  # cookies of two logins: one of them was put there
+        return token
+
+    # -- Logging out ------------------------------------------------------------------------------------
+
+    def holder(self) -> Caller | None:
+        """Who asks by the header or by a cookie; None if neither is there."""
+        for kind in (AccessTokens, SessionCookies, RefreshCookie):
+            if found := kind().authenticate(self.request):
+                return found[1]
+        return None
+
+    def holder_of(self, token: str | None, holder: Caller | None) -> Caller:
+        """Who logs out, and of which session: the one of the token in the body, where there is one."""
+        if token is None and holder is None:
+            raise AuthenticationFailed
+        caller = caller_of(token) if token is not None else holder
+        if holder is not None and holder.user.pk != caller.user.pk:
+            raise AuthenticationFailed
+        return caller
+
+
+GRANTS = {
+    ("password", None): AuthViewSet.by_password,
+    ("Bearer", "accessToken"): AuthViewSet.by_access_token,
+    ("Bearer", "refreshToken"): AuthViewSet.by_refresh_token,
+}

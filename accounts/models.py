@@ -1,0 +1,169 @@
+"""People and what they may do: features, roles, users, groups and sessions."""
+
+import uuid
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+
+from accounts.builtin import ADMIN_ROLE
+from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserManager
+
+feature_name = RegexValidator(r"^[a-z_.]{1,64}\Z", "A feature is named with 1 to 64 of a-z, _ and the dot.")
+
+
+def check_name(value: str) -> None:
+    """Refuse a name that a reader could not tell from another: surrounding blanks, unprintable characters."""
+    if value != value.strip() or not value.isprintable():
+        raise ValidationError("A name has no blanks around it and only printable characters.")
+
+
+def check_text(value: str) -> None:
+    """Refuse what PostgreSQL cannot store: the character NUL, and halves of characters."""
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValidationError("A text holds no NUL and only whole characters.")
+
+
+class Feature(models.Model):
+    """A thing that can be allowed; its name is the permission it gives."""
+
+    name = models.CharField(max_length=64, validators=[feature_name])
+
+    objects = FeatureQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["name"], name="one_feature_of_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Role(models.Model):
+    """A set of features to give to users; the role named admin stands for every feature there is."""
+
+    name = models.CharField(max_length=100, validators=[check_name])
+    features = models.ManyToManyField(Feature, related_name="roles", blank=True)
+
+    objects = RoleQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["name"], name="one_role_of_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class User(AbstractBaseUser):
+    """A person, or a program, that can log in and own keys; a deleted one stays and keeps the name."""
+
+    username = models.CharField(max_length=150, validators=[check_name])
+    display_name = models.CharField(max_length=200, blank=True, default="", validators=[check_text])
+    email = models.EmailField(blank=True, default="")
+    is_active = models.BooleanField(default=True)
+    is_deleted = models.BooleanField(default=False)
+    roles = models.ManyToManyField(Role, related_name="users", blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = UserManager()
+
+    USERNAME_FIELD = "username"
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            # The second follows from the first, but Django's check of USERNAME_FIELD knows only plain ones.
+            models.UniqueConstraint(
+                Lower("username"),
+                name="one_user_of_a_name_in_any_case",
+                violation_error_message="A user of this name exists already.",
+                violation_error_code="unique",
+            ),
+            models.UniqueConstraint(fields=["username"], name="one_user_of_a_name"),
+        ]
+
+    @property
+    def is_usable(self) -> bool:
+        return self.is_active and not self.is_deleted
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the user holds the role admin; asks no query where roles are prefetched."""
+        return self.pk is not None and any(role.name == ADMIN_ROLE for role in self.roles.all())
+
+    @property
+    def is_staff(self) -> bool:
+        """Whether the console lets them in."""
+        return self.is_usable and self.is_admin
+
+    @property
+    def is_superuser(self) -> bool:
+        return self.is_staff
+
+    def feature_names(self) -> set[str]:
+        """The names of all features that the user's roles grant."""
+        return set(Feature.objects.granted_to(self).values_list("name", flat=True))
+
+    def has_perm(self, perm: str, obj: object = None) -> bool:
+        """What the console asks before each page: a usable admin may do all, anybody else nothing."""
+        return self.is_staff
+
+    def has_perms(self, perm_list: list[str], obj: object = None) -> bool:
+        return self.is_staff
+
+    def has_module_perms(self, app_label: str) -> bool:
+        return self.is_staff
+
+    def get_short_name(self) -> str:
+        return self.display_name or self.username
+
+
+class Group(models.Model):
+    """Users under one name, for rules and limits."""
+
+    name = models.CharField(max_length=100, validators=[check_name])
+    members = models.ManyToManyField(User, related_name="groups", blank=True)
+
+    objects = GroupQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["name"], name="one_group_of_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Session(models.Model):
+    """One login on one device; its tokens count until it ends or expires."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sessions", db_index=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    last_used_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    # Hash of the id of the only refresh token still good: one that was used before does not match.
+    refresh_digest = models.CharField(max_length=128, blank=True, default="")
+    device = models.CharField(max_length=256, blank=True, default="")
+    address = models.GenericIPAddressField(null=True, blank=True)
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        indexes = [
+            models.Index(fields=["user", "ended_at"], name="sessions_of_a_user"),
+            models.Index(fields=["expires_at"], name="sessions_by_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} on {self.device or 'an unknown device'}"
+
+    def is_live(self, at) -> bool:
+        """Whether its tokens count at the given moment."""
+        return self.ended_at is None and self.expires_at > at

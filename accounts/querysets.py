@@ -1,0 +1,93 @@
+"""Every question to the database about people, their rights and their sessions."""
+
+import unicodedata
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from django.contrib.auth.base_user import BaseUserManager
+from django.db import models, transaction
+from django.utils import timezone
+
+from accounts.builtin import ADMIN_ROLE, USER_ROLE
+
+if TYPE_CHECKING:
+    from accounts.models import User
+
+
+class FeatureQuerySet(models.QuerySet["Feature"]):
+    def granted_to(self, user: "User") -> Self:
+        """Features that the user's roles grant; an admin has every feature."""
+        if user.is_admin:
+            return self.all()
+        return self.filter(roles__users=user).distinct()
+
+
+class RoleQuerySet(models.QuerySet["Role"]):
+    def named(self, *names: str) -> Self:
+        """Roles with one of these names."""
+        return self.filter(name__in=names)
+
+
+class UserQuerySet(models.QuerySet["User"]):
+    def usable(self) -> Self:
+        """Users whose credentials count: active and not deleted."""
+        return self.filter(is_active=True, is_deleted=False)
+
+    def admins(self) -> Self:
+        """Users who hold the role admin, usable or not."""
+        return self.filter(roles__name=ADMIN_ROLE)
+
+    def called(self, username: str) -> Self:
+        """The user of this name, if any, in whatever case it is written."""
+        return self.filter(username__iexact=unicodedata.normalize("NFKC", username))
+
+
+class UserManager(BaseUserManager.from_queryset(UserQuerySet)):
+    """What Django's own commands and backends ask for; the rest of the code calls accounts.services."""
+
+    def get_by_natural_key(self, username: str | None) -> "User":
+        return self.called(username or "").get()
+
+    @transaction.atomic
+    def create_user(self, username: str, password: str | None = None, **fields: Any) -> "User":
+        """A stored user with the role user; without a password nobody can log in as them."""
+        user = self.model(username=self.model.normalize_username(username), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        self._give(user, USER_ROLE)
+        return user
+
+    @transaction.atomic
+    def create_superuser(self, username: str, password: str | None = None, **fields: Any) -> "User":
+        """A stored user with the roles admin and user."""
+        user = self.create_user(username, password, **fields)
+        self._give(user, ADMIN_ROLE)
+        return user
+
+    def _give(self, user: "User", role_name: str) -> None:
+        roles = self.model._meta.get_field("roles").related_model
+        user.roles.add(roles._default_manager.using(self._db).get(name=role_name))
+
+
+class GroupQuerySet(models.QuerySet["Group"]):
+    def holding(self, user: "User") -> Self:
+        """Groups that the user is a member of."""
+        return self.filter(members=user)
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    def live(self, at: datetime | None = None) -> Self:
+        """Sessions whose tokens count at the given moment (now, unless told)."""
+        return self.filter(ended_at=None, expires_at__gt=at or timezone.now())
+
+    def spent(self, at: datetime) -> Self:
+        """Sessions, ended or not, of which every token had expired at the given moment."""
+        return self.filter(expires_at__lt=at)
+
+    def with_user(self) -> Self:
+        """Sessions with their user and the user's roles, in two queries."""
+        return self.select_related("user").prefetch_related("user__roles")
+
+    def of(self, user: "User") -> Self:
+        """Sessions of one user."""
+        return self.filter(user=user)

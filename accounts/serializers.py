@@ -1,0 +1,184 @@
+"""What users, roles, features and groups look like on the wire, and what may be sent about them."""
+
+from typing import Any
+
+from django.core.validators import EmailValidator
+from rest_framework import serializers
+
+from accounts.models import Group, Role, User, check_name, check_text, feature_name
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, References, Text, Whole
+
+LONGEST_PASSWORD = 4096
+LONGEST_TOKEN = 8192
+
+
+def _name(model: type, field: str = "name", **options: Any) -> Text:
+    """A name that fits the model's column and can be read."""
+    return Text(max_length=model._meta.get_field(field).max_length, validators=[check_name], **options)
+
+
+def _password(**options: Any) -> Text:
+    return Text(max_length=LONGEST_PASSWORD, validators=[check_text], write_only=True, **options)
+
+
+class FeatureSerializer(Named):
+    """A feature as lists show it."""
+
+
+class FeatureAttributes(Attributes):
+    """What may be sent about a feature. An id is accepted, as the specification has it, and means nothing."""
+
+    example = {"name": "reports.view"}
+    id = Whole(required=False, write_only=True)
+    name = Text(validators=[feature_name])
+
+
+class RoleSerializer(Named):
+    """A role as lists show it, with the features that it grants."""
+
+    features = Named(many=True)
+
+
+class RoleAttributes(Attributes):
+    """What may be sent about a role; the id as above."""
+
+    example = {"name": "auditor", "features": [{"id": 1}]}
+    id = Whole(required=False, write_only=True)
+    name = _name(Role)
+    features = References(required=False, help_text="All that the role grants.")
+
+
+class UserSerializer(serializers.Serializer):
+    """A user as lists show them."""
+
+    id = serializers.IntegerField()
+    user_name = serializers.CharField(source="username")
+    display_name = serializers.CharField()
+    email = serializers.CharField()
+    active = serializers.BooleanField(source="is_active")
+    is_deleted = serializers.BooleanField()
+    roles = Named(many=True)
+    groups = Named(many=True)
+
+
+class _UserAttributes(Attributes):
+    display_name = Text(max_length=User._meta.get_field("display_name").max_length, allow_blank=True, required=False)
+    email = Text(
+        max_length=User._meta.get_field("email").max_length,
+        validators=[EmailValidator()],
+        allow_blank=True,
+        required=False,
+    )
+    active = Flag(required=False, source="is_active")
+    roles = References(required=False, source="role_ids", help_text="All of them; only an admin gives roles.")
+
+
+class NewUserAttributes(_UserAttributes):
+    """What may be sent about a user who is to be."""
+
+    example = {
+        "userName": "alice",
+        "password": "a long pass phrase",
+        "displayName": "Alice",
+        "email": "alice@example.org",
+        "roles": [{"id": 2}],
+    }
+    user_name = _name(User, "username", source="username")
+    password = _password()
+    is_deleted = Flag(required=False)
+
+
+class UserAttributes(_UserAttributes):
+    """What may be changed in a user."""
+
+    example = {"displayName": "Alice", "email": "alice@example.org"}
+    new_password = _password(required=False, help_text="Ends other sessions of the user.")
+    current_password = _password(required=False, help_text="Needed beside newPassword for one's own.")
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        if "current_password" in values and "new_password" not in values:
+            raise serializers.ValidationError({"new_password": "Is missing beside currentPassword."})
+        return values
+
+
+class MemberSerializer(serializers.Serializer):
+    """A user as groups show them."""
+
+    name = serializers.CharField(source="username")
+    id = serializers.IntegerField()
+
+
+class MembersAnswer(serializers.Serializer):
+    """The members of a group."""
+
+    data = MemberSerializer(many=True)
+
+
+class GroupSerializer(Named):
+    """A group as lists show it."""
+
+    members = MemberSerializer(many=True)
+
+
+class GroupAttributes(Attributes):
+    """What may be sent about a group."""
+
+    example = {"name": "search", "members": [{"id": 1}]}
+    name = _name(Group)
+    members = References(required=False, source="member_ids", help_text="All of them.")
+
+
+class MemberAttributes(Attributes):
+    """Which user is to be a member."""
+
+    example = {"id": 1}
+    id = Id(help_text="The user's.")
+
+
+class LoginAttributes(Attributes):
+    """A way to prove who one is: a password, or one of two sorts of tokens."""
+
+    example = {"grantType": "password", "userName": "alice", "password": "a long pass phrase"}
+    NEEDED = {
+        ("password", None): ("user_name", "password"),
+        ("Bearer", "accessToken"): ("access_token",),
+        ("Bearer", "refreshToken"): (),  # the cookie may hold it
+    }
+
+    grant_type = serializers.ChoiceField(["password", "Bearer"])
+    token_type = serializers.ChoiceField(
+        ["accessToken", "refreshToken"], required=False, help_text="With grantType Bearer, and only there."
+    )
+    user_name = Text(max_length=1000, required=False)
+    password = _password(required=False)
+    access_token = Text(max_length=LONGEST_TOKEN, required=False)
+    refresh_token = Text(max_length=LONGEST_TOKEN, required=False, help_text="Else the one in the cookie.")
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        needed = self.NEEDED.get((values["grant_type"], values.get("token_type")))
+        if needed is None:
+            raise serializers.ValidationError(
+                {"token_type": "Is accessToken or refreshToken with grantType Bearer, and left out with password."}
+            )
+        if missing := [name for name in needed if name not in values]:
+            raise serializers.ValidationError(dict.fromkeys(missing, "This field is required."))
+        return values
+
+
+class LogoutAttributes(Attributes):
+    """Whose session ends, and which."""
+
+    example = {"logoutDevice": "otherDevices"}
+    grant_type = serializers.ChoiceField(["Bearer"], required=False)
+    token_type = serializers.ChoiceField(["accessToken"], required=False)
+    access_token = Text(max_length=LONGEST_TOKEN, required=False)
+    logout_device = serializers.ChoiceField(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
+
+
+class NewTokens(serializers.Serializer):
+    """What a refresh token is exchanged for."""
+
+    access_token = serializers.CharField()
+    refresh_token = serializers.CharField()
+    grant_type = serializers.ChoiceField(["Bearer"])
+    message = serializers.CharField()

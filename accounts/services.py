@@ -1,0 +1,197 @@
+"""Every change to users, roles, features and groups; sessions have a room of their own (sessions.py)."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError as PasswordRefused
+from django.db import transaction
+
+from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
+from accounts.models import Feature, Group, Role, User, check_text
+from accounts.sessions import end_sessions
+from gateway_project.errors import Conflict, NotFound, ValidationError
+from gateway_project.saving import referred, save_or_refuse
+
+
+@transaction.atomic
+def create_user(
+    *,
+    username: str,
+    password: str,
+    display_name: str = "",
+    email: str = "",
+    roles: Collection[Role | str] | None = None,
+    role_ids: Collection[int] | None = None,
+    is_active: bool = True,
+    is_deleted: bool = False,
+) -> User:
+    """A stored user with these roles, given as rows, by name or by id; with the role user unless any are given.
+
+    Raises Conflict if the name exists in any case, deleted users included, and ValidationError.
+    """
+    user = User(
+        username=User.normalize_username(username),
+        display_name=display_name,
+        email=email,
+        is_active=is_active,
+        is_deleted=is_deleted,
+    )
+    user.set_password(_checked(password))
+    save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
+    if role_ids is not None:
+        roles = referred(Role.objects.all(), role_ids, field="roles")
+    user.roles.set(_rows({USER_ROLE} if roles is None else roles))
+    return user
+
+
+@transaction.atomic
+def create_feature(*, name: str) -> Feature:
+    """A stored feature; raises Conflict if the name exists, and ValidationError."""
+    feature = Feature(name=name)
+    save_or_refuse(feature, taken=f"A feature named {name!r} exists already.")
+    return feature
+
+
+@transaction.atomic
+def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
+    """A stored role that grants these features; raises Conflict if the name exists, and ValidationError."""
+    role = Role(name=name)
+    _save_role(role)
+    role.features.set(referred(Feature.objects.all(), feature_ids, field="features"))
+    return role
+
+
+@transaction.atomic
+def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[int] | None = None) -> None:
+    """Store a new name and another set of features, where given; raises Conflict and ValidationError.
+
+    The built-in roles keep their names: the code knows them by it.
+    """
+    if name is not None and name != role.name:
+        if role.name in ROLES:
+            raise Conflict(f"The role {role.name!r} is built in and keeps its name.")
+        role.name = name
+        _save_role(role)
+    if feature_ids is not None:
+        role.features.set(referred(Feature.objects.all(), feature_ids, field="features"))
+
+
+def _save_role(role: Role) -> None:
+    save_or_refuse(role, taken=f"A role named {role.name!r} exists already.")
+
+
+@transaction.atomic
+def update_user(
+    user: User,
+    *,
+    display_name: str | None = None,
+    email: str | None = None,
+    is_active: bool | None = None,
+    role_ids: Collection[int] | None = None,
+    password: str | None = None,
+    kept_session: UUID | None = None,
+) -> None:
+    """Store these changes, where given; a new password ends the user's sessions but the kept one.
+
+    Raises Conflict for a change that would leave no active admin, and ValidationError.
+    """
+    with _an_admin_stays(user):
+        for name, value in {"display_name": display_name, "email": email, "is_active": is_active}.items():
+            if value is not None:
+                setattr(user, name, value)
+        if password is not None:
+            user.set_password(_checked(password))
+        save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
+        if role_ids is not None:
+            user.roles.set(referred(Role.objects.all(), role_ids, field="roles"))
+    if password is not None or not user.is_usable:
+        end_sessions(user=user, except_for=kept_session if user.is_usable else None)
+
+
+@transaction.atomic
+def delete_user(user: User) -> None:
+    """Mark as deleted: the record stays, every credential of the user ends. Raises Conflict for the last admin."""
+    with _an_admin_stays(user):
+        user.is_deleted = True
+        user.save(update_fields=["is_deleted"])
+    end_sessions(user=user)
+
+
+@contextmanager
+def _an_admin_stays(user: User) -> Iterator[None]:
+    """Around a change of the user: raises Conflict if it takes the last admin who can log in."""
+    # Held to the end of the transaction: two admins must not take the role from each other at one moment.
+    Role.objects.select_for_update().get(name=ADMIN_ROLE)
+    user.refresh_from_db(from_queryset=User.objects.select_for_update())
+    was_admin = User.objects.usable().admins().filter(pk=user.pk).exists()
+    yield
+    if was_admin and not User.objects.usable().admins().exists():
+        raise Conflict("The last active admin cannot be deleted, deactivated or stripped of the role.")
+
+
+@transaction.atomic
+def create_group(*, name: str, member_ids: Collection[int] = ()) -> Group:
+    """A stored group of these users; raises Conflict if the name exists, and ValidationError."""
+    group = Group(name=name)
+    _save_group(group)
+    group.members.set(referred(User.objects.all(), member_ids, field="members"))
+    return group
+
+
+@transaction.atomic
+def update_group(group: Group, *, name: str | None = None, member_ids: Collection[int] | None = None) -> None:
+    """Store a new name and another set of members, where given; raises Conflict and ValidationError."""
+    if name is not None:
+        group.name = name
+        _save_group(group)
+    if member_ids is not None:
+        group.members.set(referred(User.objects.all(), member_ids, field="members"))
+
+
+@transaction.atomic
+def add_member(group: Group, *, user_id: int) -> User:
+    """The user, who is a member now, and stays one if they were before; raises ValidationError."""
+    (user,) = referred(User.objects.all(), [user_id], field="id")
+    group.members.add(user)
+    return user
+
+
+@transaction.atomic
+def remove_member(group: Group, *, user_id: int) -> User:
+    """The user, who was a member and is none any more; raises NotFound."""
+    member = group.members.filter(pk=user_id).first()
+    if member is None:
+        raise NotFound(f"The group has no member with the id {user_id}.")
+    group.members.remove(member)
+    return member
+
+
+@transaction.atomic
+def delete_group(group: Group) -> None:
+    """Delete it; its rules stay and are for nobody, its limits go with it."""
+    group.delete()
+
+
+def _save_group(group: Group) -> None:
+    save_or_refuse(group, taken=f"A group named {group.name!r} exists already.")
+
+
+def _checked(password: str) -> str:
+    if not password:
+        raise ValidationError("password: must not be empty.")
+    try:
+        check_text(password)
+        validate_password(password)
+    except PasswordRefused as refused:
+        raise ValidationError.from_fields({"password": refused.messages}) from None
+    return password
+
+
+def _rows(roles: Collection[Role | str]) -> set[Role]:
+    names = {role for role in roles if isinstance(role, str)}
+    found = set(Role.objects.named(*names)) if names else set()
+    if unknown := names - {role.name for role in found}:
+        raise ValidationError(f"roles: there is no role named {', '.join(sorted(unknown))}.")
+    return found | {role for role in roles if isinstance(role, Role)}

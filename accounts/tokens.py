@@ -1,0 +1,89 @@
+"""Access and refresh tokens: signed, short-lived, and bound to a session that can end before they do."""
+
+import hashlib
+import re
+import time
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from django.conf import settings
+from rest_framework_simplejwt.backends import TokenBackend
+from rest_framework_simplejwt.exceptions import TokenBackendError
+
+ALGORITHM = "HS256"
+AUDIENCE = ISSUER = "language-model-gateway"
+LEEWAY_SECONDS = 10
+LONGEST = 4096
+SESSION_ID = re.compile(r"[0-9a-f]{32}\Z")
+USER_ID = re.compile(r"[0-9]{1,18}\Z")
+ACCESS, REFRESH = "access", "refresh"
+
+
+class AccessToken(NamedTuple):
+    """What a valid access token says: whose it is, and of which session (32 hexadecimal digits)."""
+
+    user_id: int
+    session: str
+
+
+class RefreshToken(NamedTuple):
+    """What a valid refresh token says; `digest` is all of it that is stored."""
+
+    user_id: int
+    session: str
+    digest: str
+
+
+def issue_access(*, user_id: int, session: str) -> str:
+    """A token for this user and session, good for the time that the settings give it."""
+    return _issue(ACCESS, user_id, session, uuid4().hex, settings.GATEWAY_ACCESS_TOKEN_SECONDS)
+
+
+def issue_refresh(*, user_id: int, session: str) -> tuple[str, str]:
+    """A token that gets this session new ones, and its digest."""
+    number = uuid4().hex
+    text = _issue(REFRESH, user_id, session, number, settings.GATEWAY_REFRESH_TOKEN_SECONDS)
+    return text, _digest(number)
+
+
+def read_access(text: str) -> AccessToken | None:
+    """What a token says; None for a token that is forged, expired or of another kind."""
+    claims = _claims(text, ACCESS)
+    return AccessToken(int(claims["sub"]), claims["sid"]) if claims else None
+
+
+def read_refresh(text: str) -> RefreshToken | None:
+    """What a token says; None for a token that is forged, expired or of another kind."""
+    claims = _claims(text, REFRESH)
+    return RefreshToken(int(claims["sub"]), claims["sid"], _digest(str(claims.get("jti")))) if claims else None
+
+
+def _issue(kind: str, user_id: int, session: str, number: str, seconds: int) -> str:
+    now = int(time.time())
+    return _backend().encode(
+        {"token_type": kind, "sub": str(user_id), "sid": session, "jti": number, "iat": now, "exp": now + seconds}
+    )
+
+
+def _claims(text: str, kind: str) -> dict[str, Any] | None:
+    """The claims of a good token of this kind."""
+    if len(text) > LONGEST:
+        return None
+    try:
+        claims = _backend().decode(text)
+    except (TokenBackendError, RecursionError):  # a header of a thousand brackets is JSON too
+        return None
+    user, session = claims.get("sub"), claims.get("sid")
+    if claims.get("token_type") != kind or "exp" not in claims:
+        return None
+    if not isinstance(user, str) or not isinstance(session, str):
+        return None
+    return claims if USER_ID.match(user) and SESSION_ID.match(session) else None
+
+
+def _digest(number: str) -> str:
+    return hashlib.sha256(number.encode()).hexdigest()
+
+
+def _backend() -> TokenBackend:
+    return TokenBackend(ALGORITHM, settings.GATEWAY_TOKEN_KEY, audience=AUDIENCE, issuer=ISSUER, leeway=LEEWAY_SECONDS)

@@ -1,0 +1,195 @@
+"""Users, roles, features and groups as resources of the management API."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Prefetch, QuerySet
+from rest_framework.response import Response
+
+from accounts import serializers, services
+from accounts.models import Feature, Group, Role, User
+from accounts.sessions import verify
+from gateway_project.access import OWNER, admit
+from gateway_project.errors import AuthenticationFailed, NotFound, PermissionDenied, RateLimited, ValidationError
+from gateway_project.jsonapi.documents import Plain
+from gateway_project.jsonapi.fields import read_id
+from gateway_project.jsonapi.filters import Flag, Text, Whole
+from gateway_project.jsonapi.shapes import Shape
+from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, Creates, Destroys, Lists, Updates
+
+BY_ID_AND_NAME = {"id": Whole("id"), "name": Text("name")}
+
+
+def _all(rows: QuerySet, value: bool) -> QuerySet:
+    return rows
+
+
+class FeatureViewSet(Lists, Creates):
+    """What can be allowed."""
+
+    resource_name = "features"
+    id_header = "FeatureId"
+    queryset = Feature.objects.all()
+    serializer_class = serializers.FeatureSerializer
+    create_attributes = serializers.FeatureAttributes
+    filters = BY_ID_AND_NAME
+
+    def perform_create(self, values: dict[str, Any]) -> Feature:
+        return services.create_feature(name=values["name"])
+
+
+class RoleViewSet(Lists, Creates, Updates):
+    """Sets of features, for users."""
+
+    resource_name = "roles"
+    id_header = "RoleId"
+    queryset = Role.objects.prefetch_related("features")
+    serializer_class = serializers.RoleSerializer
+    create_attributes = update_attributes = serializers.RoleAttributes
+    filters = BY_ID_AND_NAME
+
+    def perform_create(self, values: dict[str, Any]) -> Role:
+        return services.create_role(name=values["name"], feature_ids=values.get("features", ()))
+
+    def perform_update(self, row: Role, values: dict[str, Any]) -> None:
+        services.update_role(row, name=values.get("name"), feature_ids=values.get("features"))
+
+
+class UserViewSet(Lists, Creates, Updates, Destroys):
+    """People and programs; an update without an id is one's own."""
+
+    resource_name = "users"
+    id_header = "UserId"
+    queryset = User.objects.prefetch_related("roles", "groups")
+    serializer_class = serializers.UserSerializer
+    create_attributes = serializers.NewUserAttributes
+    update_attributes = serializers.UserAttributes
+    filters = {
+        "currentUser": Flag(_all, "Only oneself, which needs no permission."),  # get_queryset() looks at it
+        "id": Whole("id"),
+        "isDeleted": Flag("is_deleted"),
+        "active": Flag("is_active"),
+        "userNameContains": Text("username__icontains", "A part of the name, in any case."),
+    }
+    variants = {"list": ("current",)}
+    shapes = {"update": Shape(errors=(RateLimited,))}  # a wrong currentPassword counts as a failed login
+
+    @property
+    def operation(self) -> str:
+        current = self.action == "list" and self.request.query_params.get("currentUser") == "true"
+        return "current" if current else super().operation
+
+    def get_queryset(self) -> QuerySet[User]:
+        users = super().get_queryset()
+        return users.filter(pk=self.caller.user.pk) if self.operation == "current" else users
+
+    def owner_id(self) -> int:
+        given = self.kwargs.get("id") or self.request.query_params.get("id")
+        return self.caller.user.pk if given is None else read_id(given)
+
+    def target_id(self) -> int | None:
+        found = super().target_id()
+        if found is None and self.action == "update":
+            return self.caller.user.pk
+        return found
+
+    def location(self, row_id: int) -> str:
+        return f"{settings.GATEWAY_BASE_URL}/users/?id={row_id}"
+
+    def perform_create(self, values: dict[str, Any]) -> User:
+        return services.create_user(**values)
+
+    def prepare_update(self, values: dict[str, Any]) -> None:
+        current = values.pop("current_password", None)
+        if self.caller.owns(self.target_id()) and "new_password" in values:
+            self.check_own_password(current)
+
+    def perform_update(self, row: User, values: dict[str, Any]) -> None:
+        admit(self.caller, OWNER, owner_id=row.pk)  # the id may have stood in the body
+        if "role_ids" in values and not self.caller.is_admin:
+            raise PermissionDenied("roles: only an admin gives them.")
+        new, own = values.pop("new_password", None), self.caller.owns(row.pk)
+        services.update_user(row, password=new, kept_session=self.caller.session if own else None, **values)
+
+    def check_own_password(self, password: str | None) -> None:
+        """Whoever sits down at an open session must not be able to take the account over."""
+        if password is None:
+            raise ValidationError("currentPassword: is needed to change one's own password.")
+        name = self.caller.user.username
+        try:
+            verify(username=name, password=password, address=self.address, tell=self.tell)
+        except AuthenticationFailed:
+            raise ValidationError("currentPassword: is wrong.") from None
+
+    def perform_destroy(self, row: User) -> None:
+        services.delete_user(row)
+
+
+MEMBERS = Prefetch("members", User.objects.only("id", "username").order_by("id"))
+
+
+class GroupViewSet(Lists, Creates, Updates, Destroys):
+    """Users under one name."""
+
+    resource_name = "groups"
+    id_header = "GroupId"
+    queryset = Group.objects.prefetch_related(MEMBERS)
+    serializer_class = serializers.GroupSerializer
+    create_attributes = update_attributes = serializers.GroupAttributes
+    filters = {
+        **BY_ID_AND_NAME,
+        "userName": Text("members__username", "Groups that contain the user of this name."),
+        "userId": Whole("members__id", "Groups that contain this user."),
+    }
+
+    def filter_values(self) -> dict[str, Any]:
+        values = super().filter_values()
+        return {"name": values["name"]} if "name" in values else values  # it overrides the others
+
+    def perform_create(self, values: dict[str, Any]) -> Group:
+        return services.create_group(**values)
+
+    def perform_update(self, row: Group, values: dict[str, Any]) -> None:
+        services.update_group(row, **values)
+
+    def perform_destroy(self, row: Group) -> None:
+        services.delete_group(row)
+
+
+class MemberViewSet(ApiViewSet):
+    """The members of one group, in the shape that the specification writes out."""
+
+    resource_name = "members"
+    create_attributes = serializers.MemberAttributes
+    serializer_class = serializers.MemberSerializer
+    shapes = {"list": Shape((serializers.MembersAnswer,)), "create": Shape(status=201)}
+
+    def group(self) -> Group:
+        group = Group.objects.filter(pk=read_id(self.kwargs["group_id"])).first()
+        if group is None:
+            raise NotFound(f"There is no group with the id {self.kwargs['group_id']}.")
+        return group
+
+    def list(self, request, **kwargs) -> Response:
+        self.filter_values()
+        members = self.group().members.order_by("id")
+        if any(name in request.query_params for name in PAGING):
+            members = self.paginate_queryset(members)
+        return Response(Plain(data=self.get_serializer(members, many=True).data))
+
+    def create(self, request, **kwargs) -> Response:
+        values = self.values(self.create_attributes)
+        with transaction.atomic():
+            group = self.group()
+            member = services.add_member(group, user_id=values["id"])
+            self.record(group.pk, after=self.get_serializer(member).data)
+        location = f"{settings.GATEWAY_BASE_URL}/groups/{group.pk}/members/"
+        return Response(Plain(), status=201, headers={"Location": location, "Content-Location": location})
+
+    def destroy(self, request, **kwargs) -> Response:
+        with transaction.atomic():
+            group = self.group()
+            member = services.remove_member(group, user_id=read_id(self.kwargs["id"]))
+            self.record(group.pk, before=self.get_serializer(member).data)
+        return Response(Plain())
