@@ -1,0 +1,284 @@
+"""Providers and their models in the console."""
+
+import time
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
+
+from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.deeds import deed
+from providers import services
+from providers.discovery import ask_for_models
+from providers.models import AMOUNTS, SUBJECT, Model, ModelPrice, Provider
+from providers.transport import Transport
+from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
+
+TIMEOUTS = [
+    "connect_timeout_seconds", "first_byte_timeout_seconds", "idle_timeout_seconds", "total_timeout_seconds",
+]  # fmt: skip
+OWN_WORDS = "Empty leaves it to the setting."
+
+
+class CurrentFilter(admin.SimpleListFilter):
+    """Prices that hold now, or all with their history."""
+
+    title, parameter_name = "validity", "valid"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("now", "now")]
+
+    def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
+        return prices.current() if self.value() == "now" else prices
+
+
+class ProviderForm(ServiceForm):
+    """A provider; its credential is only ever written."""
+
+    secret = forms.CharField(
+        label="Credential",
+        required=False,
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
+        help_text="Stored encrypted and never shown again. Empty keeps the present one; another scheme, host or port "
+        "in the URL clears it.",
+    )
+    clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
+    new_models = forms.CharField(
+        required=False,
+        label="Models",
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
+        help_text="Names that the provider knows, one a line; more can be fetched from it later.",
+    )
+
+    class Meta:
+        model = Provider
+        fields = [
+            "name", "format", "url", "auth_method", "enabled", "priority", "weight", "cache_scope",
+            "cache_ttl_seconds", *TIMEOUTS, "max_response_bytes", "unknown_parameters",
+        ]  # fmt: skip
+        help_texts = {
+            "url": "The base to which the format adds its paths, as SDKs take it: https://api.openai.com/v1",
+            "cache_ttl_seconds": f"0 stores nothing. {OWN_WORDS}",
+            "max_response_bytes": OWN_WORDS,
+            **dict.fromkeys(TIMEOUTS, OWN_WORDS),
+        }
+
+
+@admin.register(Provider)
+class ProviderAdmin(ServiceAdmin):
+    """Endpoints that serve models."""
+
+    viewset = ProviderViewSet
+    form = ProviderForm
+    list_display = ["name", "format", "url", "is_enabled", "priority", "weight", "model_count"]
+    list_filter = ["enabled", "format"]
+    search_fields = ["name", "url", "models__name"]
+    ordering = ["id"]
+    readonly_fields = ["masked_credential", "model_names"]
+    actions_detail = ["test_connection", "fetch_models"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
+        return super().get_queryset(request).select_related("format").annotate(model_count=Count("models"))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> list:
+        models = ["model_names"] if obj else ["new_models"]
+        known = ["masked_credential", "secret", "clear_credential"] if obj else ["secret"]
+        return [
+            (None, {"fields": ["name", "format", "url", "enabled"]}),
+            ("Credential", {"fields": ["auth_method", *known]}),
+            ("Models", {"fields": models}),
+            ("Choice among providers", {"fields": ["priority", "weight"]}),
+            ("Cache", {"fields": ["cache_scope", "cache_ttl_seconds"]}),
+            ("Patience and bounds", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
+        ]
+
+    @display(description="Enabled", boolean=True, ordering="enabled")
+    def is_enabled(self, row: Provider) -> bool:
+        return row.enabled
+
+    @display(description="Models", ordering="model_count")
+    def model_count(self, row: Provider) -> int:
+        return row.model_count
+
+    @display(description="Present credential")
+    def masked_credential(self, row: Provider) -> str:
+        return row.masked_credential or "none"
+
+    @display(description="Models")
+    def model_names(self, row: Provider) -> str:
+        return ", ".join(row.models.order_by("name").values_list("name", flat=True)[:200]) or "none"
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> Provider:
+        values.pop("clear_credential", None)
+        values["credential"] = values.pop("secret")
+        models = values.pop("new_models").splitlines()
+        format_name = values.pop("format").name
+        names = [name.strip() for name in models if name.strip()]
+        return services.create_provider(format_name=format_name, models=names, **values)
+
+    def change(self, request: HttpRequest, row: Provider, values: dict[str, Any]) -> None:
+        values.pop("new_models", None)
+        secret = values.pop("secret", "")
+        if values.pop("clear_credential", False) or secret:
+            values["credential"] = secret
+        if "format" in values:
+            values["format_name"] = values.pop("format").name
+        services.update_provider(row, **values)
+
+    def destroy(self, request: HttpRequest, row: Provider) -> None:
+        services.delete_provider(row)
+
+    def deleting_means(self, row: Provider) -> list[str]:
+        return ["Its models and limits go with it.", "While live keys or rules refer to it, it stays."]
+
+    @deed(
+        "Test connection",
+        icon="network_check",
+        path="test",
+        means="The provider is asked for its list of models, with its credential; no prompt is sent.",
+        atomic=False,
+    )
+    def test_connection(self, request: HttpRequest, provider: Provider) -> str:
+        begun = time.perf_counter()
+        offered = _ask(provider)
+        took = (time.perf_counter() - begun) * 1000
+        self.record(request, "test", provider.pk)
+        return f"{provider.name} answered within {took:.0f} ms and lists {len(offered)} models."
+
+    @deed(
+        "Fetch models",
+        icon="download",
+        path="fetch-models",
+        means="The provider is asked for its list of models, and those that it does not have here are added.",
+        atomic=False,
+    )
+    def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
+        offered = _ask(provider)
+        with transaction.atomic():
+            before = self.shown(provider)
+            known = set(provider.models.values_list("name", flat=True))
+            new = [name for name in dict.fromkeys(offered) if name not in known]
+            for name in new:
+                services.add_model(provider=provider, name=name)
+            self.record(
+                request, "update", provider.pk, before=before, after=self.shown(provider), attributes=["models"]
+            )
+        return f"{len(new)} models were added."
+
+
+class PriceForm(ServiceForm):
+    class Meta:
+        model = ModelPrice
+        fields = [*SUBJECT, "currency", *AMOUNTS, "valid_from"]
+        help_texts = {
+            "model": "As clients ask for it; * stands for anything.",
+            "input": "For a million tokens.",
+            "output": "For a million tokens.",
+            "request": "For each request, beside its tokens.",
+            "valid_from": "In UTC; now, unless it is to begin later.",
+        }
+
+
+@admin.register(ModelPrice)
+class PriceAdmin(ServiceAdmin):
+    """What models cost. A changed price is a new row: entries keep the price that they were made at."""
+
+    viewset = PriceViewSet
+    form = PriceForm
+    list_display = ["model", "provider", "host", "currency", "input", "output", "cache_read", "source", "validity"]
+    list_filter = ["source", "currency", CurrentFilter]
+    search_fields = ["model", "host", "provider__name"]
+    autocomplete_fields = ["provider"]
+    list_select_related = ["provider"]
+    ordering = ["-id"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
+        return list(SUBJECT) if obj else []
+
+    def has_change_permission(self, request: HttpRequest, obj: ModelPrice | None = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.valid_until is None)
+
+    has_delete_permission = has_change_permission
+
+    @display(description="Valid")
+    def validity(self, row: ModelPrice) -> str:
+        until = f" until {row.valid_until:%Y-%m-%d %H:%M}" if row.valid_until else ""
+        return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> ModelPrice:
+        moment = values.pop("valid_from", None)
+        return services.set_price(valid_from=_later(moment), **values)
+
+    def store(self, request: HttpRequest, form: ServiceForm) -> ModelPrice:
+        """The stored row: a new one, where the price had begun."""
+        if form.instance.pk is None or not form.changed_data:
+            return super().store(request, form)
+        row, before = form.instance, self.shown(form.instance)
+        changed = {name: form.cleaned_data[name] for name in form.changed_data}
+        moment = changed.pop("valid_from", None)
+        new = services.change_price(row, valid_from=_later(moment), **changed)
+        self.record(request, "update", new.pk, before=before, after=self.shown(new), attributes=changed)
+        return new
+
+    def destroy(self, request: HttpRequest, row: ModelPrice) -> None:
+        services.end_price(row)
+
+    def deleting_means(self, row: ModelPrice) -> list[str]:
+        return ["From now on its models have no such price; entries keep theirs.", "The row stays as history."]
+
+
+def _later(moment: datetime | None) -> datetime | None:
+    """The moment, if it lies ahead: a form that took a minute to fill in means now."""
+    return moment if moment is not None and moment > timezone.now() else None
+
+
+def _ask(provider: Provider) -> list[str]:
+    transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=15)
+    return ask_for_models(
+        transport, url=provider.url, auth_method=provider.auth_method, credential=services.credential_of(provider)
+    )
+
+
+class ModelForm(ServiceForm):
+    class Meta:
+        model = Model
+        fields = ["provider", "name"]
+        help_texts = {"name": "As the provider calls it: the name that clients ask for."}
+
+
+@admin.register(Model)
+class ModelAdmin(ServiceAdmin):
+    """What providers offer."""
+
+    viewset = ModelViewSet
+    form = ModelForm
+    list_display = ["name", "provider"]
+    list_filter = ["provider"]
+    search_fields = ["name", "provider__name"]
+    autocomplete_fields = ["provider"]
+    list_select_related = ["provider"]
+    ordering = ["provider_id", "name"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+        return ["provider"] if obj else []
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> Model:
+        return services.add_model(**values)
+
+    def change(self, request: HttpRequest, row: Model, values: dict[str, Any]) -> None:
+        services.rename_model(row, **values)
+
+    def destroy(self, request: HttpRequest, row: Model) -> None:
+        services.remove_model(row)
+
+    def deleting_means(self, row: Model) -> list[str]:
+        return [f"Requests for it are no longer sent to {row.provider.name}."]

@@ -1,0 +1,28 @@
+"""The formats that every instance has, written after each migrate where they are missing."""
+
+from django.apps import apps as current
+from django.db import router
+
+FORMATS = (
+    "openai",
+    "openai-responses",
+    "azure-openai",
+    "anthropic",
+    "gemini",
+    "mistral",
+    "cohere",
+    "ollama",
+    "bedrock",
+    "passthrough",
+)
+
+
+def write_formats(using: str, apps=current, **signal: object) -> None:
+    """Create the missing formats."""
+    try:
+        ProviderFormat = apps.get_model("providers", "ProviderFormat")
+    except LookupError:  # the app was migrated back to nothing
+        return
+    if router.allow_migrate_model(using, ProviderFormat):
+        for name in FORMATS:
+            ProviderFormat.objects.using(using).get_or_create(name=name)

@@ -1,0 +1,97 @@
+"""Encryption of provider credentials: a stored text opens only for the origin that it was sealed for."""
+
+import base64
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+VERSION = "v1"
+NONCE_BYTES = 12
+# A hint of four characters would be half of a shorter credential, or all of it.
+SHORTEST_WITH_HINT = 8
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class CredentialUnreadable(Exception):
+    """The stored text was sealed for another origin or under a key that is gone, or it was altered."""
+
+
+class KeyMissing(CredentialUnreadable):
+    """The key that the text was sealed under is not among those at hand."""
+
+
+def encrypt(text: str, *, origin: str, keys: Sequence[str]) -> str:
+    """`v1.<key id>.<base64url of nonce and ciphertext>`, sealed with the first key for this origin alone."""
+    if not keys:
+        raise ValueError("There is no key to encrypt with.")
+    nonce = os.urandom(NONCE_BYTES)
+    sealed = _cipher(keys[0]).encrypt(nonce, text.encode(), _bound_to(origin))
+    return f"{VERSION}.{_key_id(keys[0])}.{base64.urlsafe_b64encode(nonce + sealed).decode()}"
+
+
+def decrypt(token: str, *, origin: str, keys: Sequence[str]) -> str:
+    """The text that encrypt() sealed; raises CredentialUnreadable."""
+    sealed, key = _unpacked(token, keys)
+    try:
+        return _cipher(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _bound_to(origin)).decode()
+    except (InvalidTag, ValueError):
+        raise CredentialUnreadable("The credential was altered, or belongs to another origin.") from None
+
+
+def is_sealed_with(token: str, key: str) -> bool:
+    """Whether a stored text names this key as its own."""
+    return token.startswith(f"{VERSION}.{_key_id(key)}.")
+
+
+def hint_of(credential: str) -> str:
+    """Its last four characters, by which people know it again; '' for a short one."""
+    return credential[-4:] if len(credential) >= SHORTEST_WITH_HINT else ""
+
+
+def origin_of(url: str) -> str:
+    """scheme://host:port of a URL, in lower case and with the default port written out; raises ValueError."""
+    parts = urlsplit(url)
+    port = DEFAULT_PORTS.get(parts.scheme) if parts.port is None else parts.port
+    if not parts.hostname or port is None:
+        raise ValueError("The URL names no host, or no port that follows from its scheme.")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def _unpacked(token: str, keys: Sequence[str]) -> tuple[bytes, str]:
+    version, _, rest = token.partition(".")
+    key_id, _, encoded = rest.partition(".")
+    if version != VERSION:
+        raise CredentialUnreadable("The credential was altered: it is none that was sealed here.")
+    key = next((key for key in keys if _key_id(key) == key_id), None)
+    if key is None:
+        raise KeyMissing("The credential was sealed under a key that is not configured.")
+    try:
+        return base64.b64decode(encoded, altchars=b"-_", validate=True), key
+    except ValueError:
+        raise CredentialUnreadable("The credential was altered.") from None
+
+
+def _bound_to(origin: str) -> bytes:
+    return f"provider credential {origin}".encode()
+
+
+@lru_cache(maxsize=64)
+def _cipher(key: str) -> AESGCM:
+    return AESGCM(_derived(key, b"gateway provider credentials", 32))
+
+
+@lru_cache(maxsize=64)
+def _key_id(key: str) -> str:
+    # Derived, so that it names the key and says nothing about it.
+    return _derived(key, b"gateway encryption key id", 4).hex()
+
+
+def _derived(key: str, purpose: bytes, length: int) -> bytes:
+    return HKDF(algorithm=SHA256(), length=length, salt=None, info=purpose).derive(key.encode())

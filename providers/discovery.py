@@ -1,0 +1,57 @@
+"""What a provider says that it offers."""
+
+from itertools import islice
+
+import orjson
+
+from gateway_project.errors import GatewayError, ProviderError
+from providers import auth
+from providers.transport import RefusedAddress, Transport
+
+SECONDS = 5
+OK = 200
+# Google and Anthropic give a first page of few.
+WHOLE_LIST = {"x-goog-api-key": "pageSize=1000", "x-api-key": "limit=1000"}
+PIECE_BYTES, MOST_PIECES = 16 * 1024, 256
+
+
+def offered_models(transport: Transport, *, url: str, auth_method: str, credential: str) -> list[str]:
+    """The model names in the provider's own list at `/models` or `/tags` (Ollama); [] where it gives none."""
+    try:
+        return ask_for_models(transport, url=url, auth_method=auth_method, credential=credential)
+    except GatewayError:
+        return []
+
+
+def ask_for_models(transport: Transport, *, url: str, auth_method: str, credential: str) -> list[str]:
+    """The same; raises ProviderError saying why there is no list, without the credential."""
+    session = transport.session()
+    try:
+        session.headers.update(auth.headers(auth_method, credential))
+    except auth.CredentialUnusable as error:
+        raise ProviderError(f"The provider cannot be asked: {error}.") from None
+    if auth_method == "x-api-key":
+        session.headers["anthropic-version"] = "2023-06-01"
+    base, _, query = url.partition("?")
+    path = "/tags" if base.rstrip("/").endswith("/api") else "/models"
+    asked = "&".join(part for part in (query, WHOLE_LIST.get(auth_method, "")) if part)
+    address = base.rstrip("/") + path + (f"?{asked}" if asked else "")
+    try:
+        with session.get(address, timeout=SECONDS, allow_redirects=False, stream=True) as answer:
+            if answer.status_code != OK:
+                raise ProviderError(f"The provider answered {path} with status {answer.status_code}.")
+            return _names(orjson.loads(b"".join(islice(answer.iter_content(PIECE_BYTES), MOST_PIECES))))
+    except RefusedAddress as refused:
+        raise ProviderError(f"The provider is not called: {refused}.") from None
+    except OSError as error:  # requests' errors are OSErrors
+        raise ProviderError(f"The provider could not be reached ({type(error).__name__}).") from None
+    except ValueError:
+        raise ProviderError(f"The provider answered {path} with something that is not JSON.") from None
+
+
+def _names(document: object) -> list[str]:
+    rows = document.get("data") or document.get("models") if isinstance(document, dict) else None
+    if not isinstance(rows, list):
+        return []
+    names = [row.get("id") or row.get("name") for row in rows if isinstance(row, dict)]
+    return [name.removeprefix("models/") for name in names if isinstance(name, str) and 0 < len(name) <= 200]

@@ -1,0 +1,335 @@
+"""Anthropic's Messages API, and whatever speaks it (anthropic-sdk-python 2.11, November 2026).
+
+Requests that the gateway makes itself are of the version 2023-06-01: every server of this API takes it, and of the
+newer 2026-10-21 it differs in what is refused alone (temperature, top_p, top_k). A client's own version passes.
+"""
+
+import re
+from typing import Any
+
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ValidationError
+from providers.formats.anthropic_blocks import (
+    FINISH_REASONS,
+    FOREIGN,
+    SHAPE,
+    SOURCE,
+    read_part,
+    usage_of,
+)
+from providers.formats.anthropic_models import claude
+from providers.formats.anthropic_request import system_of, tool_choice_of, tools_of, turns_of
+from providers.formats.anthropic_thinking import can_think, thinking_of
+from providers.formats.base import (
+    COUNT_TOKENS,
+    Answer,
+    Options,
+    StreamReader,
+    WorkRequest,
+    as_dict,
+    as_list,
+    as_text,
+    dumped,
+    error_message,
+    read_json,
+    read_object,
+)
+from providers.formats.events import JsonReader
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Chat,
+    Finished,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+)
+from providers.formats.translated import TranslatedFormat
+from providers.formats.usage import count
+
+VERSION = "2023-06-01"
+# The status that a kind of error stands for, where it comes with another one or in the middle of a stream.
+STATUS_OF = {
+    "authentication_error": 401,
+    "permission_error": 403,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+}
+# The gateway's account cannot pay: the SDK's error codes of statuses 402 and 429.
+SPENT = frozenset(
+    {
+        "contract_spend_limit_reached",
+        "enforced_spend_limit_reached",
+        "linked_organization_billing_unavailable",
+        "linked_organization_spend_limit_reached",
+        "organization_on_hold",
+    }
+)
+DATED = re.compile(r"\w+_[0-9]{8}")  # the type of a tool that Anthropic itself defines
+SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+SERVICE_TIERS = ("auto", "standard_only")  # OpenAI's parameter of the same name means something else
+
+
+class Anthropic(TranslatedFormat):
+    """`POST /messages`."""
+
+    name = SOURCE
+    speaks = frozenset({SHAPE})
+    counts_tokens = True
+    supports = frozenset(
+        {
+            "tools",
+            "tool_choice",
+            "parallel_tools",
+            "max_tokens",
+            "temperature",
+            "top_p",
+            "top_k",
+            "stop",
+            "output",
+            "thinking",
+            "user",
+        }
+    )
+    native = frozenset(
+        {
+            "cache_control",
+            "container",
+            "context_management",
+            "diagnostics",
+            "inference_geo",
+            "mcp_servers",
+            "metadata",
+            "output_config",
+            "service_tier",
+            "speed",
+            "stop_sequences",
+            "system",
+            "thinking",
+        }
+    )
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        return "/messages/count_tokens" if work.operation == COUNT_TOKENS else "/messages"
+
+    def passed(self, work: WorkRequest, model: str) -> bytes:
+        if FOREIGN.encode() not in work.raw:
+            return super().passed(work, model)
+        messages = [own for message in as_list(work.body.get("messages")) if (own := without_foreign(message))]
+        return dumped({**work.body, "model": model, "messages": messages})
+
+    def headers(self, work: WorkRequest) -> dict[str, str]:
+        return {"anthropic-version": VERSION} | work.headers
+
+    def runs(self, kind: str) -> bool:
+        return DATED.fullmatch(kind) is not None
+
+    def natives(self, chat: Chat) -> dict[str, Any]:
+        given = super().natives(chat)
+        if given.get("service_tier") not in SERVICE_TIERS:
+            given.pop("service_tier", None)
+        if as_dict(given.get("metadata")).keys() != {"user_id"}:  # OpenAI's are anything
+            given.pop("metadata", None)
+        return given
+
+    def foreign(self, chat: Chat, model: str) -> set[str]:
+        named = super().foreign(chat, model)
+        if chat.output is not None and chat.output.kind == "json":  # there is only the kind with a schema
+            named.add("response_format")
+        if not claude(model).samples:
+            named |= {name for name in SAMPLING if getattr(chat, name) is not None}
+        return named
+
+    def left_out(self, chat: Chat, model: str) -> set[str]:
+        return set() if can_think(chat, model) else {"reasoning_effort"}
+
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+        system, messages = system_of(chat)
+        most = self._max_tokens(chat, model, options)
+        thinking, effort = thinking_of(chat, model, most)
+        more = bool(self.its_tools(chat))
+        body: dict[str, Any] = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
+        given = {
+            "system": system,
+            "tools": tools_of(chat, more=more),
+            "tool_choice": tool_choice_of(chat, more=more),
+            "stop_sequences": chat.stop,
+            "metadata": {"user_id": chat.user} if chat.user else None,
+            "stream": work.stream,
+            "thinking": thinking,
+            "output_config": output_config(chat, effort),
+        }
+        body.update({name: value for name, value in given.items() if value})
+        sampling = SAMPLING if claude(model).samples else ()
+        body.update({name: getattr(chat, name) for name in sorted(sampling) if getattr(chat, name) is not None})
+        return body
+
+    def _max_tokens(self, chat: Chat, model: str, options: Options) -> int:
+        most = options.max_output_tokens or claude(model).max_output
+        if chat.max_tokens is not None:
+            return chat.max_tokens
+        if most is None:
+            raise ValidationError(
+                f"max_tokens is missing: this provider needs it, and how much {model} can answer at most is not known. "
+                "Send it, or let an administrator set maxOutputTokens of the model.",
+                field="max_tokens",
+            )
+        return most
+
+    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+        if work.operation != COUNT_TOKENS:
+            return super().answer(work, body)
+        if count(read_object(body).get("input_tokens")) is None:
+            raise ProviderError("The provider answered 200 without a number of tokens.")
+        return Answer(body)
+
+    def read_reply(self, value: dict[str, Any]) -> Reply:
+        content = value.get("content")
+        if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+            raise ProviderError("The provider answered 200 without a message.")
+        reason = value.get("stop_reason")
+        reason = reason if isinstance(reason, str) else ""
+        stop_sequence = value.get("stop_sequence")
+        return Reply(
+            parts=[read_part(block) for block in content],
+            finish_reason=finish_reason(reason),
+            provider_finish_reason=reason,
+            usage=usage_of(value.get("usage")),
+            id=as_text(value.get("id")),
+            model=as_text(value.get("model")),
+            stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None,
+        )
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return AnthropicReader(work)
+
+    def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
+        error = as_dict(as_dict(read_json(body)).get("error"))
+        kind = as_text(error.get("type"))
+        if status == 402 or kind == "billing_error" or as_dict(error.get("details")).get("error_code") in SPENT:
+            return ProviderError("The provider does not serve the gateway's account: its credit or limit is used up.")
+        return super().refusal(STATUS_OF.get(kind, status), body, retry_after)
+
+
+class AnthropicReader(JsonReader):
+    """Named events, of which `message_stop` is the last."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
+        self._begins = False  # a thought of which nothing has been said yet
+        self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
+
+    def _event(self, event: bytes) -> bytes:
+        # Most events say nothing that is read here: where they are handed on, they pass unparsed.
+        if self.deltas is None and event.startswith((b"event: content_block_", b"event: ping")):
+            return b"" if self.done or self.error is not None else event
+        return super()._event(event)
+
+    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+        if value.get("type") != "error":
+            return super().failure(value)
+        kind = as_text(as_dict(value.get("error")).get("type"))
+        text = f"The provider failed in the middle of its answer: {error_message(value)}"
+        if kind in ("overloaded_error", "rate_limit_error"):
+            return ProviderOverloaded(text, code=429 if kind == "rate_limit_error" else 503)
+        return ProviderError(text)
+
+    def read(self, value: dict[str, Any]) -> None:
+        if read := EVENTS.get(as_text(value.get("type"))):
+            read(self, value)
+
+    def _started(self, value: dict[str, Any]) -> None:
+        message = as_dict(value.get("message"))
+        self.say(Began(as_text(message.get("id")), as_text(message.get("model"))))
+        # What is answered is counted at the end: the count of the beginning is that of nothing said yet.
+        self._count({**as_dict(message.get("usage")), "output_tokens": None})
+
+    def _block_started(self, value: dict[str, Any]) -> None:
+        block = as_dict(value.get("content_block"))
+        kind, index = block.get("type"), value.get("index")
+        if kind == "text":
+            self._said_text(as_text(block.get("text")))
+        elif kind == "thinking":
+            self._begins = True
+            self._thought(as_text(block.get("thinking")), as_text(block.get("signature")))
+        elif kind == "redacted_thinking":
+            self.say(ReasoningDelta(data=as_text(block.get("data")), source=SOURCE, begins=True))
+        elif kind == "tool_use" and isinstance(index, int):
+            number = self._calls[index] = len(self._calls)
+            self.say(CallBegan(number, as_text(block.get("id")), as_text(block.get("name"))))
+            if given := block.get("input"):  # some servers give it whole
+                self.say(CallDelta(number, dumped(given).decode()))
+
+    def _block_continued(self, value: dict[str, Any]) -> None:
+        delta = as_dict(value.get("delta"))
+        kind = delta.get("type")
+        if kind == "text_delta":
+            self._said_text(as_text(delta.get("text")))
+        elif kind == "input_json_delta":
+            index, arguments = value.get("index"), as_text(delta.get("partial_json"))
+            if arguments and isinstance(index, int) and index in self._calls:
+                self.say(CallDelta(self._calls[index], arguments))
+        elif kind == "thinking_delta":
+            self._thought(as_text(delta.get("thinking")), "")
+        elif kind == "signature_delta":
+            self._thought("", as_text(delta.get("signature")))
+
+    def _message_continued(self, value: dict[str, Any]) -> None:
+        delta = as_dict(value.get("delta"))
+        self._count(as_dict(value.get("usage")))
+        if reason := as_text(delta.get("stop_reason")):
+            self.finish(finish_reason(reason), reason)
+            self.say(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
+
+    def _stopped(self, value: dict[str, Any]) -> None:
+        self.done = True
+
+    def _said_text(self, text: str) -> None:
+        if text:
+            self.say(TextDelta(text))
+
+    def _thought(self, text: str, signature: str) -> None:
+        if text or signature:
+            self.say(ReasoningDelta(text, signature, source=SOURCE, begins=self._begins))
+            self._begins = False
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        self._said.update({name: value for name, value in usage.items() if value is not None})
+        self.usage = usage_of(self._said) or self.usage
+
+
+EVENTS = {
+    "message_start": AnthropicReader._started,
+    "content_block_start": AnthropicReader._block_started,
+    "content_block_delta": AnthropicReader._block_continued,
+    "message_delta": AnthropicReader._message_continued,
+    "message_stop": AnthropicReader._stopped,
+}
+
+
+def finish_reason(reason: str) -> str:
+    """The reason normalised; one that is not in the table is `other`, never `stop`."""
+    return FINISH_REASONS.get(reason, "other") if reason else ""
+
+
+def without_foreign(message: Any) -> Any:
+    """A turn without the thoughts of others, which Anthropic would refuse; None where it holds nothing else."""
+    content = as_dict(message).get("content")
+    if not isinstance(content, list):
+        return message
+    own = [block for block in content if not _is_foreign(as_dict(block))]
+    return {**message, "content": own} if own else None
+
+
+def _is_foreign(block: dict[str, Any]) -> bool:
+    proof = {"thinking": "signature", "redacted_thinking": "data"}.get(as_text(block.get("type")), "")
+    return as_text(block.get(proof)).startswith(FOREIGN)
+
+
+def output_config(chat: Chat, effort: str) -> dict[str, Any]:
+    """How the answer is to be given: the effort, and the schema that it has to fit."""
+    config: dict[str, Any] = {"effort": effort} if effort else {}
+    if chat.output is not None and chat.output.kind == "schema":
+        config["format"] = {"type": "json_schema", "schema": chat.output.schema or {}}
+    return config

@@ -1,0 +1,77 @@
+"""What Anthropic's messages consist of, read into neutral parts; the tables that both directions need."""
+
+from typing import Any
+
+from providers.formats.base import as_dict, as_text, dumped
+from providers.formats.neutral import Part, Reasoning, Text, ToolCall, Verbatim
+from providers.formats.usage import Usage, count
+
+SOURCE = "anthropic"
+SHAPE = "anthropic-messages"  # the dialect of its clients
+# A thought of somebody else's, as its proof stands in Anthropic's shape: no signature of Anthropic's has a colon.
+FOREIGN = "gateway:"
+# What is not in the table is reported as "other", never as "stop".
+FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool",
+    "refusal": "filter",
+    "pause_turn": "pause",
+}
+
+
+def read_part(block: dict[str, Any]) -> Part:
+    """A block of an answer; one that no other shape knows goes through as it is."""
+    read = READERS.get(as_text(block.get("type")))
+    return read(block) if read else Verbatim(block, SOURCE)
+
+
+def _text(block: dict[str, Any]) -> Part:
+    return Text(as_text(block.get("text")))
+
+
+def _thinking(block: dict[str, Any]) -> Part:
+    return Reasoning(as_text(block.get("thinking")), as_text(block.get("signature")), source=SOURCE)
+
+
+def _redacted(block: dict[str, Any]) -> Part:
+    return Reasoning(data=as_text(block.get("data")), source=SOURCE)
+
+
+def _call(block: dict[str, Any]) -> Part:
+    arguments = dumped(as_dict(block.get("input"))).decode()
+    return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
+
+
+READERS = {"text": _text, "thinking": _thinking, "redacted_thinking": _redacted, "tool_use": _call}
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Usage in disjoint buckets, which Anthropic's own counts are: its input is what no cache had a part in."""
+    if not isinstance(value, dict):
+        return None
+    input_tokens, output = count(value.get("input_tokens")), count(value.get("output_tokens"))
+    if input_tokens is None and output is None:
+        return None
+    return Usage(
+        input_tokens,
+        count(value.get("cache_read_input_tokens")),
+        count(value.get("cache_creation_input_tokens")),
+        output,
+        count(as_dict(value.get("output_tokens_details")).get("thinking_tokens")),
+    )
+
+
+def sealed(source: str, proof: str) -> str:
+    """A signature that says whose it is, unless it is Anthropic's own: it comes back, and leads to its maker."""
+    return proof if source == SOURCE else f"{FOREIGN}{source}:{proof}"
+
+
+def opened(text: str) -> tuple[str, str]:
+    """Source and proof out of what sealed() made."""
+    if not text.startswith(FOREIGN):
+        return SOURCE, text
+    source, _, proof = text.removeprefix(FOREIGN).partition(":")
+    return source, proof

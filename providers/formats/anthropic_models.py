@@ -1,0 +1,65 @@
+"""What Claude models can do, where a request has to know it before it is sent: by the beginning of their names.
+
+Sources: Anthropic's models overview (August and November 2026: maximum output, thinking), its page on adaptive thinking
+(which models take budgets, which only adaptive thinking, which always think), the parameter notes of Opus 4.7 (no
+temperature, top_p, top_k), and for retired models the overviews of their time.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+FAMILY = "claude-"
+
+
+@dataclass(frozen=True, slots=True)
+class Claude:
+    """One line of models. `thinking` is none, budget or adaptive; `rests`: it does not think unless told to."""
+
+    max_output: int | None
+    thinking: str = "adaptive"
+    rests: bool = True
+    always_thinks: bool = False
+    samples: bool = False  # takes temperature, top_p and top_k
+
+
+RETIRED = Claude(4_096, "none", samples=True)
+BUDGET = Claude(64_000, "budget", samples=True)
+FOUR_POINT_SIX = Claude(128_000, samples=True)
+FOUR_POINT_SEVEN = Claude(128_000)
+ALWAYS_THINKS = Claude(128_000, rests=False, always_thinks=True)
+NEWEST = Claude(128_000, rests=False)
+
+# The longest beginning of a name that fits is the one that counts; models to come are taken for like the newest.
+BY_BEGINNING = {
+    "": NEWEST,
+    "1": RETIRED,
+    "2": RETIRED,
+    "instant": RETIRED,
+    "3-": RETIRED,
+    "3-5-": Claude(8_192, "none", samples=True),
+    "3-7-": BUDGET,
+    "4-opus": Claude(32_000, "budget", samples=True),
+    "4-sonnet": BUDGET,
+    "opus-4": Claude(32_000, "budget", samples=True),
+    "sonnet-4": BUDGET,
+    "haiku-4": BUDGET,
+    "opus-4-5": BUDGET,
+    "opus-4-6": FOUR_POINT_SIX,
+    "sonnet-4-6": FOUR_POINT_SIX,
+    "opus-4-7": FOUR_POINT_SEVEN,
+    "opus-4-8": FOUR_POINT_SEVEN,
+    "opus-5-5": ALWAYS_THINKS,
+    "fable-": ALWAYS_THINKS,
+    "mythos-": ALWAYS_THINKS,
+}
+# Others serve this API too: of theirs only what every server of it takes can be supposed.
+UNKNOWN = Claude(None, "budget", samples=True)
+
+
+@lru_cache(maxsize=1024)
+def claude(model: str) -> Claude:
+    """What is known of a model, whatever stands before its own name (a region, a vendor, an ARN)."""
+    _, family, name = model.lower().rpartition(FAMILY)
+    if not family:
+        return UNKNOWN
+    return BY_BEGINNING[max((beginning for beginning in BY_BEGINNING if name.startswith(beginning)), key=len)]

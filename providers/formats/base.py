@@ -1,0 +1,352 @@
+"""What every wire format speaks of: the work asked for, the answer, its usage, a refusal, a stream being read."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
+from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
+from providers.formats.usage import Usage
+from providers.retry_after import retry_after as seconds_of
+
+EVENT_STREAM = "text/event-stream; charset=utf-8"
+MESSAGE_LIMIT = 2048
+WORD_LIMIT = 128
+COUNT_TOKENS = "count_tokens"  # the operation that asks how long a conversation is, and for no answer to it
+
+
+class Dialect:
+    """One shape that clients speak, without I/O: requests read out of it, answers written into it.
+
+    A dialect is of conversations or of embeddings, and has the methods of its own kind.
+    """
+
+    name: str  # of the shape; a format whose `speaks` holds it takes and gives its bytes as they are
+
+    def chat(self, body: dict[str, Any]) -> Chat:
+        """The conversation in a request's body. Raises ValidationError naming the field that is wrong."""
+        raise NotImplementedError
+
+    def bound_by(self, body: dict[str, Any]) -> str:
+        """The parameter that refers to what one provider alone keeps, '' where there is none."""
+        return ""
+
+    def embedding(self, body: dict[str, Any]) -> Embedding:
+        """The texts to embed. Raises ValidationError naming the field that is wrong."""
+        raise NotImplementedError
+
+    def reply(self, work: "WorkRequest", reply: Reply) -> bytes:
+        """A whole answer's body."""
+        raise NotImplementedError
+
+    def vectors(self, work: "WorkRequest", vectors: Vectors) -> bytes:
+        """An embedding's body."""
+        raise NotImplementedError
+
+    def writer(self, work: "WorkRequest") -> "StreamWriter":
+        """A writer for one stream."""
+        raise NotImplementedError
+
+    def streamed(self, work: "WorkRequest", reply: Reply) -> bytes:
+        """A whole answer's body for a client that asked for a stream."""
+        writer = self.writer(work)
+        return writer.write(deltas_of(reply)) + writer.end(reply.usage)
+
+    def text(self, events: bytes) -> str:
+        """The text in a stream that was written, for estimating tokens that nobody counted."""
+        raise NotImplementedError
+
+    def error_event(self, work: "WorkRequest", error: GatewayError) -> bytes:
+        """What tells an error in the middle of a stream."""
+        raise NotImplementedError
+
+
+class StreamWriter(ABC):
+    """Writes one stream in a dialect's shape."""
+
+    def __init__(self, work: "WorkRequest") -> None:
+        self.work = work
+
+    @abstractmethod
+    def write(self, deltas: list[Delta]) -> bytes:
+        """The bytes that say this."""
+
+    @abstractmethod
+    def end(self, usage: Usage | None) -> bytes:
+        """What ends a stream that is whole, its terminal mark included."""
+
+    def broken(self, error: GatewayError) -> bytes:
+        """What ends a stream that is not whole."""
+        return self.work.dialect.error_event(self.work, error)
+
+
+@dataclass
+class WorkRequest:
+    """What a client asked for. `raw` are the bytes that `body` was parsed from."""
+
+    operation: str  # chat, completion, embedding or count_tokens
+    model: str  # as the client named it
+    body: dict[str, Any]
+    raw: bytes
+    stream: bool = False
+    dialect: Dialect | None = None  # the shape of the body
+    door: bool = False  # whether the answer goes back in that shape; else in the provider's own
+    id: str = ""  # of the request, for answers that need an id and get none from the provider
+    created: int = 0  # when it came, in seconds since 1970
+    headers: dict[str, str] = field(default_factory=dict)  # of the client's, those that its provider gets too
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether the client asked for the usage of its stream."""
+        options = self.body.get("stream_options")
+        return isinstance(options, dict) and options.get("include_usage") is True
+
+    @cached_property
+    def chat(self) -> Chat:
+        """The body as a conversation. Raises ValidationError."""
+        return self.dialect.chat(self.body)
+
+    @cached_property
+    def embedding(self) -> Embedding:
+        """The body as texts to embed. Raises ValidationError."""
+        return self.dialect.embedding(self.body)
+
+
+@dataclass(slots=True)
+class Answer:
+    """A provider's whole answer: the body as it came, and what the format read in it."""
+
+    body: bytes
+    content_type: str = "application/json"
+    text: str = ""
+    usage: Usage | None = None
+    finish_reason: str = ""  # normalised: stop, length, tool, filter, error, pause or other
+    provider_finish_reason: str = ""
+    estimated: bool = False  # no provider said it: the gateway did, by its own lights
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request in the provider's own shape: where below its base URL, and the body."""
+
+    path: str
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()  # parameters of the client's that the provider does not get
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a provider's record says about translating for it, and the model's about itself."""
+
+    unknown_parameters: str = "pass"  # refuse, drop or pass: what becomes of parameters that the format does not know
+    max_output_tokens: int | None = None  # of the model, for formats that must name a bound
+
+
+AS_IS = Options()
+
+
+class StreamReader(ABC):
+    """Reads one stream: what to hand on of each piece, and what the stream turned out to say.
+
+    `done` is set by the provider's terminal mark alone; `error` by an error inside the stream.
+    """
+
+    def __init__(self, work: WorkRequest) -> None:
+        self.work = work
+        self.deltas: list[Delta] | None = None  # a list to be filled, where the stream is translated
+        self.done = False
+        self.error: GatewayError | None = None
+        self.usage: Usage | None = None
+        self.finish_reason = ""
+        self.provider_finish_reason = ""
+
+    @abstractmethod
+    def feed(self, piece: bytes) -> bytes:
+        """The bytes to hand on now that this piece has arrived; b"" when there are none."""
+
+    @abstractmethod
+    def end(self, settled: bool) -> bytes:
+        """What is left to hand on at the end of the connection; `settled`: the framing said it was the end."""
+
+    @abstractmethod
+    def text(self, events: bytes) -> str:
+        """The text in a recorded stream, for estimating tokens that nobody counted."""
+
+    def own_error(self, error: GatewayError) -> bytes:
+        """What tells a client of /work that its stream is not whole; b"" where events or lines of JSON do."""
+        return b""
+
+    def broken(self, error: GatewayError) -> bytes:
+        """What tells a client of a door that its stream is not whole."""
+        return self.work.dialect.error_event(self.work, error)
+
+
+class Translated(StreamReader):
+    """A provider's stream read by its format and written in the client's dialect."""
+
+    def __init__(self, reader: StreamReader) -> None:
+        super().__init__(reader.work)
+        reader.deltas = []
+        self._reader = reader
+        self._writer = reader.work.dialect.writer(reader.work)
+
+    def feed(self, piece: bytes) -> bytes:
+        self._reader.feed(piece)
+        return self._hand_on()
+
+    def end(self, settled: bool) -> bytes:
+        self._reader.end(settled)
+        return self._hand_on()
+
+    def text(self, events: bytes) -> str:
+        return self.work.dialect.text(events)
+
+    def broken(self, error: GatewayError) -> bytes:
+        return self._writer.broken(error)
+
+    def _hand_on(self) -> bytes:
+        reader, was_done = self._reader, self.done
+        self.done, self.error, self.usage = reader.done, reader.error, reader.usage
+        self.finish_reason, self.provider_finish_reason = reader.finish_reason, reader.provider_finish_reason
+        written = self._writer.write(reader.deltas) if reader.deltas else b""
+        reader.deltas.clear()
+        if self.done and self.error is None and not was_done:
+            written += self._writer.end(self.usage)
+        return written
+
+
+class Format(ABC):
+    """One wire format, without I/O: the request to send, the answer, the stream and the refusals read."""
+
+    name: str
+    speaks: frozenset[str] = frozenset()  # dialects whose bytes it takes and gives as they are
+    counts_tokens = False  # whether its providers count the tokens of a conversation when they are asked
+
+    @abstractmethod
+    def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
+        """The request for the provider, asking for the model by this name. Raises ValidationError."""
+
+    @abstractmethod
+    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+        """The answer in a body of status 200, in the client's shape. Raises ProviderError where it is none."""
+
+    @abstractmethod
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        """A reader for one stream that hands on the provider's bytes, or fills `deltas` if they are set."""
+
+    def reader(self, work: WorkRequest) -> StreamReader:
+        """A reader for one stream that hands on the client's shape."""
+        reader = self.own_reader(work)
+        return Translated(reader) if self.translates(work) else reader
+
+    def translates(self, work: WorkRequest) -> bool:
+        """Whether the client gets another shape than the provider's own."""
+        return work.door and work.dialect.name not in self.speaks
+
+    def url(self, base: str, path: str) -> str:
+        """Where a path of the format lies below the provider's base URL."""
+        return base.rstrip("/") + path
+
+    def streams(self, content_type: str) -> bool:
+        """Whether an answer of this media type is a stream."""
+        return content_type.partition(";")[0].strip().lower() == "text/event-stream"
+
+    def error_text(self, body: bytes) -> str:
+        """The provider's own words in the body of a refusal, '' where there are none."""
+        return error_message(read_json(body))
+
+    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        """The error that an answer other than 200 means to our client."""
+        return self.refusal(status, body, seconds_of(headers))
+
+    def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
+        """The same out of the status and the body alone."""
+        text = self.error_text(body)[:MESSAGE_LIMIT]
+        if status in (429, 503, 529):
+            code = 429 if status == 429 else 503
+            return ProviderOverloaded(text or "The provider is overloaded.", code=code, retry_after=retry_after)
+        if status in (401, 403):
+            return ProviderError(f"The provider refused the gateway's credential (status {status}).")
+        if 400 <= status < 500:
+            said = as_dict(as_dict(read_json(body)).get("error"))
+            return ProviderRejected(
+                text or f"The provider refused the request with status {status}.",
+                code=status,
+                reason=_word(said.get("code")),
+                field=_word(said.get("param")),
+            )
+        if 300 <= status < 400:
+            return ProviderError(f"The provider answered with a redirect (status {status}), which is not followed.")
+        return ProviderError(f"The provider failed with status {status}." + (f" It said: {text}" if text else ""))
+
+
+def _word(value: Any) -> str:
+    """A code or a name that a provider gave, '' where it is none."""
+    return value if isinstance(value, str) and len(value) <= WORD_LIMIT and value.isprintable() else ""
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in an answer of status 200. Raises ProviderError where it is none, or holds an error."""
+    value = read_json(body)
+    if not isinstance(value, dict):
+        raise ProviderError("The provider answered 200 with something that is not a JSON object.")
+    if error := error_in(value):
+        raise error
+    return value
+
+
+def as_dict(value: Any) -> dict:
+    """The value if it is an object, else an empty one: for reading what a provider may have left out."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """The value if it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def dumped(value: Any) -> bytes:
+    """JSON of a parsed body; integers beyond 64 bits are written as they were read."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON value in a body, None where it is none."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def error_message(value: Any) -> str:
+    """The message in the error shapes that providers use: nested, flat, wrapped in a list, or FastAPI's."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if not isinstance(value, dict):
+        return ""
+    error = value.get("error")
+    found = error.get("message") if isinstance(error, dict) else error or value.get("message") or value.get("detail")
+    return found if isinstance(found, str) else json.dumps(found)[:MESSAGE_LIMIT] if found else ""
+
+
+def error_in(value: dict) -> ProviderError | None:
+    """The error that an answer of status 200 holds."""
+    error = value.get("error")
+    if not error:
+        return None
+    text = error_message(value)[:MESSAGE_LIMIT]
+    return ProviderError("The provider answered 200 with an error" + (f": {text}" if text else "."))

@@ -1,0 +1,297 @@
+"""AWS Bedrock's Converse and ConverseStream (botocore's bedrock-runtime, 2023-09-30, November 2026)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderTimeout
+from providers.formats.anthropic_models import claude
+from providers.formats.anthropic_thinking import can_think, thinking_of
+from providers.formats.base import (
+    MESSAGE_LIMIT,
+    Options,
+    StreamReader,
+    WorkRequest,
+    as_dict,
+    as_list,
+    as_text,
+    dumped,
+)
+from providers.formats.bedrock_request import (
+    SOURCE,
+    cannot_refuse_tools,
+    output_config,
+    system_of,
+    tool_config,
+    turns_of,
+)
+from providers.formats.events import JsonReader
+from providers.formats.eventstream import MEDIA_TYPE, BadFrame, Frame, FrameSplitter, read_frame, write_frame
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Chat,
+    Finished,
+    Image,
+    Part,
+    Reasoning,
+    ReasoningDelta,
+    Reply,
+    Text,
+    TextDelta,
+    ToolCall,
+    Verbatim,
+)
+from providers.formats.parts import path_segment
+from providers.formats.translated import TranslatedFormat
+from providers.formats.usage import Usage, count
+
+FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool",
+    "guardrail_intervened": "filter",
+    "content_filtered": "filter",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+}
+INFERENCE = {"max_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
+SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+MODEL_TIMEOUT, MODEL_ERROR = 408, 424
+# What an exception in a stream means, and what an error of ours is called in one; all others are the server's fault.
+OVERLOADS = {"throttlingException": 429, "serviceUnavailableException": 503}
+QUOTA = "ServiceQuotaExceededException"
+EVENT, EXCEPTION = "event", "exception"
+
+
+class Bedrock(TranslatedFormat):
+    """The model's name is part of the path; streams are binary."""
+
+    name = SOURCE
+    supports = frozenset({*INFERENCE, "top_k", "tools", "tool_choice", "output", "thinking"})
+    native = frozenset(
+        {
+            "additionalModelRequestFields",
+            "additionalModelResponseFieldPaths",
+            "guardrailConfig",
+            "inferenceConfig",
+            "outputConfig",
+            "performanceConfig",
+            "promptVariables",
+            "requestMetadata",
+            "serviceTier",
+        }
+    )
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        return f"/model/{path_segment(model)}/{'converse-stream' if work.stream else 'converse'}"
+
+    def streams(self, content_type: str) -> bool:
+        return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
+
+    def foreign(self, chat: Chat, model: str) -> set[str]:
+        named = super().foreign(chat, model)
+        if chat.output is not None and chat.output.kind == "json":  # there is only the kind with a schema
+            named.add("response_format")
+        if not claude(model).samples:
+            named |= {name for name in SAMPLING if getattr(chat, name) is not None}
+        return named
+
+    def left_out(self, chat: Chat, model: str) -> set[str]:
+        found = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
+        return found | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
+
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+        system, messages = system_of(chat)
+        # Without a bound the model's own is reserved out of the account's quota: an administrator may know better.
+        most = chat.max_tokens if chat.max_tokens is not None else options.max_output_tokens
+        thinking, effort = thinking_of(chat, model, most or claude(model).max_output or 0, SOURCE)
+        given = {
+            "system": system,
+            "messages": turns_of(messages),
+            "inferenceConfig": _inference(chat, model, most),
+            "toolConfig": tool_config(chat),
+            "outputConfig": output_config(chat, effort),
+            "additionalModelRequestFields": _additional(chat, model, thinking),
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def read_reply(self, value: dict[str, Any]) -> Reply:
+        message = as_dict(value.get("output")).get("message")
+        if not isinstance(message, dict):
+            raise ProviderError("The provider answered 200 without a message.")
+        reason = as_text(value.get("stopReason"))
+        parts = [part for block in as_list(message.get("content")) for part in _read_part(as_dict(block))]
+        usage = usage_of(value.get("usage"))
+        return Reply(parts, finish_reason(reason), reason, usage)
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return BedrockReader(work)
+
+    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        if headers.get("x-amzn-errortype", "").partition(":")[0] == QUOTA:
+            return ProviderError("The provider does not serve the gateway's account: a quota of it is used up.")
+        return super().refused(status, headers, body)
+
+    def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
+        if status == MODEL_TIMEOUT:
+            return ProviderTimeout("The provider's model did not answer in time.")
+        if status == MODEL_ERROR:
+            text = self.error_text(body)[:MESSAGE_LIMIT]
+            return ProviderError("The provider's model failed." + (f" It said: {text}" if text else ""))
+        return super().refusal(status, body, retry_after)
+
+
+class BedrockReader(JsonReader):
+    """Frames, of which `messageStop` says that the answer is whole, and `metadata` behind it what it used."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._frame = Frame({}, b"")
+        self._stopped = False
+        self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
+        self._thought = -1  # the block of the last thought
+
+    def splitter(self) -> FrameSplitter:
+        return FrameSplitter()
+
+    def feed(self, piece: bytes) -> bytes:
+        handed_on = super().feed(piece)
+        if self._splitter.wrong and not self.done and self.error is None:
+            self.error = _no_frame(self._splitter.wrong)
+        return handed_on
+
+    def _event(self, event: bytes) -> bytes:
+        try:
+            return super()._event(event)
+        except BadFrame as error:
+            self.error = _no_frame(error)
+            return b""
+
+    def end(self, settled: bool) -> bytes:
+        self.done = self.done or self._stopped  # an answer without what it used is whole all the same
+        return b""
+
+    def own_error(self, error: GatewayError) -> bytes:
+        status = error.code
+        kind = next((name for name, code in OVERLOADS.items() if code == status), "internalServerException")
+        headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": EXCEPTION}
+        return write_frame(headers, dumped(error.body()))
+
+    def data(self, event: bytes) -> bytes:
+        self._frame = frame = read_frame(event)
+        return frame.payload or b"{}"
+
+    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+        headers = self._frame.headers
+        if headers.get(":message-type", EVENT) == EVENT:
+            return None
+        kind = headers.get(":exception-type") or headers.get(":error-code", "")
+        said = as_text(value.get("message")) or headers.get(":error-message", "") or kind
+        text = f"The provider failed in the middle of its answer: {said[:MESSAGE_LIMIT]}"
+        return ProviderOverloaded(text, code=OVERLOADS[kind]) if kind in OVERLOADS else ProviderError(text)
+
+    def read(self, value: dict[str, Any]) -> None:
+        if read := EVENTS.get(self._frame.headers.get(":event-type", "")):
+            read(self, value)
+
+    def _started(self, value: dict[str, Any]) -> None:
+        self.say(Began())
+
+    def _block_started(self, value: dict[str, Any]) -> None:
+        call, index = as_dict(as_dict(value.get("start")).get("toolUse")), value.get("contentBlockIndex")
+        if call and isinstance(index, int):
+            number = self._calls[index] = len(self._calls)
+            self.say(CallBegan(number, as_text(call.get("toolUseId")), as_text(call.get("name"))))
+
+    def _block_continued(self, value: dict[str, Any]) -> None:
+        delta, index = as_dict(value.get("delta")), value.get("contentBlockIndex")
+        if text := as_text(delta.get("text")):
+            self.say(TextDelta(text))
+        elif arguments := as_text(as_dict(delta.get("toolUse")).get("input")):
+            if isinstance(index, int) and index in self._calls:
+                self.say(CallDelta(self._calls[index], arguments))
+        elif thought := as_dict(delta.get("reasoningContent")):
+            begins, self._thought = index != self._thought, index
+            words, signature = as_text(thought.get("text")), as_text(thought.get("signature"))
+            self.say(ReasoningDelta(words, signature, as_text(thought.get("redactedContent")), SOURCE, begins))
+
+    def _message_stopped(self, value: dict[str, Any]) -> None:
+        reason = as_text(value.get("stopReason"))
+        self._stopped = True
+        self.finish(finish_reason(reason), reason)
+        self.say(Finished(self.finish_reason, reason))
+
+    def _ended(self, value: dict[str, Any]) -> None:
+        self.usage = usage_of(value.get("usage"))
+        self.done = self._stopped
+
+
+EVENTS = {
+    "messageStart": BedrockReader._started,
+    "contentBlockStart": BedrockReader._block_started,
+    "contentBlockDelta": BedrockReader._block_continued,
+    "messageStop": BedrockReader._message_stopped,
+    "metadata": BedrockReader._ended,
+}
+
+
+def _no_frame(why: object) -> ProviderError:
+    return ProviderError(f"The provider sent a frame that is none: {why}.")
+
+
+def finish_reason(reason: str) -> str:
+    """The reason normalised; one that is not in the table is `other`, never `stop`."""
+    return FINISH_REASONS.get(reason, "other") if reason else ""
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Usage in disjoint buckets. What a cache had a part in is counted apart, as the total tells; where the total
+    says that it is counted among the input too, it is taken out."""
+    usage = as_dict(value)
+    sent, output = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
+    if sent is None and output is None:
+        return None
+    read, write = count(usage.get("cacheReadInputTokens")), count(usage.get("cacheWriteInputTokens"))
+    cached = (read or 0) + (write or 0)
+    if sent is not None and cached and usage.get("totalTokens") == sent + (output or 0):
+        sent = max(sent - cached, 0)
+    return Usage(sent, read, write, output)
+
+
+def _inference(chat: Chat, model: str, most: int | None) -> dict[str, Any]:
+    refused = () if claude(model).samples else SAMPLING
+    values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in refused}
+    return {name: value for name, value in {**values, "maxTokens": most}.items() if value not in (None, [])}
+
+
+def _additional(chat: Chat, model: str, thinking: dict[str, Any] | None) -> dict[str, Any]:
+    """What Converse has no place for goes to the model as it is."""
+    found: dict[str, Any] = {"thinking": thinking} if thinking else {}
+    if chat.top_k is not None and claude(model).samples:
+        found["top_k"] = chat.top_k
+    return found
+
+
+def _read_part(block: dict[str, Any]) -> list[Part]:
+    if isinstance(text := block.get("text"), str):
+        return [Text(text)]
+    if call := as_dict(block.get("toolUse")):
+        arguments = dumped(as_dict(call.get("input"))).decode()
+        return [ToolCall(as_text(call.get("toolUseId")), as_text(call.get("name")), arguments)]
+    if thought := as_dict(block.get("reasoningContent")):
+        return [_read_thought(thought)]
+    if cited := as_dict(block.get("citationsContent")):
+        return [Text(as_text(as_dict(piece).get("text"))) for piece in as_list(cited.get("content"))]
+    if image := as_dict(block.get("image")):
+        data = as_text(as_dict(image.get("source")).get("bytes"))
+        return [Image(data=data, media_type=f"image/{as_text(image.get('format'))}")]
+    return [Verbatim(block, SOURCE)]
+
+
+def _read_thought(thought: dict[str, Any]) -> Reasoning:
+    told = as_dict(thought.get("reasoningText"))
+    data = as_text(thought.get("redactedContent"))
+    return Reasoning(as_text(told.get("text")), as_text(told.get("signature")), data, SOURCE)

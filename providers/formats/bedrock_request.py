@@ -1,0 +1,201 @@
+"""A neutral conversation as Bedrock's Converse takes it (botocore's bedrock-runtime, 2023-09-30, November 2026)."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gateway_project.errors import ValidationError
+from providers.formats.ids import fitting_id
+from providers.formats.neutral import (
+    Chat,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Verbatim,
+)
+from providers.formats.parts import arguments_object, unsendable
+from providers.formats.translated import split_system
+from providers.formats.turns import alternating, called_tools, is_blank
+
+Block = dict[str, Any]
+
+SOURCE = "bedrock"
+CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+ID_LENGTH = 24
+IMAGES = ("png", "jpeg", "gif", "webp")
+# By the media type, else by the end of the file's name.
+DOCUMENTS = {
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "application/msword": "doc",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.ms-excel": "xls",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "text/html": "html",
+    "text/plain": "txt",
+    "text/markdown": "md",
+}
+SOUNDS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/flac": "flac", "audio/aac": "aac", "audio/ogg": "ogg"}
+NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\] -]+|\s{2,}")
+LONGEST_NAME = 200
+
+
+def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
+    """The system prompt, and the turns that follow."""
+    head, messages = split_system(chat)
+    texts = [part for message in head for part in message.parts if isinstance(part, Text) and not is_blank(part)]
+    return [block for text in texts for block in _text(text)], messages
+
+
+def turns_of(messages: list[Message]) -> list[Block]:
+    """The messages as turns of alternating roles."""
+    return [
+        {"role": turn.role, "content": [block for part in turn.parts for block in _blocks(part)]}
+        for turn in alternating(messages, SOURCE)
+    ]
+
+
+def _blocks(part: Part) -> list[Block]:
+    return WRITERS[type(part)](part)
+
+
+def _marked(block: Block, cache: dict[str, Any] | None) -> list[Block]:
+    """What is to be cached ends in a block of its own."""
+    if not cache:
+        return [block]
+    point = {"type": "default"} | ({"ttl": cache["ttl"]} if cache.get("ttl") else {})
+    return [block, {"cachePoint": point}]
+
+
+def _text(part: Text) -> list[Block]:
+    return _marked({"text": part.text}, part.cache)
+
+
+def _image(part: Image) -> list[Block]:
+    if not part.data:
+        raise ValidationError(
+            "messages: this provider takes images as data alone, as data:TYPE;base64,…, and no address."
+        )
+    kind = part.media_type.removeprefix("image/")
+    if kind not in IMAGES:
+        raise ValidationError(f"messages: this provider takes images of the types {', '.join(IMAGES)}.")
+    return _marked({"image": {"format": kind, "source": {"bytes": part.data}}}, part.cache)
+
+
+def _file(part: File) -> list[Block]:
+    if not part.data:
+        raise ValidationError("messages: this provider takes files as data alone, no addresses and no ids.")
+    if part.media_type.startswith("image/"):
+        return _image(Image(data=part.data, media_type=part.media_type))
+    if kind := SOUNDS.get(part.media_type):
+        return [{"audio": {"format": kind, "source": {"bytes": part.data}}}]
+    kind = DOCUMENTS.get(part.media_type) or part.name.rpartition(".")[2].lower()
+    if kind not in DOCUMENTS.values():
+        raise ValidationError(f"messages: this provider does not take files of the type {part.media_type or kind!r}.")
+    name = NOT_IN_A_NAME.sub(" ", part.name).strip()[:LONGEST_NAME] or "document"
+    return [{"document": {"format": kind, "name": name, "source": {"bytes": part.data}}}]
+
+
+def _thought(part: Reasoning) -> list[Block]:
+    if part.data:
+        return [{"reasoningContent": {"redactedContent": part.data}}]
+    text = {"text": part.text} | ({"signature": part.signature} if part.signature else {})
+    return [{"reasoningContent": {"reasoningText": text}}]
+
+
+def _call(part: ToolCall) -> list[Block]:
+    return [{"toolUse": {"toolUseId": _id(part.id), "name": part.name, "input": arguments_object(part)}}]
+
+
+def _result(part: ToolResult) -> list[Block]:
+    content = [block for piece in part.parts if not is_blank(piece) for block in _blocks(piece)]
+    result: Block = {"toolUseId": _id(part.call_id), "content": content}
+    if part.is_error:
+        result["status"] = "error"
+    return _marked({"toolResult": result}, part.cache)
+
+
+def _verbatim(part: Verbatim) -> list[Block]:
+    if part.source != SOURCE:
+        raise unsendable(part)
+    return [part.value]
+
+
+def _id(call_id: str) -> str:
+    return fitting_id(call_id, CALL_ID, ID_LENGTH)
+
+
+WRITERS: dict[type, Callable[[Any], list[Block]]] = {
+    Text: _text,
+    Image: _image,
+    File: _file,
+    Reasoning: _thought,
+    ToolCall: _call,
+    ToolResult: _result,
+    Verbatim: _verbatim,
+}
+
+
+def tool_config(chat: Chat) -> Block | None:
+    """The tools and the choice among them; None where there are none.
+
+    There is no choice of none: the tools are left away then, but where the history has calls, which is refused
+    without them.
+    """
+    calls = called_tools(chat)
+    tools = (chat.tools or calls) if calls or not _is_none(chat) else []
+    if not tools:
+        return None
+    config: Block = {"tools": [block for tool in tools for block in _tool(tool)]}
+    if chat.tools and (choice := _choice(chat)):
+        config["toolChoice"] = choice
+    return config
+
+
+def cannot_refuse_tools(chat: Chat) -> bool:
+    """Whether no tool is to be called, and the tools have to be there all the same."""
+    return _is_none(chat) and bool(called_tools(chat))
+
+
+def _is_none(chat: Chat) -> bool:
+    return chat.tool_choice is not None and chat.tool_choice.kind == "none"
+
+
+def _choice(chat: Chat) -> Block | None:
+    choice = chat.tool_choice
+    if choice is None or choice.kind == "none":
+        return None
+    if choice.kind == "tool":
+        return {"tool": {"name": choice.name}}
+    return {"any": {}} if choice.kind == "required" else {"auto": {}}
+
+
+def _tool(tool: Tool) -> list[Block]:
+    spec: Block = {"name": tool.name}
+    if tool.description:
+        spec["description"] = tool.description
+    spec["inputSchema"] = {"json": {"type": "object", **(tool.schema or {"properties": {}})}}
+    if tool.strict:
+        spec["strict"] = True
+    return _marked({"toolSpec": spec}, tool.cache)
+
+
+def output_config(chat: Chat, effort: str) -> Block:
+    """How the answer is to be given: the effort, and the schema that it has to fit, which is written as text."""
+    config: Block = {"effort": effort} if effort else {}
+    if chat.output is not None and chat.output.kind == "schema":
+        schema = {"schema": json.dumps(chat.output.schema or {}, ensure_ascii=False), "name": chat.output.name}
+        if chat.output.description:
+            schema["description"] = chat.output.description
+        config["textFormat"] = {
+            "type": "json_schema",
+            "structure": {"jsonSchema": {name: value for name, value in schema.items() if value}},
+        }
+    return config

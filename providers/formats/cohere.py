@@ -1,0 +1,342 @@
+"""Cohere's chat and embed, version 2 of its API (cohere-python, August 2026)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway_project.errors import GatewayError, ProviderError, ValidationError
+from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
+from providers.formats.events import JsonReader
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Chat,
+    Embedding,
+    Finished,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    Reply,
+    Text,
+    TextDelta,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Vectors,
+    Verbatim,
+)
+from providers.formats.openai_request import image_url
+from providers.formats.parts import (
+    arguments_text,
+    at_most_stops,
+    made_id,
+    result_text,
+    results_in_words,
+    text_of,
+    texts_only,
+    unsendable,
+)
+from providers.formats.translated import TranslatedFormat
+from providers.formats.usage import Usage, count
+
+NAME = "cohere"
+PATHS = {"chat": "/chat", "completion": "/chat", "embedding": "/embed"}
+MOST_STOPS = 5
+MOST_TEXTS = 96
+# Its bounds of nucleus sampling; everyone else's go from 0 to 1.
+LEAST_P, MOST_P = 0.01, 0.99
+# What texts are embedded for must be said; the index of a search is the most frequent reason.
+INPUT_TYPE = "search_document"
+BLOCKED_TOKEN = 498
+FINISH_REASONS = {
+    "COMPLETE": "stop",
+    "STOP_SEQUENCE": "stop",
+    "MAX_TOKENS": "length",
+    "TOOL_CALL": "tool",
+    "ERROR": "error",
+    "TIMEOUT": "error",
+}
+PARAMETERS = {
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "p",
+    "top_k": "k",
+    "stop": "stop_sequences",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+}
+
+
+class Cohere(TranslatedFormat):
+    """Messages like OpenAI's; thoughts are items of the content, or a plan in front of calls."""
+
+    name = NAME
+    supports = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
+    native = frozenset(
+        {"documents", "citation_options", "safety_mode", "strict_tools", "thinking", "logprobs", "priority"}
+    )
+    embedding_supports = frozenset({"dimensions"})
+    embedding_native = frozenset({"input_type", "embedding_types", "truncate", "max_tokens", "priority"})
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        return PATHS[work.operation]
+
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+        at_most_stops(chat, MOST_STOPS)
+        messages = [written for message in results_in_words(chat.messages) for written in _written(message)]
+        body: dict[str, Any] = {"model": model, "messages": messages, "stream": work.stream}
+        values = {theirs: getattr(chat, ours) for ours, theirs in PARAMETERS.items()}
+        body |= {name: value for name, value in values.items() if value not in (None, [])}
+        if "p" in body:
+            body["p"] = min(max(body["p"], LEAST_P), MOST_P)
+        if chat.tools:
+            body |= _tools(chat)
+        if chat.output is not None:
+            schema = {} if chat.output.schema is None else {"json_schema": chat.output.schema}
+            body["response_format"] = {"type": "json_object", **schema}
+        if chat.thinking is not None and (thinking := _thinking(chat.thinking)):
+            body["thinking"] = thinking
+        return body
+
+    def read_reply(self, value: dict[str, Any]) -> Reply:
+        message = value.get("message")
+        if not isinstance(message, dict):
+            raise ProviderError("The provider answered 200 without a message.")
+        reply = Reply(id=as_text(value.get("id")), usage=usage_of(value.get("usage")))
+        if plan := as_text(message.get("tool_plan")):
+            reply.parts.append(Reasoning(plan, source=NAME))
+        reply.parts += _read_items(message.get("content"))
+        reply.parts += [_call(call, reply.id, n) for n, call in enumerate(_objects(message.get("tool_calls")))]
+        if citations := message.get("citations"):
+            reply.parts.append(Verbatim({"citations": citations}, NAME))
+        reply.provider_finish_reason = as_text(value.get("finish_reason"))
+        reply.finish_reason = _finish_reason(reply.provider_finish_reason)
+        return reply
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return CohereReader(work)
+
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
+        texts = texts_only(embedding)
+        if len(texts) > MOST_TEXTS:
+            raise ValidationError(f"input must hold at most {MOST_TEXTS} texts for this provider.")
+        body: dict[str, Any] = {"model": model, "texts": texts, "input_type": INPUT_TYPE, "embedding_types": ["float"]}
+        if embedding.dimensions is not None:
+            body["output_dimension"] = embedding.dimensions
+        body |= self.native_to_embedding(embedding)
+        if self.translates(work):
+            body["embedding_types"] = ["float"]  # the only ones that others have
+        return body
+
+    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+        found = value.get("embeddings")
+        if isinstance(found, dict):  # by type; another than this one is there if the client asked for it alone
+            found = found.get("float") or next(iter(found.values()), None)
+        if not isinstance(found, list) or not all(isinstance(vector, list | str) for vector in found):
+            raise ProviderError("The provider answered 200 without embeddings.")
+        billed = as_dict(as_dict(value.get("meta")).get("billed_units"))
+        tokens = _count(billed.get("input_tokens"))
+        return Vectors(found, None if tokens is None else Usage(tokens))
+
+    def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
+        return super().refusal(401 if status == BLOCKED_TOKEN else status, body, retry_after)
+
+
+class CohereReader(JsonReader):
+    """Events say their type; message-end is the last one that says anything."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._calls: dict[Any, int] = {}  # ours, by theirs
+
+    def read(self, value: dict[str, Any]) -> None:
+        kind, delta = as_text(value.get("type")), as_dict(value.get("delta"))
+        if kind == "message-start":
+            self.say(Began(as_text(value.get("id"))))
+        elif kind == "message-end":
+            self._read_end(delta)
+        elif read := READERS.get(kind):
+            read(self, as_dict(delta.get("message")), value.get("index"))
+
+    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+        told = as_dict(value.get("delta")).get("error") if value.get("type") == "message-end" else None
+        return super().failure({"error": told} if told else value)
+
+    def _read_content(self, message: dict[str, Any], index: Any) -> None:
+        content = as_dict(message.get("content"))
+        if thought := as_text(content.get("thinking")):
+            self.say(ReasoningDelta(thought, source=NAME))
+        if text := as_text(content.get("text")):
+            self.say(TextDelta(text))
+
+    def _read_plan(self, message: dict[str, Any], index: Any) -> None:
+        self.say(ReasoningDelta(as_text(message.get("tool_plan")), source=NAME))
+
+    def _read_call_start(self, message: dict[str, Any], index: Any) -> None:
+        number = self._calls[index] = len(self._calls)
+        call = _call(as_dict(message.get("tool_calls")), "", number)
+        self.say(CallBegan(number, call.id, call.name))
+        if call.arguments:
+            self.say(CallDelta(number, call.arguments))
+
+    def _read_call_delta(self, message: dict[str, Any], index: Any) -> None:
+        function = as_dict(as_dict(message.get("tool_calls")).get("function"))
+        if index in self._calls:
+            self.say(CallDelta(self._calls[index], as_text(function.get("arguments"))))
+
+    def _read_end(self, delta: dict[str, Any]) -> None:
+        reason = as_text(delta.get("finish_reason"))
+        self.finish(_finish_reason(reason), reason)
+        self.say(Finished(self.finish_reason, reason))
+        self.usage = usage_of(delta.get("usage"))
+        self.done = True
+
+
+READERS: dict[str, Callable[[CohereReader, dict[str, Any], Any], None]] = {
+    "content-start": CohereReader._read_content,
+    "content-delta": CohereReader._read_content,
+    "tool-plan-delta": CohereReader._read_plan,
+    "tool-call-start": CohereReader._read_call_start,
+    "tool-call-delta": CohereReader._read_call_delta,
+}
+
+
+# --- What is asked for ---
+
+
+def _written(message: Message) -> list[dict[str, Any]]:
+    """A message as Cohere takes it; each result of a tool is one of its own."""
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    written = [_written_result(result) for result in results]
+    if not others and results:
+        return written
+    turn = _written_answer(others) if message.role == "assistant" else {"content": _content(others)}
+    return [*written, {"role": message.role, **turn}]
+
+
+def _written_result(result: ToolResult) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
+
+
+def _written_answer(parts: list[Part]) -> dict[str, Any]:
+    """A turn of the model's: its thoughts are the plan of its calls where it made any."""
+    calls = [_written_call(part) for part in parts if isinstance(part, ToolCall)]
+    thoughts = [part.text for part in parts if isinstance(part, Reasoning) and part.source == NAME and part.text]
+    text, own = text_of(parts), _own(parts)
+    if calls:
+        plan = {"tool_plan": "".join(thoughts)} if thoughts else {}
+        return {"tool_calls": calls} | plan | ({"content": text} if text else {}) | own
+    items = [{"type": "thinking", "thinking": thought} for thought in thoughts]
+    return {"content": [*items, {"type": "text", "text": text}] if items else text} | own
+
+
+def _own(parts: list[Part]) -> dict[str, Any]:
+    """What Cohere itself said beside text, thoughts and calls. Raises ValidationError for what others did."""
+    own: dict[str, Any] = {}
+    for part in parts:
+        if isinstance(part, Verbatim) and part.source == NAME:
+            own |= part.value
+        elif not isinstance(part, Text | Refusal | Reasoning | ToolCall):
+            raise unsendable(part)
+    return own
+
+
+def _content(parts: list[Part]) -> str | list[dict[str, Any]]:
+    """The words as a string, or a list of parts where there is more than words."""
+    if all(isinstance(part, Text | Refusal) for part in parts):
+        return text_of(parts)
+    return [_written_part(part) for part in parts]
+
+
+def _written_part(part: Part) -> dict[str, Any]:
+    if isinstance(part, Text | Refusal):
+        return {"type": "text", "text": part.text}
+    if not isinstance(part, Image):
+        raise unsendable(part)
+    image = {"url": image_url(part)}
+    if part.detail:
+        image["detail"] = part.detail
+    return {"type": "image_url", "image_url": image}
+
+
+def _written_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+
+
+def _tools(chat: Chat) -> dict[str, Any]:
+    """Tools and the choice among them: to demand one of them is to offer no other."""
+    choice, tools = chat.tool_choice, chat.tools
+    if choice is not None and choice.kind == "tool":
+        tools = [tool for tool in tools if tool.name == choice.name]
+    written: dict[str, Any] = {"tools": [_tool(tool) for tool in tools]}
+    if choice is not None and choice.kind != "auto":
+        written["tool_choice"] = "NONE" if choice.kind == "none" else "REQUIRED"
+    if any(tool.strict for tool in tools):
+        written["strict_tools"] = True
+    return written
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _thinking(thinking: Thinking) -> dict[str, Any]:
+    """It thinks or does not, within a budget or without: efforts are all the same to it."""
+    if thinking.enabled is False or thinking.effort == "none":
+        return {"type": "disabled"}
+    if thinking.budget is not None:
+        return {"type": "enabled", "token_budget": thinking.budget}
+    return {"type": "enabled"} if thinking.effort or thinking.enabled else {}
+
+
+# --- What is answered ---
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Tokens as the model saw them; what Cohere bills (billed_units) leaves out its own preamble."""
+    tokens = as_dict(as_dict(value).get("tokens"))
+    sent, said = _count(tokens.get("input_tokens")), _count(tokens.get("output_tokens"))
+    if sent is None and said is None:
+        return None
+    cached = _count(value.get("cached_tokens"))
+    if cached is not None and sent is not None:
+        cached = None if cached > sent else cached  # the part exceeds the whole: believe the whole
+        sent -= cached or 0
+    return Usage(sent, cached, None, said)
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens, which Cohere's description says to be a float."""
+    return count(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _finish_reason(reason: str) -> str:
+    return FINISH_REASONS.get(reason, "other") if reason else ""
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in as_list(value) if isinstance(item, dict)]
+
+
+def _read_items(items: Any) -> list[Part]:
+    return [
+        Reasoning(as_text(item.get("thinking")), source=NAME)
+        if item.get("type") == "thinking"
+        else Text(as_text(item.get("text")))
+        for item in _objects(items)
+    ]
+
+
+def _call(call: dict[str, Any], reply_id: str, number: int) -> ToolCall:
+    function = as_dict(call.get("function"))
+    name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
+    return ToolCall(as_text(call.get("id")) or made_id(reply_id, str(number), name, arguments), name, arguments)

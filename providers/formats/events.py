@@ -1,0 +1,120 @@
+"""Streams that consist of JSON objects, one a server-sent event or one a line."""
+
+from abc import abstractmethod
+from typing import Any
+
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded
+from providers.formats.base import StreamReader, WorkRequest, as_dict, error_message, read_json
+from providers.formats.neutral import Delta, TextDelta
+from providers.formats.sse import EventSplitter, data_of
+
+BLOCK = 64 * 1024
+
+
+class JsonReader(StreamReader):
+    """Hands events on as they came, or fills `deltas`; a format says in `read` what one object means."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._splitter = self.splitter()
+
+    def splitter(self) -> EventSplitter:
+        return EventSplitter()
+
+    def data(self, event: bytes) -> bytes:
+        """The JSON in an event, b"" where there is none."""
+        return data_of(event)
+
+    @abstractmethod
+    def read(self, value: dict[str, Any]) -> None:
+        """Take in one object: say() what it means, and set done, usage and the finish reasons."""
+
+    def marks_end(self, data: bytes) -> bool:
+        """Whether this is a terminal mark that is not JSON."""
+        return False
+
+    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+        """The error that an object in the stream tells of."""
+        return error_midway(value) if value.get("error") else None
+
+    def say(self, delta: Delta) -> None:
+        """Tell this to whoever translates the stream."""
+        if self.deltas is not None:
+            self.deltas.append(delta)
+
+    def finish(self, reason: str, provider_reason: str) -> None:
+        """The model has stopped, for this reason."""
+        self.finish_reason, self.provider_finish_reason = reason, provider_reason
+
+    def feed(self, piece: bytes) -> bytes:
+        events = self._splitter.feed(piece)
+        if len(events) == 1:
+            return self._event(events[0])
+        return b"".join([self._event(event) for event in events])
+
+    def end(self, settled: bool) -> bytes:
+        # What ends the last event may be missing; an event that was cut in its middle is none.
+        rest = self._splitter.end()
+        data = self.data(rest + b"\n\n").strip()
+        whole = self.marks_end(data) or isinstance(read_json(data), dict)
+        return self._event(rest + b"\n\n") if whole else b""
+
+    def text(self, events: bytes) -> str:
+        reader = type(self)(self.work)
+        reader.deltas, said = [], []
+        for start in range(0, len(events), BLOCK):
+            reader.feed(events[start : start + BLOCK])
+            said += [delta.text for delta in reader.deltas if isinstance(delta, TextDelta)]
+            reader.deltas.clear()
+        return "".join(said)
+
+    def _event(self, event: bytes) -> bytes:
+        if self.done or self.error is not None:
+            return b""
+        data = self.data(event)
+        if not data:
+            return event
+        if self.marks_end(data):
+            self.done = True
+            return event
+        value = read_json(data)
+        if not isinstance(value, dict):
+            self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
+            return b""
+        self.error = self.failure(value)
+        if self.error is None:
+            self.read(value)
+        return event if self.error is None else b""
+
+
+class LineSplitter(EventSplitter):
+    """Cuts a stream of bytes into lines."""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        lines, newline, rest = piece.rpartition(b"\n")
+        if not newline:
+            self._rest += rest
+            return []
+        whole = bytes(self._rest) + lines + newline
+        self._rest = bytearray(rest)
+        return whole.splitlines(keepends=True)
+
+
+class LineReader(JsonReader):
+    """Lines of JSON (application/x-ndjson)."""
+
+    def splitter(self) -> EventSplitter:
+        return LineSplitter()
+
+    def data(self, event: bytes) -> bytes:
+        return event.strip()
+
+
+def error_midway(value: dict[str, Any]) -> GatewayError:
+    """The error that a provider puts into a stream it has begun; its number says whether it is overloaded."""
+    text = f"The provider failed in the middle of its answer: {error_message(value)}"
+    error = as_dict(value.get("error"))
+    code = error.get("code")
+    if code in (429, 503, 529):
+        return ProviderOverloaded(text, code=429 if code == 429 else 503)
+    return ProviderError(text)

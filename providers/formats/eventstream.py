@@ -1,0 +1,109 @@
+"""AWS's binary event stream (application/vnd.amazon.eventstream): frames with their lengths, headers and checksums.
+
+    total length | length of the headers | CRC-32 of both | headers | payload | CRC-32 of all before it
+
+Lengths and checksums are 32 bits, big endian. A header is the length of its name (8 bits), the name, a type (8 bits)
+and the value; of the types only texts (7) say something to us, the others are stepped over.
+"""
+
+import struct
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+MEDIA_TYPE = "application/vnd.amazon.eventstream"
+PRELUDE, CHECKSUM, LENGTH = Struct(">III"), Struct(">I"), Struct(">H")
+SMALLEST = PRELUDE.size + CHECKSUM.size
+MOST_HEADERS, MOST_PAYLOAD = 128 * 1024, 24 * 1024 * 1024  # as AWS's own readers bound them
+TEXT, BYTES = 7, 6
+# How many bytes a value of the other types has: true, false, byte, short, integer, long, timestamp, UUID.
+SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+
+
+class BadFrame(Exception):
+    """The bytes are no frame: a checksum or a length is wrong."""
+
+
+class Frame(NamedTuple):
+    """One frame: its headers that are texts, and the payload."""
+
+    headers: dict[str, str]
+    payload: bytes
+
+
+class FrameSplitter:
+    """Cuts a stream of bytes into whole frames, wherever the pieces were cut."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()  # grows in place: a long frame in small pieces takes linear time
+        self._size = 0  # of the frame that has begun, once it is known
+        self.wrong = ""  # what is wrong with what follows: no more frames can be found in it
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The frames that are whole now."""
+        self._rest += piece
+        frames: list[bytes] = []
+        while (size := self._size or self._begun()) and len(self._rest) >= size:
+            frames.append(bytes(self._rest[:size]))
+            del self._rest[:size]
+            self._size = 0
+        return frames
+
+    def end(self) -> bytes:
+        """What came after the last whole frame."""
+        rest, self._rest = bytes(self._rest), bytearray()
+        return rest
+
+    def _begun(self) -> int:
+        """The size of the frame that the rest begins with; 0 as long as that is not known, or there can be none."""
+        if self.wrong or len(self._rest) < PRELUDE.size:
+            return 0
+        total, headers, checksum = PRELUDE.unpack_from(self._rest)
+        if crc32(self._rest[:8]) != checksum:
+            self.wrong = "the checksum of its beginning is wrong"
+        elif headers > MOST_HEADERS or not SMALLEST + headers <= total <= SMALLEST + headers + MOST_PAYLOAD:
+            self.wrong = "its length cannot be"
+        else:
+            self._size = total
+        return self._size
+
+
+def read_frame(raw: bytes) -> Frame:
+    """A whole frame read. Raises BadFrame where the checksum or a header is wrong."""
+    end = len(raw) - CHECKSUM.size
+    if crc32(raw[:end]) != CHECKSUM.unpack_from(raw, end)[0]:
+        raise BadFrame("its checksum is wrong")
+    begin = PRELUDE.size + PRELUDE.unpack_from(raw)[1]
+    return Frame(_headers(raw, PRELUDE.size, begin), raw[begin:end])
+
+
+def write_frame(headers: dict[str, str], payload: bytes) -> bytes:
+    """A frame with these headers, all of them texts."""
+    parts = [
+        bytes([len(name.encode())]) + name.encode() + bytes([TEXT]) + LENGTH.pack(len(value.encode())) + value.encode()
+        for name, value in headers.items()
+    ]
+    written = b"".join(parts)
+    lengths = Struct(">II").pack(SMALLEST + len(written) + len(payload), len(written))
+    frame = lengths + CHECKSUM.pack(crc32(lengths)) + written + payload
+    return frame + CHECKSUM.pack(crc32(frame))
+
+
+def _headers(raw: bytes, at: int, end: int) -> dict[str, str]:
+    found = {}
+    try:
+        while at < end:
+            name_end = at + 1 + raw[at]
+            name, kind, at = raw[at + 1 : name_end].decode(), raw[name_end], name_end + 1
+            if kind in (TEXT, BYTES):
+                begin = at + LENGTH.size
+                at = begin + LENGTH.unpack_from(raw, at)[0]
+                if kind == TEXT:
+                    found[name] = raw[begin:at].decode()
+            else:
+                at += SIZES[kind]
+    except (KeyError, IndexError, ValueError, struct.error) as error:
+        raise BadFrame("its headers cannot be read") from error
+    if at != end:
+        raise BadFrame("its headers cannot be read")
+    return found

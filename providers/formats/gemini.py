@@ -1,0 +1,445 @@
+"""Google Gemini's generateContent and batchEmbedContents (Developer API v1beta; python-genai, August 2026)."""
+
+from typing import Any
+from urllib.parse import quote
+
+from gateway_project.errors import GatewayError, ProviderError, ValidationError
+from providers.formats.base import (
+    AS_IS,
+    COUNT_TOKENS,
+    Answer,
+    Options,
+    Outgoing,
+    StreamReader,
+    WorkRequest,
+    as_dict,
+    as_list,
+    as_text,
+    dumped,
+    read_json,
+    read_object,
+)
+from providers.formats.events import JsonReader
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Chat,
+    Embedding,
+    File,
+    Finished,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    Reply,
+    Text,
+    TextDelta,
+    Thinking,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Vectors,
+    Verbatim,
+)
+from providers.formats.parts import (
+    arguments_object,
+    arguments_text,
+    at_most_stops,
+    exact_json,
+    made_id,
+    results_in_words,
+    text_of,
+    texts_only,
+    unsendable,
+)
+from providers.formats.translated import TranslatedFormat, system_text
+from providers.formats.usage import Usage, count
+from providers.retry_after import retry_after as seconds_of
+
+NAME = "gemini"
+MOST_STOPS = 5
+ACTIONS = {"embedding": "batchEmbedContents", COUNT_TOKENS: "countTokens"}
+FINISH_REASONS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "MALFORMED_FUNCTION_CALL": "error",
+    "UNEXPECTED_TOOL_CALL": "error",
+    "TOO_MANY_TOOL_CALLS": "error",
+    "NO_IMAGE": "error",
+    "OTHER": "error",
+} | dict.fromkeys(
+    (
+        "SAFETY",
+        "RECITATION",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "LANGUAGE",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "IMAGE_OTHER",
+    ),
+    "filter",
+)
+# Parameters of generationConfig that stand for themselves.
+CONFIG = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "stop": "stopSequences",
+    "seed": "seed",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+}
+CALLING_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
+# Gemini 3 knows levels of thinking and refuses calls that lack their signature; what came before it knows neither.
+BEFORE_3 = ("gemini-1", "gemini-2", "gemini-pro")
+LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
+# As Google's own OpenAI face translates efforts for them.
+BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
+MOST_BUDGET = 24576
+# Google's word for calls that another model made (ai.google.dev, thought signatures).
+NO_SIGNATURE = "skip_thought_signature_validator"
+
+
+class Gemini(TranslatedFormat):
+    """Conversations as contents of parts; the model's name is part of the path."""
+
+    name = NAME
+    counts_tokens = True
+    supports = frozenset({*CONFIG, "tools", "tool_choice", "output", "thinking"})
+    native = frozenset({"generationConfig", "safetySettings", "toolConfig", "cachedContent", "serviceTier"})
+    own_tools = frozenset({"googleSearch", "googleMaps", "urlContext", "codeExecution", "fileSearch", "computerUse"})
+    embedding_supports = frozenset({"dimensions"})
+    embedding_native = frozenset({"taskType", "title"})
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        action = ACTIONS.get(work.operation) or ("streamGenerateContent?alt=sse" if work.stream else "generateContent")
+        return f"/{_resource(model)}:{action}"
+
+    def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
+        if work.operation != COUNT_TOKENS:
+            return super().request(work, model, options)
+        counted = {"model": _resource(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
+        return Outgoing(self.path(work, model), dumped({"generateContentRequest": counted}))
+
+    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+        if work.operation != COUNT_TOKENS:
+            return super().answer(work, body)
+        total = count(read_object(body).get("totalTokens"))
+        if total is None:
+            raise ProviderError("The provider answered 200 without a number of tokens.")
+        return Answer(dumped({"input_tokens": total}))
+
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+        at_most_stops(chat, MOST_STOPS)
+        system, messages = system_text(chat)
+        signs = not model.removeprefix("models/").startswith(BEFORE_3)
+        # Since Gemini 3, results may hold pictures themselves.
+        body: dict[str, Any] = {"contents": _contents(messages if signs else results_in_words(messages), signs=signs)}
+        if system:
+            body["systemInstruction"] = {"parts": [{"text": system}]}
+        if config := _config(chat, leveled=signs):
+            body["generationConfig"] = config
+        if chat.tools:
+            body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in chat.tools]}]
+        if chat.tool_choice is not None:
+            body["toolConfig"] = {"functionCallingConfig": _calling(chat.tool_choice)}
+        return body
+
+    def read_reply(self, value: dict[str, Any]) -> Reply:
+        reply_id = as_text(value.get("responseId"))
+        reply = Reply(id=reply_id, model=as_text(value.get("modelVersion")), usage=usage_of(value.get("usageMetadata")))
+        candidate = _candidate(value)
+        if candidate is None:
+            reply.provider_finish_reason = _block_reason(value)
+            if not reply.provider_finish_reason:
+                raise ProviderError("The provider answered 200 without candidates.")
+            reply.finish_reason = "filter"
+            return reply
+        for number, part in enumerate(_parts(candidate)):
+            reply.parts += _read_part(part, reply_id, number)
+        calls = any(isinstance(part, ToolCall) for part in reply.parts)
+        reply.provider_finish_reason = as_text(candidate.get("finishReason"))
+        reply.finish_reason = _finish_reason(reply.provider_finish_reason, calls=calls)
+        return reply
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return GeminiReader(work)
+
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
+        about: dict[str, Any] = {"model": _resource(model, quoted=False)}
+        if embedding.dimensions is not None:
+            about["outputDimensionality"] = embedding.dimensions
+        about |= self.native_to_embedding(embedding)
+        return {"requests": [about | {"content": {"parts": [{"text": text}]}} for text in texts_only(embedding)]}
+
+    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+        vectors = [as_dict(item).get("values") for item in as_list(value.get("embeddings"))]
+        if not vectors or not all(isinstance(vector, list) for vector in vectors):
+            raise ProviderError("The provider answered 200 without embeddings.")
+        return Vectors(vectors, usage_of(value.get("usageMetadata")))
+
+    def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
+        details = _details(body)
+        if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
+            status = 401  # it comes with 400
+        delays = [detail["retryDelay"] for detail in details if isinstance(detail.get("retryDelay"), str)]
+        if retry_after is None and delays:
+            retry_after = seconds_of({"retry-after": delays[0]})
+        return super().refusal(status, body, retry_after)
+
+
+class GeminiReader(JsonReader):
+    """Each event is a whole answer with the next piece; the connection ends some time after a finish reason."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._id = ""
+        self._begun = False
+        self._parts = self._calls = 0
+        self._signed = False
+
+    def read(self, value: dict[str, Any]) -> None:
+        if not self._begun:
+            self._begun, self._id = True, as_text(value.get("responseId"))
+            self.say(Began(self._id, as_text(value.get("modelVersion"))))
+        self.usage = usage_of(value.get("usageMetadata")) or self.usage
+        candidate = _candidate(value)
+        if candidate is None:
+            if reason := _block_reason(value):
+                self.finish("filter", reason)
+            return
+        for part in _parts(candidate):
+            self._read_part(part)
+        if reason := as_text(candidate.get("finishReason")):
+            self.finish(_finish_reason(reason, calls=self._calls > 0), reason)
+
+    def end(self, settled: bool) -> bytes:
+        rest = super().end(settled)
+        if self.error is None and self.finish_reason:
+            # Not before: some models give a reason with every piece.
+            self.say(Finished(self.finish_reason, self.provider_finish_reason))
+            self.done = True
+        return rest
+
+    def _read_part(self, part: dict[str, Any]) -> None:
+        text, signature = part.get("text"), as_text(part.get("thoughtSignature"))
+        if part.get("thought") is True:
+            # A signature ends what it signs: what comes behind it is another thought.
+            self.say(ReasoningDelta(as_text(part.get("text")), signature, source=NAME, begins=self._signed))
+            self._signed = bool(signature)
+        elif isinstance(text, str):
+            if text:
+                self.say(TextDelta(text))
+            if signature:
+                self.say(ReasoningDelta(signature=signature, source=NAME, begins=True))
+                self._signed = True
+        elif isinstance(part.get("functionCall"), dict):
+            call = _call(part, self._id, self._parts)
+            self.say(CallBegan(self._calls, call.id, call.name, call.signature))
+            self.say(CallDelta(self._calls, call.arguments))
+            self._calls += 1
+        self._parts += 1
+
+
+# --- What is asked for ---
+
+
+def _resource(model: str, *, quoted: bool = True) -> str:
+    """The model as the path names it; a tuned model has a kind of its own."""
+    kind, slash, name = model.partition("/")
+    if not slash or kind not in ("models", "tunedModels"):
+        kind, name = "models", model
+    return f"{kind}/{quote(name, safe='') if quoted else name}"
+
+
+def _contents(messages: list[Message], *, signs: bool) -> list[dict[str, Any]]:
+    """Turns of user and model in alternation: neighbours of one role, such as parallel results, are one turn."""
+    contents: list[dict[str, Any]] = []
+    for message in messages:
+        role = "model" if message.role == "assistant" else "user"
+        parts = [written for part in message.parts if (written := _written(part)) is not None]
+        if role == "model" and signs:
+            _vouch(parts)
+        if contents and contents[-1]["role"] == role:
+            contents[-1]["parts"] += parts
+        elif parts:
+            contents.append({"role": role, "parts": parts})
+    return contents
+
+
+def _vouch(parts: list[dict[str, Any]]) -> None:
+    """Mark a turn's calls as made elsewhere where none is signed; of parallel calls only the first needs to be."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and not any("thoughtSignature" in call for call in calls):
+        calls[0]["thoughtSignature"] = NO_SIGNATURE
+
+
+def _written(part: Part) -> dict[str, Any] | None:
+    """A part in Gemini's shape; None for what is no business of its, such as the thoughts of another model."""
+    match part:
+        case Text() | Refusal():
+            return {"text": part.text} if part.text else None
+        case Image(data=data) | File(data=data) if data:
+            return {"inlineData": {"mimeType": part.media_type or "application/octet-stream", "data": data}}
+        case File(id=file_id) if file_id:
+            return {"fileData": {"fileUri": file_id}}
+        case Image() | File():
+            raise ValidationError(
+                "messages: this provider takes images and files inside the request only: "
+                "send data:TYPE;base64,… in place of an address."
+            )
+        case Reasoning():
+            return _written_thought(part) if part.source == NAME else None
+        case ToolCall():
+            return _written_call(part)
+        case ToolResult():
+            return _written_result(part)
+        case Verbatim(source="gemini"):
+            return part.value
+    raise unsendable(part)
+
+
+def _written_thought(thought: Reasoning) -> dict[str, Any]:
+    """A thought, or where there is only a signature the end of a text that it belongs to."""
+    written: dict[str, Any] = {"text": thought.text}
+    if thought.text:
+        written["thought"] = True
+    if thought.signature:
+        written["thoughtSignature"] = thought.signature
+    return written
+
+
+def _written_call(call: ToolCall) -> dict[str, Any]:
+    written: dict[str, Any] = {"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call)}}
+    if call.signature:
+        written["thoughtSignature"] = call.signature
+    return written
+
+
+def _written_result(result: ToolResult) -> dict[str, Any]:
+    if not result.name:
+        raise ValidationError(f"messages: no call before it has the id {result.call_id!r} of this tool result.")
+    text = text_of(result.parts)
+    response: dict[str, Any] = {"id": result.call_id, "name": result.name}
+    value = None if result.is_error else exact_json(text)
+    response["response"] = value if isinstance(value, dict) else {"error" if result.is_error else "output": text}
+    if others := [_written(part) for part in result.parts if not isinstance(part, Text)]:
+        response["parts"] = others
+    return {"functionResponse": response}
+
+
+def _config(chat: Chat, *, leveled: bool) -> dict[str, Any]:
+    config = {theirs: value for ours, theirs in CONFIG.items() if (value := getattr(chat, ours)) not in (None, [])}
+    if chat.output is not None:
+        config["responseMimeType"] = "application/json"
+        if chat.output.schema is not None:
+            config["responseJsonSchema"] = chat.output.schema
+    if chat.thinking is not None and (thinking := _thinking(chat.thinking, leveled=leveled)):
+        config["thinkingConfig"] = thinking
+    return config
+
+
+def _thinking(thinking: Thinking, *, leveled: bool) -> dict[str, Any]:
+    effort = "none" if thinking.enabled is False else thinking.effort
+    config: dict[str, Any] = {}
+    if thinking.budget is not None and effort != "none":
+        config["thinkingBudget"] = thinking.budget
+    elif effort and leveled:
+        config["thinkingLevel"] = LEVELS.get(effort, "HIGH")
+    elif effort:
+        config["thinkingBudget"] = BUDGETS.get(effort, MOST_BUDGET)
+    if thinking.enabled or thinking.budget:
+        config["includeThoughts"] = True
+    return config
+
+
+def _declaration(tool: Any) -> dict[str, Any]:
+    declaration: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        declaration["description"] = tool.description
+    if tool.schema is not None:  # as it is: the other field knows a part of JSON schema alone
+        declaration["parametersJsonSchema"] = tool.schema
+    return declaration
+
+
+def _calling(choice: ToolChoice) -> dict[str, Any]:
+    calling: dict[str, Any] = {"mode": CALLING_MODES[choice.kind]}
+    if choice.name:
+        calling["allowedFunctionNames"] = [choice.name]
+    return calling
+
+
+# --- What is answered ---
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Usage in disjoint buckets: thoughts stand beside the candidates, cached content inside the prompt."""
+    if not isinstance(value, dict):
+        return None
+    prompt, said = count(value.get("promptTokenCount")), count(value.get("candidatesTokenCount"))
+    thoughts, cached = count(value.get("thoughtsTokenCount")), count(value.get("cachedContentTokenCount"))
+    if prompt is None and said is None and thoughts is None:
+        return None
+    if prompt is not None:
+        if cached is not None and cached > prompt:  # the part exceeds the whole: believe the whole
+            cached = None
+        prompt += (count(value.get("toolUsePromptTokenCount")) or 0) - (cached or 0)
+    return Usage(prompt, cached, None, (said or 0) + (thoughts or 0), thoughts)  # zeros are left out
+
+
+def _candidate(value: dict[str, Any]) -> dict[str, Any] | None:
+    """The first candidate, None where there is none."""
+    candidates = value.get("candidates")
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    return first if isinstance(first, dict) else None
+
+
+def _block_reason(value: dict[str, Any]) -> str:
+    return as_text(as_dict(value.get("promptFeedback")).get("blockReason"))
+
+
+def _finish_reason(reason: str, *, calls: bool) -> str:
+    if reason == "STOP" and calls:
+        return "tool"
+    return FINISH_REASONS.get(reason, "other") if reason else ""
+
+
+def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = as_dict(candidate.get("content")).get("parts")
+    return [part for part in as_list(parts) if isinstance(part, dict)]
+
+
+def _read_part(part: dict[str, Any], reply_id: str, number: int) -> list[Part]:
+    signature, data = as_text(part.get("thoughtSignature")), as_dict(part.get("inlineData"))
+    if part.get("thought") is True:
+        return [Reasoning(as_text(part.get("text")), signature, source=NAME)]
+    if isinstance(part.get("text"), str):
+        signed: list[Part] = [Reasoning(signature=signature, source=NAME)] if signature else []
+        return [Text(part["text"])] * bool(part["text"]) + signed
+    if isinstance(part.get("functionCall"), dict):
+        return [_call(part, reply_id, number)]
+    if as_text(data.get("mimeType")).startswith("image/"):
+        return [Image(data=as_text(data.get("data")), media_type=data["mimeType"])]
+    return [Verbatim(part, NAME)]
+
+
+def _call(part: dict[str, Any], reply_id: str, number: int) -> ToolCall:
+    """A call; where the provider gave it no id, one that is the same whenever this answer is read."""
+    call = part["functionCall"]
+    name, arguments = as_text(call.get("name")), arguments_text(call.get("args") or {})
+    call_id = as_text(call.get("id")) or made_id(reply_id, str(number), name, arguments)
+    return ToolCall(call_id, name, arguments, as_text(part.get("thoughtSignature")))
+
+
+def _details(body: bytes) -> list[dict[str, Any]]:
+    """The details of a refusal, which sometimes comes wrapped in a list."""
+    value = read_json(body)
+    error = as_dict(as_dict(value[0] if isinstance(value, list) and value else value).get("error"))
+    return [detail for detail in as_list(error.get("details")) if isinstance(detail, dict)]

@@ -1,0 +1,254 @@
+"""Ollama's own /api/chat and /api/embed (ollama, August 2026)."""
+
+from collections.abc import Set
+from typing import Any
+
+from gateway_project.errors import ProviderError, ValidationError
+from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
+from providers.formats.events import LineReader
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Chat,
+    Embedding,
+    File,
+    Finished,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    Reply,
+    Text,
+    TextDelta,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Vectors,
+)
+from providers.formats.parts import (
+    arguments_object,
+    arguments_text,
+    made_id,
+    result_text,
+    text_of,
+    texts_only,
+    unsendable,
+)
+from providers.formats.translated import TranslatedFormat
+from providers.formats.usage import Usage, count
+
+NAME = "ollama"
+PATHS = {"chat": "/chat", "completion": "/chat", "embedding": "/embed"}
+STREAM_TYPE = "application/x-ndjson"
+FINISH_REASONS = {"stop": "stop", "length": "length", "load": "pause"}
+# Parameters that lie in `options`.
+OPTIONS = {
+    "max_tokens": "num_predict",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "stop": "stop",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+}
+# As Ollama's own OpenAI face takes efforts that it does not know.
+EFFORTS = {"none": False, "minimal": "low", "xhigh": "max"}
+
+
+class Ollama(TranslatedFormat):
+    """Messages with their images beside them, and lines of JSON for a stream."""
+
+    name = NAME
+    supports = frozenset({*OPTIONS, "tools", "tool_choice", "output", "thinking"})
+    native = frozenset({"options", "format", "think", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"})
+    embedding_supports = frozenset({"dimensions"})
+    embedding_native = frozenset({"options", "keep_alive", "truncate"})
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        return PATHS[work.operation]
+
+    def streams(self, content_type: str) -> bool:
+        return content_type.partition(";")[0].strip().lower() == STREAM_TYPE
+
+    def left_out(self, chat: Chat, model: str) -> Set[str]:
+        # It can be kept from calling tools, by not telling it of any, and not be made to.
+        forced = chat.tool_choice is not None and chat.tool_choice.kind in ("required", "tool")
+        return frozenset({"tool_choice"} if forced else ())
+
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+        messages = [written for message in chat.messages for written in _written(message)]
+        body: dict[str, Any] = {"model": model, "messages": messages, "stream": work.stream}
+        values = {theirs: getattr(chat, ours) for ours, theirs in OPTIONS.items()}
+        if given := {name: value for name, value in values.items() if value not in (None, [])}:
+            body["options"] = given
+        if chat.tools and not (chat.tool_choice is not None and chat.tool_choice.kind == "none"):
+            body["tools"] = [_tool(tool) for tool in chat.tools]
+        if chat.output is not None:
+            body["format"] = "json" if chat.output.schema is None else chat.output.schema
+        if chat.thinking is not None and (think := _think(chat.thinking)) is not None:
+            body["think"] = think
+        return body
+
+    def read_reply(self, value: dict[str, Any]) -> Reply:
+        message = value.get("message")
+        if not isinstance(message, dict):
+            raise ProviderError("The provider answered 200 without a message.")
+        reply = Reply(model=as_text(value.get("model")), usage=usage_of(value))
+        if thought := as_text(message.get("thinking")):
+            reply.parts.append(Reasoning(thought, source=NAME))
+        if text := as_text(message.get("content")):
+            reply.parts.append(Text(text))
+        calls = [_call(call, value, number) for number, call in enumerate(_calls(message))]
+        reply.parts += calls
+        reply.provider_finish_reason = as_text(value.get("done_reason"))
+        reply.finish_reason = _finish_reason(reply.provider_finish_reason, calls=bool(calls))
+        return reply
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return OllamaReader(work)
+
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": model, "input": texts_only(embedding)}
+        if embedding.dimensions is not None:
+            body["dimensions"] = embedding.dimensions
+        return body | self.native_to_embedding(embedding)
+
+    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+        vectors = value.get("embeddings")
+        if not isinstance(vectors, list) or not all(isinstance(vector, list) for vector in vectors):
+            raise ProviderError("The provider answered 200 without embeddings.")
+        return Vectors(vectors, usage_of(value), as_text(value.get("model")))
+
+
+class OllamaReader(LineReader):
+    """Lines with the next piece each; the last one is `done`. A call comes whole, in a line of its own or not."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._begun = False
+        self._calls = 0
+
+    def read(self, value: dict[str, Any]) -> None:
+        if not self._begun:
+            self._begun = True
+            self.say(Began(model=as_text(value.get("model"))))
+        message = as_dict(value.get("message"))
+        if thought := as_text(message.get("thinking")):
+            self.say(ReasoningDelta(thought, source=NAME))
+        if text := as_text(message.get("content")):
+            self.say(TextDelta(text))
+        for call in _calls(message):
+            self._read_call(_call(call, value, self._calls))
+        if value.get("done") is True:
+            self._read_end(value)
+
+    def _read_call(self, call: ToolCall) -> None:
+        # Counted here: parallel calls may all say that they are number 0.
+        self.say(CallBegan(self._calls, call.id, call.name))
+        self.say(CallDelta(self._calls, call.arguments))
+        self._calls += 1
+
+    def _read_end(self, value: dict[str, Any]) -> None:
+        reason = as_text(value.get("done_reason"))
+        self.finish(_finish_reason(reason, calls=self._calls > 0), reason)
+        self.say(Finished(self.finish_reason, reason))
+        self.usage = usage_of(value)
+        self.done = True
+
+
+# --- What is asked for ---
+
+
+def _written(message: Message) -> list[dict[str, Any]]:
+    """A message as Ollama takes it; each result of a tool is one of its own."""
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    written = [_written_result(result) for result in results]
+    return [*written, _written_turn(message.role, others)] if others or not results else written
+
+
+def _written_turn(role: str, parts: list[Part]) -> dict[str, Any]:
+    written: dict[str, Any] = {"role": role, "content": text_of(parts)}
+    if thoughts := "".join(part.text for part in parts if isinstance(part, Reasoning) and part.source == NAME):
+        written["thinking"] = thoughts
+    if calls := [part for part in parts if isinstance(part, ToolCall)]:
+        written["tool_calls"] = [_written_call(call) for call in calls]
+    if images := _images(parts):
+        written["images"] = images
+    return written
+
+
+def _images(parts: list[Part]) -> list[str]:
+    """The base64 of images and sounds, which Ollama takes in the same place. Raises ValidationError for the rest."""
+    found = []
+    for part in parts:
+        if isinstance(part, Image) or (isinstance(part, File) and part.media_type.startswith("audio/")):
+            if not part.data:
+                raise ValidationError(
+                    "messages: this provider takes images inside the request only: "
+                    "send data:TYPE;base64,… in place of an address."
+                )
+            found.append(part.data)
+        elif not isinstance(part, Text | Refusal | Reasoning | ToolCall):
+            raise unsendable(part)
+    return found
+
+
+def _written_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call)}}
+
+
+def _written_result(result: ToolResult) -> dict[str, Any]:
+    written: dict[str, Any] = {"role": "tool", "content": result_text(result), "tool_call_id": result.call_id}
+    if result.name:
+        written["tool_name"] = result.name
+    if images := _images(result.parts):
+        written["images"] = images
+    return written
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _think(thinking: Thinking) -> bool | str | None:
+    if thinking.enabled is False:
+        return False
+    if thinking.effort:
+        return EFFORTS.get(thinking.effort, thinking.effort)
+    return True if thinking.enabled or thinking.budget else None
+
+
+# --- What is answered ---
+
+
+def usage_of(value: dict[str, Any]) -> Usage | None:
+    """Its counts; that of the prompt leaves out what the server still had in its cache, and is missing when it is 0."""
+    prompt, output = count(value.get("prompt_eval_count")), count(value.get("eval_count"))
+    return None if prompt is None and output is None else Usage(prompt or 0, output=output)
+
+
+def _finish_reason(reason: str, *, calls: bool) -> str:
+    if reason == "stop" and calls:
+        return "tool"
+    return FINISH_REASONS.get(reason, "other") if reason else ""
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = as_list(message.get("tool_calls"))
+    return [call for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
+
+
+def _call(call: dict[str, Any], value: dict[str, Any], number: int) -> ToolCall:
+    """A call; where the server gave it no id, one that is the same whenever this answer is read."""
+    function = call["function"]
+    name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
+    made = made_id(as_text(value.get("created_at")), str(number), name, arguments)
+    return ToolCall(as_text(call.get("id")) or made, name, arguments)

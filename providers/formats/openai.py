@@ -1,0 +1,198 @@
+"""OpenAI's chat completions, completions and embeddings, and whatever speaks them (openai-openapi, August 2026)."""
+
+from typing import Any
+
+import orjson
+
+from gateway_project.errors import ProviderError
+from providers.formats.base import (
+    Answer,
+    Options,
+    StreamReader,
+    WorkRequest,
+    as_dict,
+    as_text,
+    dumped,
+    error_message,
+    read_json,
+    read_object,
+)
+from providers.formats.neutral import Chat, Reply
+from providers.formats.openai_embedding import as_asked, check_embeddings
+from providers.formats.openai_reply import ChunkReader, finish_reason, first_choice, read_reply, stream_text, usage_of
+from providers.formats.openai_request import (
+    DIALECT,
+    REASONS,
+    effort_of,
+    messages_of,
+    response_format_of,
+    tool_choice_of,
+    tools_of,
+)
+from providers.formats.sse import EventSplitter, data_of
+from providers.formats.translated import PARAMETERS, TranslatedFormat
+
+PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
+DONE = b"[DONE]"
+# Most chunks say nothing that is read here; these spellings let them pass unparsed.
+NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
+CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
+NO_USAGE = (b'"usage":null', b'"usage": null')
+
+
+class OpenAI(TranslatedFormat):
+    """A body in OpenAI's shape passes through as it came, but for the model's name and the usage of streams."""
+
+    name = "openai"
+    speaks = frozenset({DIALECT, "openai-completion", "openai-embedding"})
+    supports = frozenset(PARAMETERS) - {"top_k"}
+    # What clients of OpenAI's other doors may say in the same words.
+    native = frozenset({"prompt_cache_key", "prompt_cache_retention", "verbosity", "top_logprobs", "store"})
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        return PATHS[work.operation]
+
+    def passed(self, work: WorkRequest, model: str) -> bytes:
+        changes: dict[str, Any] = {}
+        if model != work.model:
+            changes["model"] = model
+        if work.stream and work.operation != "embedding" and not work.wants_usage:
+            changes["stream_options"] = {**as_dict(work.body.get("stream_options")), "include_usage": True}
+        return changed(work, changes)
+
+    def left_out(self, chat: Chat, model: str) -> set[str]:
+        """What a budget comes to is known of models that are known to think."""
+        thinking = chat.thinking
+        lost = thinking is not None and thinking.budget is not None and effort_of(thinking, model) is None
+        return {"reasoning_effort"} if lost else set()
+
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+        given = {
+            "tools": tools_of(chat) or None,
+            "tool_choice": tool_choice_of(chat),
+            "parallel_tool_calls": chat.parallel_tools if chat.tools else None,
+            # Models that think refuse the old name, other servers may not know the new one.
+            "max_completion_tokens" if REASONS.match(model) else "max_tokens": chat.max_tokens,
+            "temperature": chat.temperature,
+            "top_p": chat.top_p,
+            "stop": chat.stop or None,
+            "seed": chat.seed,
+            "n": chat.choices,
+            "presence_penalty": chat.presence_penalty,
+            "frequency_penalty": chat.frequency_penalty,
+            "response_format": response_format_of(chat),
+            "reasoning_effort": effort_of(chat.thinking, model),
+            "user": chat.user or None,
+        }
+        body: dict[str, Any] = {"model": model, "messages": messages_of(chat)}
+        if work.stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body | {name: value for name, value in given.items() if value is not None}
+
+    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+        if work.operation == "chat":
+            return super().answer(work, body)
+        value = read_object(body)
+        answer = Answer(body, usage=usage_of(value.get("usage")))
+        if work.operation == "completion":
+            _read_completion(answer, first_choice(value))
+        else:
+            data = check_embeddings(value)
+            if work.door:
+                answer.body = as_asked(value, data, body, work.body.get("encoding_format"))
+        return answer
+
+    def read_reply(self, value: dict[str, Any]) -> Reply:
+        return read_reply(value)
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return OpenAIReader(work)
+
+
+class OpenAIReader(StreamReader):
+    """Hands events on whole; the usage only to a client that asked for it."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._splitter = EventSplitter()
+        self._wants_usage = work.wants_usage
+        self._chunks = ChunkReader()
+        self._called = False
+
+    def feed(self, piece: bytes) -> bytes:
+        events = self._splitter.feed(piece)
+        if len(events) == 1:
+            return self._event(events[0])
+        return b"".join([self._event(event) for event in events])
+
+    def end(self, settled: bool) -> bytes:
+        rest = self._splitter.end()
+        # The blank line behind the last event may be missing; an event cut in its middle is no event.
+        return self._event(rest + b"\n\n") if data_of(rest).strip() == DONE else b""
+
+    def text(self, events: bytes) -> str:
+        return stream_text(events)
+
+    def _event(self, event: bytes) -> bytes:
+        data = data_of(event)
+        if data.startswith(DONE):
+            self.done = True
+            return event if self.error is None else b""
+        if self.error is not None or self.done:
+            return b""
+        if not data:
+            return event
+        self._called = self._called or CALLS[0] in data or CALLS[1] in data
+        if self.deltas is None and _says_nothing(data):
+            return event
+        value = read_json(data)
+        if not isinstance(value, dict):
+            self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
+            return b""
+        return self._read(event, value)
+
+    def _read(self, event: bytes, value: dict) -> bytes:
+        if value.get("error"):
+            self.error = ProviderError(f"The provider failed in the middle of its answer: {error_message(value)}")
+            return b""
+        if self.deltas is not None:
+            self.deltas += self._chunks.read(value)
+        choices = value.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and (reason := as_text(choice.get("finish_reason"))):
+                self.provider_finish_reason = reason
+                self.finish_reason = finish_reason(reason, called=self._called)
+        usage = usage_of(value.get("usage"))
+        if usage is None:
+            return event
+        self.usage = usage
+        return self._with_usage(event, value)
+
+    def _with_usage(self, event: bytes, value: dict) -> bytes:
+        if self._wants_usage:
+            return event
+        if not value.get("choices"):
+            return b""
+        del value["usage"]
+        return b"data: " + orjson.dumps(value) + b"\n\n"
+
+
+def changed(work: WorkRequest, changes: dict[str, Any]) -> bytes:
+    """The client's own bytes where nothing has to change, else its body with the changes."""
+    return dumped({**work.body, **changes}) if changes else work.raw
+
+
+def _says_nothing(data: bytes) -> bool:
+    if b'"error"' in data:
+        return False
+    quiet = b'"usage"' not in data or NO_USAGE[0] in data or NO_USAGE[1] in data
+    return quiet and (NOTHING_FINISHED[0] in data or NOTHING_FINISHED[1] in data) and data.endswith(b"}")
+
+
+def _read_completion(answer: Answer, choice: dict[str, Any]) -> None:
+    text = choice.get("text")
+    if not isinstance(text, str):
+        raise ProviderError("The provider answered 200 without text.")
+    answer.text = text
+    answer.provider_finish_reason = as_text(choice.get("finish_reason"))
+    answer.finish_reason = finish_reason(answer.provider_finish_reason)

@@ -1,0 +1,48 @@
+"""OpenAI's embeddings: vectors as numbers or as base64 of little-endian float32, whichever a client asked for."""
+
+import base64
+import binascii
+import struct
+from typing import Any
+
+from gateway_project.errors import ProviderError
+from providers.formats.base import dumped
+
+
+def check_embeddings(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """The items of an answer that holds vectors. Raises ProviderError for one that does not."""
+    data = value.get("data")
+    if not isinstance(data, list) or not data:
+        raise ProviderError("The provider answered 200 without embeddings.")
+    if not all(isinstance(item, dict) and isinstance(item.get("embedding"), list | str) for item in data):
+        raise ProviderError("The provider answered 200 with an embedding that is none.")
+    return data
+
+
+def as_asked(value: dict[str, Any], data: list[dict[str, Any]], body: bytes, wanted: Any) -> bytes:
+    """The answer's body with its vectors in the encoding that is wanted: the same bytes where they are."""
+    kind, change = (str, packed) if wanted == "base64" else (list, unpacked)
+    if all(isinstance(item["embedding"], kind) for item in data):
+        return body
+    changed = [
+        item if isinstance(item["embedding"], kind) else {**item, "embedding": change(item["embedding"])}
+        for item in data
+    ]
+    return dumped({**value, "data": changed})
+
+
+def packed(vector: list[float]) -> str:
+    """A vector as base64 of little-endian float32. Raises ProviderError where its members are no such numbers."""
+    try:
+        return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+    except (struct.error, OverflowError) as error:
+        raise ProviderError("The provider answered 200 with a vector that is not made of numbers.") from error
+
+
+def unpacked(text: str) -> list[float]:
+    """The vector in such a text. Raises ProviderError where there is none."""
+    try:
+        content = base64.b64decode(text, validate=True)
+        return list(struct.unpack(f"<{len(content) // 4}f", content))
+    except (binascii.Error, struct.error) as error:
+        raise ProviderError("The provider answered 200 with an embedding that is none.") from error

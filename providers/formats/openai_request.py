@@ -1,0 +1,184 @@
+"""A neutral conversation as OpenAI's chat completions take it: messages, tools, and what the answer is to be."""
+
+import re
+from typing import Any
+
+from gateway_project.errors import ValidationError
+from providers.formats.neutral import (
+    Chat,
+    File,
+    Image,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Verbatim,
+)
+from providers.formats.parts import unsendable
+
+Json = dict[str, Any]
+
+DIALECT = "openai-chat"
+# How thoughts are told apart that came in different fields: each goes back in its own.
+THOUGHTS = {"openai": "reasoning_content", "openai.reasoning": "reasoning"}
+# The models that think before they answer, with or without a vendor's name in front (openai-python, August 2026).
+REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d)|codex)")
+AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
+# Up to so many tokens of thought are this effort; more are high.
+EFFORTS = ((2048, "low"), (8192, "medium"))
+
+
+def messages_of(chat: Chat) -> list[Json]:
+    """The messages; pictures that tools gave follow behind the results, in a message of the user's."""
+    written: list[Json] = []
+    pictures: list[Part] = []
+    for message in chat.messages:
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        others = [part for part in message.parts if not isinstance(part, ToolResult)]
+        written += [_result(result) for result in results]
+        pictures += [part for result in results for part in result.parts if not isinstance(part, Text)]
+        if others or not results:
+            written += _user(pictures) + WRITERS[message.role](others, message.name)
+            pictures = []
+    return written + _user(pictures)
+
+
+def _result(result: ToolResult) -> Json:
+    text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
+    # There is no field for a failure: the model has to read of it.
+    return {"role": "tool", "tool_call_id": result.call_id, "content": f"Error: {text}" if result.is_error else text}
+
+
+def _system(parts: list[Part], name: str = "") -> list[Json]:
+    content = "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text)
+    return [{"role": "system", "content": content}]
+
+
+def _user(parts: list[Part], name: str = "") -> list[Json]:
+    if not parts:
+        return []
+    content = [_part(part) for part in parts]
+    only = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
+    message: Json = {"role": "user", "content": content if only is None else only}
+    return [message | {"name": name}] if name else [message]
+
+
+def _assistant(parts: list[Part], name: str = "") -> list[Json]:
+    """The model's own turn; thoughts of other providers' models have no place in it."""
+    message: Json = {"role": "assistant", "content": None}
+    if texts := [part.text for part in parts if isinstance(part, Text)]:
+        message["content"] = "".join(texts)
+    if refusal := "".join(part.text for part in parts if isinstance(part, Refusal)):
+        message["refusal"] = refusal
+    if calls := [written_call(part) for part in parts if isinstance(part, ToolCall)]:
+        message["tool_calls"] = calls
+    if len(message) == 2 and message["content"] is None:
+        return []
+    message |= _thoughts([part for part in parts if isinstance(part, Reasoning)])
+    return [message | {"name": name}] if name else [message]
+
+
+WRITERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _user}
+
+
+def _thoughts(thoughts: list[Reasoning]) -> Json:
+    """Thoughts in the fields that they came in."""
+    fields: Json = {}
+    details = []
+    for thought in thoughts:
+        if thought.source.endswith("-v1") or (thought.source in THOUGHTS and (thought.signature or thought.data)):
+            details.append(written_thought(thought, len(details)))
+        elif name := THOUGHTS.get(thought.source):
+            fields[name] = fields.get(name, "") + thought.text
+    return fields | ({"reasoning_details": details} if details else {})
+
+
+def written_thought(thought: Any, index: int) -> Json:
+    """A thought with its proof, or a piece of one, as OpenRouter writes them."""
+    detail: Json = {"type": "reasoning.text", "text": thought.text}
+    if thought.data:
+        detail = {"type": "reasoning.encrypted", "data": thought.data}
+    if thought.signature:
+        detail["signature"] = thought.signature
+    if getattr(thought, "id", ""):
+        detail["id"] = thought.id
+    return detail | {"format": thought.source, "index": index}
+
+
+def written_call(call: ToolCall, *, nothing: str = "{}") -> Json:
+    """A call, with `nothing` where it has no arguments; a signature lies where Google's own OpenAI face has it."""
+    function = {"name": call.name, "arguments": call.arguments or nothing}
+    written: Json = {"id": call.id, "type": "function", "function": function}
+    if call.signature:
+        written["extra_content"] = {"google": {"thought_signature": call.signature}}
+    return written
+
+
+def _part(part: Part) -> Json:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Image):
+        image = {"url": image_url(part)}
+        return {"type": "image_url", "image_url": image | ({"detail": part.detail} if part.detail else {})}
+    if isinstance(part, File):
+        return _file(part)
+    if isinstance(part, Verbatim) and part.source == DIALECT:
+        return part.value
+    raise unsendable(part)
+
+
+def image_url(image: Image) -> str:
+    """The address of an image, a data URL where it has none."""
+    return image.url or f"data:{image.media_type};base64,{image.data}"
+
+
+def _file(part: File) -> Json:
+    if part.id:
+        return {"type": "file", "file": {"file_id": part.id}}
+    if not part.data:
+        raise ValidationError("messages: this provider takes files with their content, not by address.")
+    if kind := AUDIO_FORMATS.get(part.media_type):
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": kind}}
+    content = f"data:{part.media_type};base64,{part.data}" if part.media_type else part.data
+    return {"type": "file", "file": {"filename": part.name or "file", "file_data": content}}
+
+
+def tools_of(chat: Chat) -> list[Json]:
+    """The functions that the model may call."""
+    return [{"type": "function", "function": _function(tool)} for tool in chat.tools]
+
+
+def _function(tool: Tool) -> Json:
+    given = {"description": tool.description or None, "parameters": tool.schema, "strict": tool.strict}
+    return {"name": tool.name} | {name: value for name, value in given.items() if value is not None}
+
+
+def tool_choice_of(chat: Chat) -> str | Json | None:
+    """Which of them it is to call."""
+    choice = chat.tool_choice
+    if choice is None or not chat.tools:
+        return None
+    return {"type": "function", "function": {"name": choice.name}} if choice.kind == "tool" else choice.kind
+
+
+def response_format_of(chat: Chat) -> Json | None:
+    """The shape that the answer has to have."""
+    output = chat.output
+    if output is None:
+        return None
+    if output.kind == "json":
+        return {"type": "json_object"}
+    given = {"schema": output.schema, "strict": output.strict, "description": output.description or None}
+    named = {"name": output.name or "answer"} | {name: value for name, value in given.items() if value is not None}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def effort_of(thinking: Thinking | None, model: str) -> str | None:
+    """The effort: as it is given, or what a budget comes to for a model that is known to think."""
+    if thinking is None or thinking.effort or thinking.budget is None or not REASONS.match(model):
+        return thinking.effort or None if thinking is not None else None
+    return next((effort for most, effort in EFFORTS if thinking.budget <= most), "high")

@@ -1,0 +1,117 @@
+"""OpenAI itself, and who else has its Responses: clients of that shape pass through as they came.
+
+Conversations that the provider keeps work here alone. Servers that only have chat completions take the format
+`openai`, for which Responses are translated.
+"""
+
+from typing import Any
+
+from gateway_project.errors import GatewayError, ProviderError
+from providers.formats.base import (
+    Answer,
+    StreamReader,
+    WorkRequest,
+    as_dict,
+    as_list,
+    as_text,
+    error_message,
+    read_object,
+)
+from providers.formats.events import JsonReader
+from providers.formats.neutral import TextDelta
+from providers.formats.openai import OpenAI, changed
+from providers.formats.usage import Usage, count
+
+DIALECT = "openai-responses"
+INCOMPLETE = {"max_output_tokens": "length", "content_filter": "filter"}
+# The events of a stream that say nothing which is read here, unless its text is needed.
+QUIET = (b"event: response.output_text.", b"event: response.function_call_arguments.", b"event: response.reasoning")
+
+
+class OpenAIResponses(OpenAI):
+    """`POST /responses` for its own clients, chat completions for all others."""
+
+    name = "openai-responses"
+    speaks = OpenAI.speaks | {DIALECT}
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        return "/responses" if work.dialect.name == DIALECT else super().path(work, model)
+
+    def passed(self, work: WorkRequest, model: str) -> bytes:
+        if work.dialect.name != DIALECT:
+            return super().passed(work, model)
+        return changed(work, {"model": model} if model != work.model else {})
+
+    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+        if work.dialect.name != DIALECT:
+            return super().answer(work, body)
+        value = read_object(body)
+        if not isinstance(value.get("output"), list):
+            raise ProviderError("The provider answered 200 without output.")
+        reason, provider_reason = finish_of(value)
+        return Answer(body, "application/json", text_of(value), usage_of(value.get("usage")), reason, provider_reason)
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return ResponsesReader(work) if work.dialect.name == DIALECT else super().own_reader(work)
+
+
+class ResponsesReader(JsonReader):
+    """Named events; the last one holds the whole response."""
+
+    def _event(self, event: bytes) -> bytes:
+        if self.deltas is None and event.startswith(QUIET):
+            return b"" if self.done or self.error is not None else event
+        return super()._event(event)
+
+    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+        if value.get("type") == "error":
+            said = error_message(value)
+        elif value.get("type") == "response.failed":
+            said = error_message(as_dict(value.get("response")))
+        else:
+            return None
+        return ProviderError(f"The provider failed in the middle of its answer: {said}")
+
+    def read(self, value: dict[str, Any]) -> None:
+        kind = value.get("type")
+        if kind == "response.output_text.delta":
+            self.say(TextDelta(as_text(value.get("delta"))))
+        elif kind in ("response.completed", "response.incomplete"):
+            response = as_dict(value.get("response"))
+            self.usage = usage_of(response.get("usage"))
+            self.finish(*finish_of(response))
+            self.done = True
+
+
+def finish_of(response: dict[str, Any]) -> tuple[str, str]:
+    """How a response ended: normalised, and in the provider's words."""
+    status = as_text(response.get("status"))
+    if status == "incomplete":
+        reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
+        return INCOMPLETE.get(reason, "other"), reason
+    if status != "completed":
+        return ("other" if status else ""), status
+    called = any(as_dict(item).get("type") == "function_call" for item in as_list(response.get("output")))
+    return ("tool" if called else "stop"), status
+
+
+def text_of(response: dict[str, Any]) -> str:
+    """The words of the messages in a response."""
+    messages = (as_list(as_dict(item).get("content")) for item in as_list(response.get("output")))
+    parts = (as_dict(part) for content in messages for part in content)
+    return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Usage in disjoint buckets: cached input is counted inside input_tokens."""
+    value = as_dict(value)
+    prompt, output = count(value.get("input_tokens")), count(value.get("output_tokens"))
+    if prompt is None and output is None:
+        return None
+    inside = as_dict(value.get("input_tokens_details"))
+    read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
+    rest = None if prompt is None else prompt - (read or 0) - (write or 0)
+    if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
+        rest, read, write = prompt, None, None
+    reasoning = count(as_dict(value.get("output_tokens_details")).get("reasoning_tokens"))
+    return Usage(rest, read, write, output, reasoning)

@@ -1,0 +1,121 @@
+"""What several formats do with the parts of a conversation: arguments, ids, texts, and what cannot be sent."""
+
+import json
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import quote
+
+from gateway_project.errors import ValidationError
+from providers.formats.base import dumped
+from providers.formats.neutral import (
+    Chat,
+    Embedding,
+    File,
+    Image,
+    Message,
+    Part,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Verbatim,
+)
+
+KINDS = {Image: "an image", File: "a file", ToolCall: "a tool call", ToolResult: "a tool result"}
+
+
+def text_of(parts: list[Part]) -> str:
+    """The words in parts, a refusal's too."""
+    return "".join(part.text for part in parts if isinstance(part, Text | Refusal))
+
+
+def result_text(result: ToolResult) -> str:
+    """The words of a result, for providers without a field that says that the call has failed."""
+    text = text_of(result.parts)
+    return f"Error: {text}" if result.is_error else text
+
+
+def results_in_words(messages: list[Message]) -> list[Message]:
+    """The same conversation for providers whose results are words alone: pictures follow in a turn of the user's."""
+    written: list[Message] = []
+    pictures: list[Part] = []
+    for message in messages:
+        if pictures and message.role != "tool":
+            written.append(Message("user", pictures))
+            pictures = []
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        shown = [part for result in results for part in result.parts if not isinstance(part, Text)]
+        pictures += shown
+        written.append(_in_words(message) if shown else message)
+    return [*written, Message("user", pictures)] if pictures else written
+
+
+def _in_words(message: Message) -> Message:
+    parts = [
+        replace(part, parts=[inner for inner in part.parts if isinstance(inner, Text)])
+        if isinstance(part, ToolResult)
+        else part
+        for part in message.parts
+    ]
+    return replace(message, parts=parts)
+
+
+def arguments_object(call: ToolCall) -> dict[str, Any]:
+    """A call's arguments for a provider that takes them as an object. Raises ValidationError where they are none."""
+    value = exact_json(call.arguments) if call.arguments.strip() else {}
+    if not isinstance(value, dict):
+        raise ValidationError(f"messages: the arguments of the tool call {call.id!r} must be a JSON object.")
+    return value
+
+
+def arguments_text(value: Any) -> str:
+    """A call's arguments as JSON text, whichever way the provider wrote them."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else dumped(value).decode()
+
+
+def exact_json(text: str) -> Any:
+    """The value in a text, integers of any size as they are; None where it is not JSON."""
+    try:
+        return json.loads(text, parse_constant=_no_json)
+    except (ValueError, RecursionError):
+        return None
+
+
+def made_id(*seed: str) -> str:
+    """An id for a call that its provider gave none: the same for the same seed, and taken by every format."""
+    return f"call_{blake2b(chr(0).join(seed).encode(), digest_size=12).hexdigest()}"
+
+
+def at_most_stops(chat: Chat, most: int) -> None:
+    """Raises ValidationError where there are more stop sequences than the provider takes."""
+    if len(chat.stop) > most:
+        raise ValidationError(f"stop must hold at most {most} sequences for this provider.")
+
+
+def texts_only(embedding: Embedding) -> list[str]:
+    """The texts to embed. Raises ValidationError for token ids: no two tokenisers agree on them."""
+    if not all(isinstance(text, str) for text in embedding.inputs):
+        raise ValidationError("input must be text: this provider has another tokeniser than the one of these ids.")
+    return embedding.inputs
+
+
+def path_segment(name: str) -> str:
+    """A model's name as one step of a path. Raises ValidationError for a name that would be two steps back."""
+    if name in (".", ".."):
+        raise ValidationError(f"model: {name!r} cannot be part of a path.")
+    return quote(name, safe="")
+
+
+def unsendable(part: Part) -> ValidationError:
+    """The error for a part that a provider has no place for."""
+    kind = KINDS.get(type(part), "this")
+    if isinstance(part, Verbatim) and isinstance(part.value, dict):
+        kind = f"a part of the type {part.value.get('type')!r}"
+    return ValidationError(f"messages: {kind} cannot be sent to this provider.")
+
+
+def _no_json(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")

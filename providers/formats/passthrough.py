@@ -1,0 +1,139 @@
+"""Any JSON service: the body goes to exactly the provider's URL, and the answer comes back as it is."""
+
+from typing import Any
+
+from gateway_project.errors import ProviderError
+from providers.formats import openai
+from providers.formats.base import (
+    AS_IS,
+    Answer,
+    Format,
+    Options,
+    Outgoing,
+    StreamReader,
+    WorkRequest,
+    error_in,
+    error_message,
+    read_json,
+)
+from providers.formats.openai_reply import FINISH_REASONS, usage_of
+from providers.formats.usage import Usage, count
+
+LINE_LIMIT = 1024 * 1024
+STREAM_TYPES = {"text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json"}
+
+
+class Passthrough(Format):
+    """Promises only JSON; usage and finish reason are read where they stand at familiar places."""
+
+    name = "passthrough"
+
+    def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
+        return Outgoing("", openai.changed(work, {"model": model} if model != work.model else {}))
+
+    def translates(self, work: WorkRequest) -> bool:
+        return False  # into a shape that nobody knows, and out of it
+
+    def url(self, base: str, path: str) -> str:
+        return base
+
+    def streams(self, content_type: str) -> bool:
+        return content_type.partition(";")[0].strip().lower() in STREAM_TYPES
+
+    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+        value = read_json(body)
+        if not isinstance(value, dict | list):
+            raise ProviderError("The provider answered 200 with something that is not JSON.")
+        answer = Answer(body)
+        if isinstance(value, dict):
+            if error := error_in(value):
+                raise error
+            answer.usage, answer.text = familiar_usage(value), familiar_text(value)
+            answer.provider_finish_reason, answer.finish_reason = _finish(value)
+        return answer
+
+    def own_reader(self, work: WorkRequest) -> StreamReader:
+        return PassthroughReader(work)
+
+
+class PassthroughReader(StreamReader):
+    """Hands every byte on at once; reads beside it, line by line, whether the stream came to its end."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._rest = bytearray()
+        self._marked = False
+
+    def feed(self, piece: bytes) -> bytes:
+        lines, newline, rest = piece.rpartition(b"\n")
+        if newline:
+            self._lines(bytes(self._rest) + lines + newline)
+            self._rest = bytearray()
+        if len(self._rest) < LINE_LIMIT:  # a longer line is handed on all the same, only not read
+            self._rest += rest
+        return piece if self.error is None else b""
+
+    def end(self, settled: bool) -> bytes:
+        self._lines(bytes(self._rest))
+        # A protocol we do not know has no mark that we could ask for; the framing's own end is one.
+        self.done = self.done or self._marked or settled
+        return b""
+
+    def text(self, events: bytes) -> str:
+        values = (read_json(line.removeprefix(b"data:").strip()) for line in events.splitlines())
+        return "".join(familiar_text(value) for value in values if isinstance(value, dict))
+
+    def _lines(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            data = line.removeprefix(b"data:").strip()
+            if data == openai.DONE:
+                self._marked = True
+            elif not line:  # only the blank line ends the event that holds the mark
+                self.done = self.done or self._marked
+            elif data.startswith(b"{") and isinstance(value := read_json(data), dict):
+                self._read(value)
+
+    def _read(self, value: dict) -> None:
+        if value.get("error"):
+            self.error = ProviderError(f"The provider failed in the middle of its answer: {error_message(value)}")
+        self._marked = self._marked or value.get("type") == "message_stop"
+        self.done = self.done or value.get("done") is True
+        for holder in (value.get("message"), value):  # Anthropic begins with the input, inside of a message
+            if isinstance(holder, dict) and (usage := familiar_usage(holder)) is not None:
+                self.usage = usage.after(self.usage)
+        reason, normalised = _finish(value)
+        if reason:
+            self.provider_finish_reason, self.finish_reason = reason, normalised
+
+
+def familiar_usage(value: dict) -> Usage | None:
+    """Usage as OpenAI or Anthropic write it."""
+    usage = value.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    if "input_tokens" not in usage and "output_tokens" not in usage:
+        return usage_of(usage)
+    return Usage(
+        count(usage.get("input_tokens")),
+        count(usage.get("cache_read_input_tokens")),
+        count(usage.get("cache_creation_input_tokens")),
+        count(usage.get("output_tokens")),
+    )
+
+
+def familiar_text(value: dict) -> str:
+    """The text of an answer, or of a piece of one, as OpenAI, Anthropic, Ollama or Cohere write it."""
+    choices = value.get("choices")
+    inner = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else value
+    inner = next((found for name in ("message", "delta") if isinstance(found := inner.get(name), dict)), inner)
+    text = next((inner[name] for name in ("content", "text", "response") if inner.get(name)), "")
+    parts = text if isinstance(text, list) else [text]
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _finish(value: dict[str, Any]) -> tuple[str, str]:
+    choices = value.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else value
+    reason = first.get("finish_reason") or first.get("stop_reason")
+    return (reason, FINISH_REASONS.get(reason, "other")) if isinstance(reason, str) else ("", "")

@@ -1,0 +1,59 @@
+"""Server-sent events as bytes (WHATWG HTML, section 9.2): split at LF, CRLF or CR, never decoded before whole."""
+
+import re
+from collections.abc import Iterator
+
+# CR is a line's end of its own only where no LF follows: CRLF is one end and not two.
+EVENT_END = re.compile(rb"(?:\n|\r(?!\n))(?:\r\n|\n|\r)")
+LINE_END = re.compile(rb"\r\n|\n|\r")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class EventSplitter:
+    """Cuts a stream of bytes into whole events, wherever the pieces were cut."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()  # grows in place: a long event in small pieces takes linear time
+        self._searched = 0
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The events that are whole now, each with the blank line that ends it."""
+        if not self._rest and piece.endswith(b"\n\n") and b"\r" not in piece and piece.count(b"\n\n") == 1:
+            return [piece]  # one event in one piece: what most providers send
+        self._rest += piece
+        return self._cut()
+
+    def end(self) -> bytes:
+        """What came after the last blank line."""
+        rest, self._rest, self._searched = bytes(self._rest), bytearray(), 0
+        return rest
+
+    def _cut(self) -> list[bytes]:
+        events, start = [], 0
+        search = max(self._searched - 3, 0)  # a blank line is at most four bytes long
+        while found := EVENT_END.search(self._rest, search):
+            events.append(bytes(self._rest[start : found.end()]))
+            start = search = found.end()
+        del self._rest[:start]
+        self._searched = len(self._rest)
+        return events
+
+
+def events_in(recorded: bytes) -> Iterator[bytes]:
+    """The events of a recorded stream one by one: all at once they could take many times its size."""
+    start = 0
+    for found in EVENT_END.finditer(recorded):
+        yield recorded[start : found.end()]
+        start = found.end()
+
+
+def data_of(event: bytes) -> bytes:
+    """The data of an event: its data lines joined with LF; b"" for comments and other fields."""
+    if event.startswith(b"data: ") and event.endswith(b"\n\n") and event.count(b"\n") == 2 and b"\r" not in event:
+        return event[6:-2]
+    lines = LINE_END.split(event.removeprefix(BYTE_ORDER_MARK))
+    return b"\n".join(_value(line) for line in lines if line == b"data" or line.startswith(b"data:"))
+
+
+def _value(line: bytes) -> bytes:
+    return line[5:].removeprefix(b" ")

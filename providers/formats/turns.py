@@ -1,0 +1,59 @@
+"""Conversations for providers that take turns of alternating roles, with the results of calls in the user's."""
+
+from gateway_project.errors import ValidationError
+from providers.formats.neutral import Chat, Message, Part, Reasoning, Refusal, Text, Tool, ToolCall, ToolResult
+
+
+def alternating(messages: list[Message], source: str) -> list[Message]:
+    """The messages as turns of user and assistant: neighbours of one side become one.
+
+    All results of parallel calls come together, and first in their turn. Left out are texts of white space alone,
+    which are refused, and the thoughts that another format than `source` had. An answer that was begun for the model
+    may not end in white space. Raises ValidationError where nothing is left.
+    """
+    turns: list[Message] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        parts = [_as_text(part) for part in message.parts if _says_something(part, source)]
+        if not parts:
+            continue
+        if turns and turns[-1].role == role:
+            turns[-1].parts += parts
+        else:
+            turns.append(Message(role, parts))
+    if not turns:
+        raise ValidationError("The messages hold nothing that could be answered.", field="messages")
+    for turn in turns:
+        if turn.role == "user" and len(turn.parts) > 1:
+            turn.parts.sort(key=_is_no_result)
+    _trim_end(turns[-1])
+    return turns
+
+
+def called_tools(chat: Chat) -> list[Tool]:
+    """A tool for each name that is called in the conversation: without tools such a history is refused."""
+    names = {part.name: None for message in chat.messages for part in message.parts if isinstance(part, ToolCall)}
+    return [Tool(name) for name in names]
+
+
+def is_blank(part: Part) -> bool:
+    """Whether it is a text that says nothing."""
+    return isinstance(part, Text | Refusal) and not part.text.strip()
+
+
+def _says_something(part: Part, source: str) -> bool:
+    return part.source == source if isinstance(part, Reasoning) else not is_blank(part)
+
+
+def _as_text(part: Part) -> Part:
+    return Text(part.text) if isinstance(part, Refusal) else part
+
+
+def _is_no_result(part: Part) -> bool:
+    return not isinstance(part, ToolResult)
+
+
+def _trim_end(turn: Message) -> None:
+    last = turn.parts[-1]
+    if turn.role == "assistant" and isinstance(last, Text):
+        turn.parts[-1] = Text(last.text.rstrip(), last.cache)

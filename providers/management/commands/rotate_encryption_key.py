@@ -1,0 +1,49 @@
+"""manage.py rotate_encryption_key"""
+
+from contextlib import nullcontext
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gateway_project.keyfile import KeyFile, new_key
+from providers.services import reseal_credentials
+
+FROM_ENVIRONMENT = (
+    "The keys come from GATEWAY_ENCRYPTION_KEYS, not from a file that this command may change: see "
+    "docs/operations.md for the order of steps."
+)
+
+
+class Command(BaseCommand):
+    """Encrypts every provider's credential under the first key, while the gateway serves."""
+
+    help = "Re-encrypts the credentials of all providers under the first of the encryption keys."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        local = parser.add_mutually_exclusive_group()
+        local.add_argument("--new-key", action="store_true", help="make a new key first (keys under GATEWAY_VAR_DIR)")
+        local.add_argument(
+            "--drop-old-keys", action="store_true", help="forget the other keys afterwards (keys under GATEWAY_VAR_DIR)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        keys = settings.GATEWAY_ENCRYPTION_KEYS
+        kept_here = isinstance(keys, KeyFile)
+        if (options["new_key"] or options["drop_old_keys"]) and not kept_here:
+            raise CommandError(FROM_ENVIRONMENT)
+        with keys.held() if kept_here else nullcontext():
+            if options["new_key"]:
+                keys.put_first(new_key())
+            self._reseal()
+            if options["drop_old_keys"]:
+                self.stdout.write(f"Old keys dropped: {keys.drop_all_but_first()}.")
+
+    def _reseal(self) -> None:
+        done = reseal_credentials()
+        self.stdout.write(f"Credentials re-encrypted: {done.rewritten}; under this key already: {done.current}.")
+        if done.unreadable:
+            raise CommandError(
+                f"{len(done.unreadable)} could not be decrypted and stay as they were: {', '.join(done.unreadable)}. "
+                "Set their credentials anew, or bring back the key that they were encrypted with."
+            )

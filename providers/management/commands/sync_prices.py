@@ -1,0 +1,26 @@
+"""manage.py sync_prices: the public prices that come with the gateway, or those of a file."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gateway_project.errors import GatewayError
+from providers.public_prices import BUNDLED, sync
+
+
+class Command(BaseCommand):
+    """Loads a table of prices; run again it changes nothing."""
+
+    help = "Brings the prices of models up to the bundled table of public prices; edited prices stay."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--file", type=Path, default=BUNDLED, help="another table in the same form")
+
+    def handle(self, *args: Any, file: Path, **options: Any) -> None:
+        try:
+            counted = sync(file)
+        except GatewayError as error:
+            raise CommandError(error.message) from None
+        told = ", ".join(f"{number} {what}" for what, number in counted.items())
+        self.stdout.write(f"Prices: {told} (edited here).")

@@ -1,0 +1,186 @@
+"""What models cost, and what a request cost: exact calculations with Decimal, no I/O.
+
+Prices are for a million tokens of a bucket. Buckets are disjoint, but for reasoning, which is part of the output.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import inf
+from operator import attrgetter
+from typing import NamedTuple
+
+from providers.formats.usage import MONEY_DECIMALS, MOST_MONEY, Usage
+
+KNOWN, ESTIMATED, UNKNOWN = "known", "estimated", "unknown"
+NOTHING = Decimal(0)
+# One token at a price with six decimals for a million: the cost has twelve decimals, and none is rounded.
+PRICE_DECIMALS = 6
+# The currency of a cost that a provider reports (OpenRouter's credits are US dollars).
+REPORTED_CURRENCY = "USD"
+REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one model costs: for a million tokens of each bucket, and for each request, in one currency."""
+
+    currency: str
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal | None = None  # None: as input
+    cache_write: Decimal | None = None  # None: as input
+    reasoning: Decimal | None = None  # None: as output
+    request: Decimal = NOTHING
+    above_input_tokens: int = 0  # the price is for requests with more input than this, cached input included
+    longer: "Price | None" = None  # for requests with more input than its own bound: that price, for all their tokens
+
+    def for_input(self, tokens: int) -> "Price":
+        """The price of a request with so much input."""
+        price = self
+        while price.longer is not None and tokens > price.longer.above_input_tokens:
+            price = price.longer
+        return price
+
+
+class Cost(NamedTuple):
+    """What a request cost, and how sure that is; `amount` is None exactly where the status is unknown."""
+
+    amount: Decimal | None
+    currency: str
+    status: str
+
+
+NOT_KNOWN = Cost(None, "", UNKNOWN)
+
+
+def cost_of(usage: Usage, price: Price) -> Decimal:
+    """The cost of the tokens in these buckets, exactly, in the price's currency; a bucket not reported is empty."""
+    plain, read, write, output = usage.input or 0, usage.cache_read or 0, usage.cache_write or 0, usage.output or 0
+    reasoning = min(usage.reasoning or 0, output)
+    price = price.for_input(usage.all_input)
+    millionths = (
+        plain * _millionths(price.input)
+        + read * _millionths(price.input if price.cache_read is None else price.cache_read)
+        + write * _millionths(price.input if price.cache_write is None else price.cache_write)
+        + (output - reasoning) * _millionths(price.output)
+        + reasoning * _millionths(price.output if price.reasoning is None else price.reasoning)
+    )
+    return price.request + Decimal(millionths).scaleb(-MONEY_DECIMALS)
+
+
+def cost(usage: Usage | None, price: Price | None, *, estimated: bool = False) -> Cost:
+    """The provider's own word on the cost where it gave one, else the usage at this price, else unknown.
+
+    `estimated` says that the usage, or a part of it, was not reported but estimated.
+    """
+    if usage is not None and usage.cost is not None:
+        return _believed(usage.cost, REPORTED_CURRENCY, KNOWN)
+    if usage is None or price is None:
+        return NOT_KNOWN
+    return _believed(cost_of(usage, price), price.currency, ESTIMATED if estimated else KNOWN)
+
+
+def _believed(amount: Decimal, currency: str, status: str) -> Cost:
+    return Cost(amount, currency, status) if amount < MOST_MONEY else NOT_KNOWN
+
+
+def _millionths(price: Decimal) -> int:
+    return int(price.scaleb(PRICE_DECIMALS))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A price as the table has it: for whom, for which models, and from when until when (seconds since 1970)."""
+
+    price: Price
+    model: str  # in lower case; * stands for any characters
+    provider_id: int | None = None
+    host: str = ""  # of the provider's URL, in lower case; * stands for any characters, nothing for any host
+    valid_from: float = 0.0
+    valid_until: float = inf
+
+    def holds(self, at: float) -> bool:
+        return self.valid_from <= at < self.valid_until
+
+    def fits(self, provider_id: int, host: str, model: str) -> bool:
+        if self.provider_id is not None and self.provider_id != provider_id:
+            return False
+        return (not self.host or matches(self.host, host)) and matches(self.model, model)
+
+    @property
+    def subject(self) -> tuple:
+        """What it is a price of; greater the more closely it says so: a provider, then a host, then a model."""
+        return (self.provider_id or 0, *_closeness(self.host), *_closeness(self.model))
+
+
+class PriceBook:
+    """All prices that hold or will hold; asked for one model again and again, it looks only once."""
+
+    def __init__(self, offers: Iterable[Offer] = ()) -> None:
+        self._offers = list(offers)
+        self._era = Era(inf, -inf, {})
+
+    def price(self, provider_id: int, host: str, model: str, at: float) -> Price | None:
+        """What a model costs at a provider at this moment; None where nobody said."""
+        since, until, known = era = self._era
+        if not since <= at < until or len(known) >= REMEMBERED:
+            since, until, known = era = self._era = self._around(at)
+        key = provider_id, host, model
+        try:
+            return known[key]
+        except KeyError:
+            found = known[key] = self._find(*key, era.since)
+            return found
+
+    def _around(self, at: float) -> "Era":
+        """The time around a moment in which no price begins or ends."""
+        turns = [moment for offer in self._offers for moment in (offer.valid_from, offer.valid_until)]
+        since = max((moment for moment in turns if moment <= at), default=-inf)
+        return Era(since, min((moment for moment in turns if moment > at), default=inf), {})
+
+    def _find(self, provider_id: int, host: str, model: str, at: float) -> Price | None:
+        name = model.lower()
+        fitting = [offer for offer in self._offers if offer.holds(at) and offer.fits(provider_id, host, name)]
+        closest = max(fitting, key=attrgetter("subject"), default=None)
+        if closest is None:
+            return None
+        steps = {offer.price.above_input_tokens: offer.price for offer in fitting if offer.subject == closest.subject}
+        return _chained([steps[above] for above in sorted(steps)])
+
+
+class Era(NamedTuple):
+    """A time in which all prices stay as they are, and what was found out about them."""
+
+    since: float
+    until: float
+    known: dict[tuple[int, str, str], Price | None]
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether the whole text fits the pattern, where * stands for any characters; in linear time."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    *middle, last = rest
+    position, end = len(first), len(text) - len(last)
+    if position > end or not text.startswith(first) or not text.endswith(last):
+        return False
+    for part in middle:
+        found = text.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True
+
+
+def _chained(steps: list[Price]) -> Price | None:
+    """One price out of those for ever longer input; None where the shortest is missing."""
+    chain = None
+    for step in reversed(steps):
+        chain = replace(step, longer=chain)
+    return chain if chain is not None and chain.above_input_tokens == 0 else None
+
+
+def _closeness(pattern: str) -> tuple[bool, int, str]:
+    return bool(pattern) and "*" not in pattern, len(pattern), pattern

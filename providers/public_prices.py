@@ -1,0 +1,122 @@
+"""The table of public prices: the one that comes with the gateway, or one like it, loaded beside edited prices."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError as FieldsRefused
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from gateway_project.errors import Conflict, ValidationError
+from providers.models import AMOUNTS, ModelPrice, PriceSource
+
+BUNDLED = Path(__file__).parent / "data" / "prices.json"
+FIELDS = {
+    "host": "host",
+    "model": "model",
+    "aboveInputTokens": "above_input_tokens",
+    "input": "input",
+    "output": "output",
+    "cacheRead": "cache_read",
+    "cacheWrite": "cache_write",
+    "reasoning": "reasoning",
+    "request": "request",
+}
+FROM = "from"
+NAMES = {field: name for name, field in FIELDS.items()}
+
+
+def sync(path: Path = BUNDLED) -> Counter[str]:
+    """Bring the table up to a file of prices; how many were new, changed, unchanged, and kept because edited.
+
+    What the file does not name stays. Raises ValidationError naming the entry that is wrong, and Conflict.
+    """
+    source = PriceSource.BUNDLED if path == BUNDLED else PriceSource.SYNCED
+    now = timezone.now()
+    wanted = _in_force(list(read(path, source, now)), now)
+    try:
+        with transaction.atomic():
+            return _bring(wanted, now)
+    except IntegrityError:
+        raise Conflict("Prices were changed at the same moment; load them again.") from None
+
+
+def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPrice]]:
+    """The prices in a file with the days from which they hold; raises ValidationError."""
+    try:
+        document = json.loads(path.read_text())
+        currency, entries = document["currency"], document["prices"]
+        listed = list(entries)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ValidationError(f'{path} is no table of prices, {{"currency", "prices": […]}}: {error!r}.') from None
+    for number, entry in enumerate(listed, start=1):
+        try:
+            yield _entry(entry, currency=currency, valid_from=now, source=source)
+        except (FieldsRefused, InvalidOperation, TypeError, ValueError, AttributeError) as error:
+            raise ValidationError(f"{path}, price {number}: {error}.") from None
+
+
+def written(price: ModelPrice, since: date | None = None) -> dict[str, Any]:
+    """A price as an entry of a file; what is as it would be without is left out."""
+    told = {NAMES[field]: getattr(price, field) for field in NAMES}
+    entry = {
+        name: _plain(value) for name, value in told.items() if value not in (None, "", 0) or name in ("input", "output")
+    }
+    return entry | ({FROM: since.isoformat()} if since else {})
+
+
+def _entry(entry: dict[str, Any], **options: Any) -> tuple[date, ModelPrice]:
+    if unknown := entry.keys() - FIELDS.keys() - {FROM}:
+        raise ValueError(f"there is no field {', '.join(sorted(unknown))}")
+    values = {FIELDS[name]: value for name, value in entry.items() if name in FIELDS}
+    amounts = {name: Decimal(str(values[name])) for name in AMOUNTS if values.get(name) is not None}
+    price = ModelPrice(**values | amounts, **options)
+    price.clean_fields(exclude=["provider"])
+    return date.fromisoformat(entry[FROM]) if FROM in entry else date.min, price
+
+
+def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple, ModelPrice]:
+    """Of several prices of the same models those that hold today, by what they are prices of."""
+    today = now.astimezone(UTC).date()
+    begun = [(since, price) for since, price in dated if since <= today]
+    latest: dict[tuple, date] = {}
+    for since, price in begun:
+        models = price.host, price.model
+        latest[models] = max(since, latest.get(models, since))
+    return {_subject(price): price for since, price in begun if since == latest[price.host, price.model]}
+
+
+def _bring(wanted: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
+    present = {_subject(row): row for row in ModelPrice.objects.open().filter(provider=None).select_for_update()}
+    counted, new, over = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
+    for subject, price in wanted.items():
+        what = _what_becomes_of(present.get(subject), price, now)
+        counted[what] += 1
+        if what in ("new", "changed"):
+            new.append(price)
+        if what == "changed":
+            over.append(present[subject].pk)
+    ModelPrice.objects.filter(pk__in=over).update(valid_until=now)
+    ModelPrice.objects.bulk_create(new, batch_size=500)
+    return counted
+
+
+def _what_becomes_of(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:
+    if row is None:
+        return "new"
+    if row.source == PriceSource.EDITED or row.valid_from >= now:
+        return "kept"
+    return "unchanged" if row.price == price.price else "changed"
+
+
+def _subject(price: ModelPrice) -> tuple:
+    return price.host, price.model, price.above_input_tokens
+
+
+def _plain(value: Any) -> Any:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value

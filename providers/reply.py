@@ -1,0 +1,170 @@
+"""A provider's answer read off its socket, piece by piece, as hostile data: bounded, and never trusted to end."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+
+import httptools
+
+HEAD_LIMIT = 64 * 1024
+# Memory is taken before a read waits: little for a thousand waiting threads, more for an answer that comes thick.
+FIRST_READ, LARGEST_READ = 4 * 1024, 256 * 1024
+FRAMING = {"content-length", "transfer-encoding"}
+
+
+class BadReply(Exception):
+    """The provider's bytes are not an HTTP/1.1 answer within our bounds; the text says why."""
+
+
+class Truncated(BadReply):
+    """The connection ended before the answer did."""
+
+
+class NoReply(BadReply):
+    """The connection ended before the first byte of an answer."""
+
+
+class _Surplus(Exception):
+    """The provider goes on after its answer."""
+
+
+class Reply:
+    """One HTTP answer: status and headers at once, the body when it is asked for.
+
+    `settled` means the framing itself said that the body is whole (its length, or the last chunk);
+    a body that only ended with the connection is not settled, and its content has to prove itself.
+    """
+
+    __slots__ = ("_body", "_done", "_framed", "_head_done", "_keeps", "_padding", "_parser", "_read_size", "_sock",
+                 "_surplus", "body_bytes", "headers", "limit", "on_bytes", "status")  # fmt: skip
+
+    def __init__(self, sock: socket.socket, *, limit: int, on_bytes=lambda: None) -> None:
+        self._sock = sock
+        self._parser = httptools.HttpResponseParser(self)
+        self._body: list[bytes] = []
+        self._head_done = self._done = self._framed = self._surplus = self._keeps = False
+        self._read_size = FIRST_READ
+        self._padding = 0  # bytes of trailers and of framing since the last byte of the body
+        self.limit = limit
+        self.on_bytes = on_bytes
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body_bytes = 0
+
+    # -- What the parser calls --------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._done:
+            raise _Surplus  # the parser stops here: nothing more is read into the answer
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_done:  # a trailer: nobody looks at it
+            return
+        key = name.decode("latin-1").lower()
+        self.headers[key] = value.decode("latin-1")
+        if key in FRAMING:
+            self._framed = True
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        if self.status < 200:  # an interim answer: the real one follows
+            self.headers.clear()
+        else:
+            self._head_done = True
+
+    def on_body(self, piece: bytes) -> None:
+        self._body.append(piece)
+        self.body_bytes += len(piece)
+
+    def on_message_complete(self) -> None:
+        self._done = self._head_done
+        self._keeps = self._parser.should_keep_alive()  # the parser knows it only now
+
+    # -- What callers use -------------------------------------------------------------------------
+
+    @property
+    def settled(self) -> bool:
+        return self._done
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another request."""
+        return self._done and self._framed and not self._surplus and self._keeps
+
+    def end(self) -> None:
+        """Nothing more is read. Reply and parser hold each other: thousands would wait for the garbage collector."""
+        self._parser = None
+
+    def read_head(self) -> None:
+        """Wait for status and headers. Raises NoReply where not a single byte came."""
+        received = 0
+        while not self._head_done:
+            size = self._receive()
+            if not size:
+                if received:
+                    raise Truncated("it closed the connection in its headers")
+                raise NoReply("it closed the connection without an answer")
+            received += max(size, 0)
+            if received > HEAD_LIMIT + self.body_bytes:
+                raise BadReply(f"its headers are longer than {HEAD_LIMIT} bytes")
+
+    def read(self) -> bytes:
+        """The whole body. Raises Truncated where the framing promised more."""
+        while not self._done and self._receive():
+            pass
+        self._check_end()
+        return self._body[0] if len(self._body) == 1 else b"".join(self._body)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it arrives; b"" each time the provider was silent for the socket's receive time-out."""
+        while True:
+            if self._body:
+                piece = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+                self._body.clear()
+                yield piece
+            if self._done:
+                return
+            size = self._receive()
+            if size < 0:
+                yield b""
+            elif not size:
+                break
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if not self._done and self._framed:
+            raise Truncated("it closed the connection before the end of its answer")
+
+    def _receive(self) -> int:
+        """Feed the parser once; the number of bytes, 0 at the end, -1 after a silence."""
+        try:
+            data = self._sock.recv(self._read_size)
+        except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):  # silent, not dead
+            return -1
+        except (ConnectionError, ssl.SSLError) as error:
+            raise (Truncated if self._head_done else NoReply)("it reset the connection") from error
+        if not data:
+            return 0
+        if len(data) == self._read_size:
+            self._read_size = min(self._read_size * 4, LARGEST_READ)
+        self.on_bytes()
+        pieces, body_bytes = len(self._body), self.body_bytes
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self._done:
+                raise BadReply("it does not speak HTTP/1.1") from error
+            self._surplus = True
+        self._check_amount(len(data), pieces, body_bytes)
+        return len(data)
+
+    def _check_amount(self, size: int, pieces: int, body_bytes: int) -> None:
+        """After a read of so many bytes: `pieces` and `body_bytes` are what there was before it."""
+        if self.body_bytes > self.limit:
+            raise BadReply(f"its answer is longer than {self.limit} bytes")
+        if len(self._body) > pieces + 1:  # tiny chunks would take many times their size
+            self._body[pieces:] = [b"".join(self._body[pieces:])]
+        if self._head_done:
+            self._padding = 0 if self.body_bytes > body_bytes else self._padding + size
+            if self._padding > HEAD_LIMIT:
+                raise BadReply(f"it sent more than {HEAD_LIMIT} bytes that are no part of an answer")

@@ -1,0 +1,249 @@
+"""What providers, models and formats look like on the wire, and what may be sent about them."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, Text, Whole
+from providers.models import (
+    AMOUNTS,
+    AuthMethod,
+    CacheScope,
+    Model,
+    ModelPrice,
+    Provider,
+    ProviderFormat,
+    UnknownParameters,
+)
+
+DIGITS = 12
+AMOUNT = re.compile(rf"[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{DIGITS}}})?([eE]-[0-9]{{1,2}})?\Z")
+LONGEST_CREDENTIAL = 20_000
+MOST_MODELS = 1000
+GREATEST_WHOLE = 2**31 - 1
+LONGEST_TIMEOUT = 86_400
+TIMEOUTS = (
+    "connect_timeout_seconds",
+    "first_byte_timeout_seconds",
+    "idle_timeout_seconds",
+    "total_timeout_seconds",
+)
+OPTIONS = (
+    "enabled",
+    "priority",
+    "weight",
+    "cache_scope",
+    "cache_ttl_seconds",
+    *TIMEOUTS,
+    "max_response_bytes",
+    "unknown_parameters",
+)
+
+
+class ProviderSerializer(serializers.ModelSerializer):
+    """A provider as lists show it: of its credential only the mask."""
+
+    api_key = serializers.CharField(source="masked_credential")
+    models = Named(many=True)
+    format_name = serializers.CharField(source="format.name")
+
+    class Meta:
+        model = Provider
+        fields = ("id", "name", "url", "auth_method", "api_key", "models", "format_name", *OPTIONS)
+
+
+class OneOf(Text):
+    """A text out of a few."""
+
+    def __init__(self, values: list[str], **options: Any) -> None:
+        super().__init__(allow_blank="" in values, **options)
+        self.values = values
+        self.schema = {"type": "string", "enum": values}
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if text not in self.values:
+            raise serializers.ValidationError(f"Must be one of {', '.join(repr(value) for value in self.values)}.")
+        return text
+
+
+class Seconds(serializers.Field):
+    """A time-out: a number above 0 and of a day at most; null leaves it to the setting."""
+
+    schema = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TIMEOUT}
+
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool) or not isinstance(data, int | float) or not 0 < data <= LONGEST_TIMEOUT:
+            raise serializers.ValidationError(f"Must be a number of seconds above 0, {LONGEST_TIMEOUT} at most.")
+        return float(data)
+
+
+class FormatId(Id):
+    """The id of a format, as the name that services know it by."""
+
+    def to_internal_value(self, data: Any) -> str:
+        format_id = super().to_internal_value(data)
+        found = ProviderFormat.objects.filter(pk=format_id).first()
+        if found is None:
+            raise serializers.ValidationError(f"There is no format with the id {format_id}.")
+        return found.name
+
+
+def _timeout() -> Seconds:
+    return Seconds(required=False, allow_null=True, help_text="null: as the setting says.")
+
+
+class ProviderChanges(Attributes):
+    """What may be changed about a provider, under the names that services know it by."""
+
+    example = {"priority": 50, "firstByteTimeoutSeconds": 30}
+    name = Text(max_length=Provider._meta.get_field("name").max_length)
+    url = Text(
+        max_length=Provider._meta.get_field("url").max_length,
+        help_text="The base to which the format adds an operation's path. A new host clears the credential.",
+    )
+    auth_method = OneOf(AuthMethod.values, required=False)
+    api_key = Text(
+        source="credential",
+        required=False,
+        allow_blank=True,
+        max_length=LONGEST_CREDENTIAL,
+        help_text="The provider's credential, literally; the mask that is shown changes nothing.",
+    )
+    format_id = FormatId(source="format_name")
+    enabled = Flag(required=False)
+    priority = Whole(required=False, min_value=0, max_value=GREATEST_WHOLE, help_text="Lower is tried first.")
+    weight = Whole(
+        required=False, min_value=1, max_value=GREATEST_WHOLE, help_text="Share of the work within a priority."
+    )
+    cache_scope = OneOf(CacheScope.values, required=False, help_text="Who shares answers; empty: as the setting says.")
+    cache_ttl_seconds = Whole(required=False, allow_null=True, min_value=0, max_value=GREATEST_WHOLE)
+    connect_timeout_seconds = _timeout()
+    first_byte_timeout_seconds = _timeout()
+    idle_timeout_seconds = _timeout()
+    total_timeout_seconds = _timeout()
+    max_response_bytes = Whole(required=False, allow_null=True, min_value=1)
+    unknown_parameters = OneOf(
+        UnknownParameters.values, required=False, help_text="What becomes of those that the format does not know."
+    )
+
+
+class ProviderAttributes(ProviderChanges):
+    """What may be sent about a new provider. An id is accepted, as the specification has it, and means nothing."""
+
+    example = {
+        "name": "openai",
+        "url": "https://api.openai.com/v1",
+        "formatId": 1,
+        "authMethod": "bearer",
+        "apiKey": "sk-example",
+        "models": ["gpt-5", "gpt-5-mini"],
+    }
+    id = Whole(required=False, write_only=True)
+    models = serializers.ListField(
+        child=Text(max_length=Model._meta.get_field("name").max_length), required=False, max_length=MOST_MODELS
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs.pop("id", None)
+        return attrs
+
+
+class ModelSerializer(Named):
+    """A model as lists show it."""
+
+    max_output_tokens = serializers.IntegerField(allow_null=True)
+
+
+class ModelAttributes(Attributes):
+    """What may be sent about a model."""
+
+    example = {"name": "gpt-5-nano"}
+    name = Text(max_length=Model._meta.get_field("name").max_length)
+    max_output_tokens = Whole(required=False, allow_null=True, min_value=1, max_value=GREATEST_WHOLE)
+
+
+class FormatSerializer(Named):
+    """A format as lists show it."""
+
+
+class Money(serializers.Field):
+    """An amount of money: a number, or a text with one, which no reader rounds."""
+
+    schema = {"type": ["string", "number"], "minimum": 0, "pattern": AMOUNT.pattern.replace("\\Z", "$")}
+
+    def to_internal_value(self, data: Any) -> Decimal:
+        text = str(data) if isinstance(data, int | float | str) and not isinstance(data, bool) else ""
+        if not AMOUNT.match(text):
+            raise serializers.ValidationError(f"Must be an amount from 0, with at most {DIGITS} digits on each side.")
+        return Decimal(text)
+
+    def to_representation(self, value: Decimal) -> str:
+        return f"{value.normalize():f}"
+
+
+class PriceSerializer(serializers.ModelSerializer):
+    """A price as lists show it; amounts are texts."""
+
+    provider_id = serializers.IntegerField()
+    provider_name = serializers.SerializerMethodField()
+    input = Money()
+    output = Money()
+    cache_read = Money()
+    cache_write = Money()
+    reasoning = Money()
+    request = Money()
+    current = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ModelPrice
+        fields = (
+            *("id", "provider_id", "provider_name", "host", "model", "above_input_tokens", "currency"),
+            *(*AMOUNTS, "valid_from", "valid_until", "current", "source"),
+        )
+
+    def get_provider_name(self, price: ModelPrice) -> str | None:
+        return price.provider.name if price.provider else None
+
+    def get_current(self, price: ModelPrice) -> bool:
+        return price.holds(timezone.now())
+
+
+class ProviderId(Id):
+    """The id of a provider, as its row."""
+
+    def to_internal_value(self, data: Any) -> Provider:
+        provider_id = super().to_internal_value(data)
+        found = Provider.objects.filter(pk=provider_id).first()
+        if found is None:
+            raise serializers.ValidationError(f"There is no provider with the id {provider_id}.")
+        return found
+
+
+def _part() -> Money:
+    return Money(required=False, allow_null=True)
+
+
+class PriceChanges(Attributes):
+    """What may be changed about a price; the change is a row of its own."""
+
+    currency = Text(max_length=3)
+    input = Money()
+    output = Money()
+    cache_read = _part()
+    cache_write = _part()
+    reasoning = _part()
+    request = Money(required=False)
+    valid_from = Moment(required=False)
+
+
+class PriceAttributes(PriceChanges):
+    """What may be sent about a new price: for a provider, for a host, or for every one."""
+
+    provider_id = ProviderId(source="provider", required=False, allow_null=True)
+    host = Text(required=False, allow_blank=True, max_length=ModelPrice._meta.get_field("host").max_length)
+    model = Text(max_length=ModelPrice._meta.get_field("model").max_length)
+    above_input_tokens = Whole(required=False, min_value=0)

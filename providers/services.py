@@ -1,0 +1,293 @@
+"""Every change to providers and their models."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
+
+from gateway_project.errors import Conflict, NotFound, ProviderError, ValidationError
+from gateway_project.saving import save_or_refuse
+from providers import auth
+from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
+from providers.models import MASK, SUBJECT, Model, ModelPrice, PriceSource, Provider, ProviderFormat
+
+OPTIONS = frozenset(
+    {
+        "enabled",
+        "priority",
+        "weight",
+        "cache_scope",
+        "cache_ttl_seconds",
+        "connect_timeout_seconds",
+        "first_byte_timeout_seconds",
+        "idle_timeout_seconds",
+        "total_timeout_seconds",
+        "max_response_bytes",
+        "unknown_parameters",
+    }
+)
+CHANGEABLE = OPTIONS | {"name", "url", "auth_method"}
+CLOCKS_DIFFER = timedelta(minutes=1)
+
+
+@transaction.atomic
+def create_provider(
+    *,
+    name: str,
+    url: str,
+    format_name: str,
+    models: Iterable[str] = (),
+    auth_method: str = "bearer",
+    credential: str = "",
+    **options: Any,
+) -> Provider:
+    """A stored provider that offers these models; options are the names in OPTIONS.
+
+    Raises Conflict if the name exists, and ValidationError.
+    """
+    _refuse_unknown(options, OPTIONS)
+    if credential.startswith(MASK):
+        raise ValidationError("apiKey: this is a masked credential, and the whole one is needed.")
+    provider = Provider(name=name, url=_checked_url(url), auth_method=auth_method, **options)
+    provider.format = _format(format_name)
+    _seal(provider, credential)
+    _save(provider)
+    for model_name in dict.fromkeys(models):
+        add_model(provider=provider, name=model_name)
+    return provider
+
+
+@transaction.atomic
+def update_provider(
+    provider: Provider, *, format_name: str | None = None, credential: str | None = None, **changes: Any
+) -> Provider:
+    """The provider with these changes stored; `credential` "" clears it, None or a masked one leaves it.
+
+    A changed scheme, host or port clears the credential unless the same call sets one: whoever may change an
+    address may not thereby send the credential there. Raises Conflict, NotFound and ValidationError.
+    """
+    _refuse_unknown(changes, CHANGEABLE)
+    _lock(provider)
+    origin = provider.origin
+    if "url" in changes:
+        _checked_url(changes["url"])
+    for name, value in changes.items():
+        setattr(provider, name, value)
+    if format_name is not None:
+        provider.format = _format(format_name)
+    if credential is not None and not credential.startswith(MASK):
+        _seal(provider, credential)
+    elif provider.origin != origin:
+        _seal(provider, "")
+    _save(provider)
+    return provider
+
+
+@transaction.atomic
+def add_model(*, provider: Provider, name: str, max_output_tokens: int | None = None) -> Model:
+    """A stored model of the provider; raises Conflict if it has one of this name, and ValidationError."""
+    model = Model(provider=provider)
+    change_model(model, name=name, max_output_tokens=max_output_tokens)
+    return model
+
+
+@transaction.atomic
+def change_model(model: Model, **changes: Any) -> None:
+    """Store the model's new `name` and `max_output_tokens`, as far as they are given.
+
+    Raises Conflict if its provider has a model of this name, and ValidationError.
+    """
+    for field, value in changes.items():
+        setattr(model, field, value)
+    save_or_refuse(model, taken=f"The provider {model.provider.name!r} has a model named {model.name!r} already.")
+
+
+def remove_model(model: Model) -> None:
+    """Its provider offers the model no more."""
+    model.delete()
+
+
+@transaction.atomic
+def delete_provider(provider: Provider) -> None:
+    """Delete it with its models; raises Conflict, saying how many there are, while keys or rules refer to it."""
+    try:
+        provider.delete()
+    except ProtectedError as error:
+        found = Counter(row._meta for row in error.protected_objects)
+        told = ", ".join(
+            _counted(number, meta) for meta, number in sorted(found.items(), key=lambda pair: str(pair[0]))
+        )
+        raise Conflict(f"The provider {provider.name!r} is referred to by {told}.") from None
+
+
+@transaction.atomic
+def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.EDITED, **values: Any) -> ModelPrice:
+    """A stored price of what had none, from now on unless told.
+
+    Raises Conflict if there is a price of the same thing, and ValidationError.
+    """
+    now = timezone.now()
+    values["host"], values["model"] = values.get("host", "").lower(), values["model"].lower()
+    price = ModelPrice(valid_from=_not_past(valid_from, now), source=source, **values)
+    save_or_refuse(price, taken="There is a price of this already: change that one.")
+    return price
+
+
+@transaction.atomic
+def change_price(
+    price: ModelPrice, *, valid_from: datetime | None = None, source: str = PriceSource.EDITED, **changes: Any
+) -> ModelPrice:
+    """The row of the new price; the old one ends where it begins, which is now unless told.
+
+    A price that has not begun is changed where it stands. Raises Conflict for one that ends, and ValidationError.
+    """
+    now = timezone.now()
+    price = _held(price)
+    if price.valid_from < now:
+        begins = _not_past(valid_from, now)
+        ModelPrice.objects.filter(pk=price.pk).update(valid_until=begins)
+        price.pk, price.valid_from, price._state.adding = None, begins, True
+    elif valid_from not in (None, price.valid_from):
+        raise Conflict("validFrom: this price has not begun yet, and begins when it was said; delete it first.")
+    for name, value in {**changes, "source": source}.items():
+        setattr(price, name, value)
+    save_or_refuse(price, taken="There is a price of this already: change that one.")
+    return price
+
+
+@transaction.atomic
+def end_price(price: ModelPrice) -> None:
+    """From now on there is no such price; one that has not begun goes, and its predecessor stays.
+
+    Raises Conflict for one that ends already.
+    """
+    now = timezone.now()
+    price = _held(price)
+    if price.valid_from < now:
+        ModelPrice.objects.filter(pk=price.pk).update(valid_until=now)
+        return
+    price.delete()
+    subject = {name: getattr(price, name) for name in SUBJECT}
+    ModelPrice.objects.filter(**subject, valid_until=price.valid_from).update(valid_until=None)
+
+
+def _held(price: ModelPrice) -> ModelPrice:
+    """The row read again and held, so that two changes at once make two rows; raises Conflict if it ends."""
+    held = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
+    if held is None:
+        raise Conflict("This price has an end: what it was stays as it is. Change the one that follows it.")
+    return held
+
+
+def _not_past(moment: datetime | None, now: datetime) -> datetime:
+    if moment is not None and moment < now - CLOCKS_DIFFER:
+        raise ValidationError("validFrom: lies in the past, and what was spent there stays as it is.")
+    return moment or now
+
+
+@dataclass(frozen=True, slots=True)
+class Resealed:
+    """What became of all credentials: how many were rewritten or had the key already, and whose cannot be read."""
+
+    rewritten: int
+    current: int
+    unreadable: tuple[str, ...]
+
+
+def reseal_credentials() -> Resealed:
+    """Encrypt every credential under the first key, each in a transaction of its own; it may be called again."""
+    results, unreadable = Counter(), []
+    for provider_id, name in list(Provider.objects.exclude(credential="").values_list("id", "name")):
+        try:
+            results[_reseal(provider_id)] += 1
+        except (CredentialUnreadable, ValueError):
+            unreadable.append(name)
+    return Resealed(results[True], results[False], tuple(unreadable))
+
+
+@transaction.atomic
+def _reseal(provider_id: int) -> bool | None:
+    """Whether it was rewritten; None if there is no credential any more. Raises CredentialUnreadable, ValueError."""
+    keys = settings.GATEWAY_ENCRYPTION_KEYS
+    # Held: a credential that is set at this moment must not be overwritten with the one from before.
+    row = Provider.objects.select_for_update().exclude(credential="").filter(pk=provider_id).first()
+    if row is None:
+        return None
+    if is_sealed_with(row.credential, keys[0]):
+        return False
+    text = decrypt(row.credential, origin=row.origin, keys=keys)
+    Provider.objects.filter(pk=row.pk).update(credential=encrypt(text, origin=row.origin, keys=keys))
+    return True
+
+
+def credential_of(provider: Provider) -> str:
+    """The credential in the clear, for a call to its provider alone; raises ProviderError where it cannot be read."""
+    if not provider.credential:
+        return ""
+    try:
+        return decrypt(provider.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
+    except CredentialUnreadable:
+        raise ProviderError("The credential cannot be decrypted with the present keys: enter it again.") from None
+
+
+def _counted(number: int, meta: Any) -> str:
+    return f"{number} {meta.verbose_name if number == 1 else meta.verbose_name_plural}"
+
+
+def _save(provider: Provider) -> None:
+    save_or_refuse(provider, taken=f"A provider named {provider.name!r} exists already.")
+
+
+def _lock(provider: Provider) -> None:
+    """Read the row again and hold it: two changes at once must not mix one's address and the other's key."""
+    try:
+        provider.refresh_from_db(from_queryset=Provider.objects.select_for_update())
+    except Provider.DoesNotExist:
+        raise NotFound("This provider exists no more.") from None
+
+
+def _seal(provider: Provider, credential: str) -> None:
+    try:
+        auth.signer(provider.auth_method, credential, provider.url)
+    except auth.CredentialUnusable as error:
+        raise ValidationError(f"apiKey: {error}.") from None
+    provider.credential = (
+        encrypt(credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS) if credential else ""
+    )
+    provider.credential_hint = hint_of(credential)
+
+
+def _format(name: str) -> ProviderFormat:
+    try:
+        return ProviderFormat.objects.get(name=name)
+    except ProviderFormat.DoesNotExist:
+        raise ValidationError(f"format: there is no format named {name!r}.") from None
+
+
+def _checked_url(url: str) -> str:
+    """The URL as it was given, if work can be sent there and it says so to every reader alike."""
+    # urlsplit() drops tabs and line breaks, and readers differ over backslashes: refused, not mended.
+    if not url.isprintable() or any(character in url for character in " \\"):
+        raise ValidationError("url: must not contain blanks, backslashes or unprintable characters.")
+    try:
+        parts = urlsplit(url)
+        origin_of(url)
+    except ValueError as error:
+        raise ValidationError(f"url: must be http or https and name a host ({error}).") from None
+    if parts.scheme not in ("http", "https"):
+        raise ValidationError("url: must be http or https.")
+    if "@" in parts.netloc or "#" in url:
+        raise ValidationError("url: must hold neither user information nor a fragment.")
+    return url
+
+
+def _refuse_unknown(given: dict[str, Any], known: frozenset[str]) -> None:
+    if unknown := given.keys() - known:
+        raise TypeError(f"A provider has no option {', '.join(sorted(unknown))}.")

@@ -1,0 +1,116 @@
+"""Providers, their models and the formats they speak as resources of the management API."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from gateway_project.errors import NotFound
+from gateway_project.jsonapi.fields import read_id
+from gateway_project.jsonapi.filters import Flag, Text, Whole
+from gateway_project.jsonapi.viewsets import Creates, Destroys, Lists, Updates
+from providers import services
+from providers.models import Model, ModelPrice, Provider, ProviderFormat
+from providers.serializers import (
+    FormatSerializer,
+    ModelAttributes,
+    ModelSerializer,
+    PriceAttributes,
+    PriceChanges,
+    PriceSerializer,
+    ProviderAttributes,
+    ProviderChanges,
+    ProviderSerializer,
+)
+
+
+class ProviderViewSet(Lists, Creates, Updates, Destroys):
+    """Where work can go."""
+
+    resource_name = "providers"
+    id_header = "ProviderId"
+    queryset = Provider.objects.shown()
+    serializer_class = ProviderSerializer
+    create_attributes = ProviderAttributes
+    update_attributes = ProviderChanges
+    filters = {"id": Whole("id")}
+
+    def perform_create(self, values: dict[str, Any]) -> Provider:
+        return services.create_provider(**values)
+
+    def perform_update(self, row: Provider, values: dict[str, Any]) -> None:
+        services.update_provider(row, **values)
+
+    def perform_destroy(self, row: Provider) -> None:
+        services.delete_provider(row)
+
+
+class ModelViewSet(Lists, Creates, Updates, Destroys):
+    """What one provider offers."""
+
+    resource_name = "models"
+    id_header = "ModelId"
+    serializer_class = ModelSerializer
+    create_attributes = update_attributes = ModelAttributes
+
+    @property
+    def provider(self) -> Provider:
+        """The provider of the path; raises NotFound."""
+        provider_id = read_id(self.kwargs["provider_id"])
+        found = Provider.objects.filter(pk=provider_id).first()
+        if found is None:
+            raise NotFound(f"There is no provider with the id {provider_id}.")
+        return found
+
+    def get_queryset(self) -> QuerySet[Model]:
+        return Model.objects.of(self.provider).order_by("id")
+
+    def location(self, row_id: int) -> str:
+        return f"{settings.GATEWAY_BASE_URL}/providers/{read_id(self.kwargs['provider_id'])}/models/{row_id}/"
+
+    def perform_create(self, values: dict[str, Any]) -> Model:
+        return services.add_model(provider=self.provider, **values)
+
+    def perform_update(self, row: Model, values: dict[str, Any]) -> None:
+        services.change_model(row, **values)
+
+    def perform_destroy(self, row: Model) -> None:
+        services.remove_model(row)
+
+
+class FormatViewSet(Lists):
+    """The wire formats that the gateway speaks."""
+
+    resource_name = "formats"
+    queryset = ProviderFormat.objects.all()
+    serializer_class = FormatSerializer
+    filters = {"id": Whole("id"), "name": Text("name")}
+
+
+class PriceViewSet(Lists, Creates, Updates, Destroys):
+    """What models cost; a changed price is a new row, and a deleted one ends."""
+
+    resource_name = "prices"
+    id_header = "PriceId"
+    queryset = ModelPrice.objects.select_related("provider").order_by("id")
+    serializer_class = PriceSerializer
+    create_attributes = PriceAttributes
+    update_attributes = PriceChanges
+    filters = {
+        "id": Whole("id"),
+        "providerId": Whole(lambda prices, number: prices.filter(provider_id=number or None)),
+        "host": Text("host"),
+        "model": Text(lambda prices, model: prices.filter(model=model.lower())),
+        "modelContains": Text("model__icontains"),
+        "source": Text("source"),
+        "current": Flag(lambda prices, wanted: prices.current() if wanted else prices.exclude(pk__in=prices.current())),
+    }
+
+    def perform_create(self, values: dict[str, Any]) -> ModelPrice:
+        return services.set_price(**values)
+
+    def perform_update(self, row: ModelPrice, values: dict[str, Any]) -> None:
+        row.pk = services.change_price(row, **values).pk  # what follows speaks of the new row
+
+    def perform_destroy(self, row: ModelPrice) -> None:
+        services.end_price(row)
