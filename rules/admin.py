@@ -1,0 +1,151 @@
+"""Access rules in the console: in the order in which they are tried, with what each of them lets through."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.deeds import deed
+from rules import services
+from rules.models import Everyone, Rule
+from rules.preview import preview
+from rules.viewsets import RuleViewSet
+
+AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
+
+
+class RuleForm(ServiceForm):
+    """Whom a rule is for stands in one field, and which user or group in the next."""
+
+    audience = forms.ChoiceField(choices=AUDIENCES, widget=UnfoldAdminSelectWidget, label="For")
+
+    class Meta:
+        model = Rule
+        fields = ["name", "description", "enabled", "user", "group", "regex", "provider"]
+        help_texts = {
+            "regex": "RE2, against the whole model name: gpt-4.* finds gpt-4o too. Empty matches every model.",
+            "provider": "Then only this provider may serve what the rule lets through. Empty is any provider.",
+            "enabled": "Rules that are not enabled are passed over.",
+        }
+        labels = {"regex": "Models"}
+        widgets = {"regex": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
+
+    def of_row(self, row: Rule) -> dict[str, Any]:
+        return {"audience": "everyone" if row.everyone else "group" if row.group_id else "user"}
+
+    def clean(self) -> dict[str, Any]:
+        values = self.cleaned_data
+        audience = values.get("audience")
+        if audience in ("user", "group") and values.get(audience) is None:
+            self.add_error(audience, f"Say which {audience}.")
+        return values
+
+
+@admin.register(Rule)
+class RuleAdmin(ServiceAdmin):
+    """What lets work through; tried from the first to the last."""
+
+    viewset = RuleViewSet
+    form = RuleForm
+    list_display = ["id", "name", "is_enabled", "audience", "models", "provider", "hint"]
+    list_display_links = ["id", "name"]
+    list_filter = ["enabled", "provider"]
+    search_fields = ["name", "description", "regex", "user__username", "group__name"]
+    autocomplete_fields = ["user", "group", "provider"]
+    ordering = ["id"]
+    fieldsets = [
+        (None, {"fields": ["name", "description", "enabled"]}),
+        ("Who", {"fields": ["audience", "user", "group"]}),
+        ("What", {"fields": ["regex", "provider"]}),
+    ]
+    conditional_fields = {"user": "audience == 'user'", "group": "audience == 'group'"}
+    change_form_after_template = "console/rule_preview.html"
+    actions_detail = ["switch"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Rule]:
+        return super().get_queryset(request).shown()
+
+    @display(description="Enabled", boolean=True, ordering="enabled")
+    def is_enabled(self, row: Rule) -> bool:
+        return row.enabled
+
+    @display(description="For")
+    def audience(self, row: Rule) -> str:
+        return "everyone" if row.everyone else str(row.user or row.group or "nobody")
+
+    @display(description="Models")
+    def models(self, row: Rule) -> str:
+        return row.regex or "every model"
+
+    @display(description="To mind")
+    def hint(self, row: Rule) -> str:
+        return "for nobody" if not row.everyone and row.user_id is None and row.group_id is None else ""
+
+    # -- Changes ----------------------------------------------------------------------------------------
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> Rule:
+        return services.write_rule(Rule(), **_attributes(values))
+
+    def change(self, request: HttpRequest, row: Rule, values: dict[str, Any]) -> None:
+        services.update_rule(row, **_attributes(values))
+
+    def store(self, request: HttpRequest, form: ServiceForm) -> Rule:
+        # The three fields say one thing together: a change of one is a change of all.
+        if {"audience", "user", "group"} & set(form.changed_data):
+            form.changed_data += [name for name in ("audience", "user", "group") if name not in form.changed_data]
+        return super().store(request, form)
+
+    def destroy(self, request: HttpRequest, row: Rule) -> None:
+        services.delete_rule(row)
+
+    def deleting_means(self, row: Rule) -> list[str]:
+        return ["What only this rule allows is denied from now on."]
+
+    @deed("Enable or disable", icon="toggle_on", path="switch", means="Takes effect on every process within a second.")
+    def switch(self, request: HttpRequest, rule: Rule) -> str:
+        before = self.shown(rule)
+        services.update_rule(rule, enabled=not rule.enabled)
+        self.record(request, "update", rule.pk, before=before, after=self.shown(rule), attributes=["enabled"])
+        return f"The rule is {'enabled' if rule.enabled else 'not enabled'} now."
+
+
+def _attributes(values: dict[str, Any]) -> dict[str, Any]:
+    """The form's fields as the services name them."""
+    found = {name: values[name] for name in ("name", "description", "enabled", "regex") if name in values}
+    if "provider" in values:
+        found["provider_id"] = values["provider"].pk if values["provider"] else None
+    if "audience" in values:
+        found |= {"user_id": None, "group_id": None} | _audience(values)
+    return found
+
+
+def _audience(values: dict[str, Any]) -> dict[str, int]:
+    kind = values["audience"]
+    return {"user_id": 0} if kind == "everyone" else {f"{kind}_id": values[kind].pk}
+
+
+@admin.site.page("rules/rule/preview/", name="rule-preview", part=True)
+def show_preview(request: HttpRequest) -> HttpResponse:
+    """What the rule in a form would let through, as a part of its page."""
+    form = RuleForm(request.GET)
+    form._post_clean = lambda: None  # nothing is stored
+    form.full_clean()
+    values = form.cleaned_data
+    kind = values.get("audience")
+    rule = Rule(
+        pk=int(request.GET["rule"]) if request.GET.get("rule", "").isdecimal() else None,
+        name=values.get("name", ""),
+        enabled=values.get("enabled", False),
+        regex=values.get("regex", ""),
+        provider=values.get("provider"),
+        everyone=Everyone.USER if kind == "everyone" else "",
+        user=values.get("user") if kind == "user" else None,
+        group=values.get("group") if kind == "group" else None,
+    )
+    return TemplateResponse(request, "console/rule_preview_result.html", {"preview": preview(rule)})

@@ -1,0 +1,85 @@
+"""Which rule lets a request proceed: the first that matches, in order of id. Pure, and linear in time.
+
+The rules are filed by whom they are for, so that a request meets only its own; what a file has for
+a model is worked out once and remembered.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+from typing import Any
+
+# How many models a file remembers. Callers can name any model they like: it has to end somewhere.
+REMEMBERED_MODELS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSnapshot:
+    """An enabled rule. `pattern` is compiled, None for every model; `provider_id` None for any provider."""
+
+    id: int
+    name: str
+    pattern: Any
+    user_id: int | None
+    group_id: int | None
+    everyone: bool
+    provider_id: int | None
+
+
+class RuleFile:
+    """The rules of one user, of one group, or of everyone."""
+
+    __slots__ = ("_known", "_rules")
+
+    def __init__(self) -> None:
+        self._rules: list[RuleSnapshot] = []
+        self._known: dict[str, list[RuleSnapshot]] = {}
+
+    def add(self, rule: RuleSnapshot) -> None:
+        self._rules.append(rule)
+
+    def for_model(self, model: str) -> list[RuleSnapshot]:
+        """The rules whose pattern matches the whole model name, in order of id."""
+        found = self._known.get(model)
+        if found is None:
+            found = [rule for rule in self._rules if rule.pattern is None or rule.pattern.fullmatch(model)]
+            if len(self._known) >= REMEMBERED_MODELS:
+                self._known.clear()
+            self._known[model] = found
+        return found
+
+
+class RuleBook:
+    """All enabled rules at one moment; never changed, only replaced."""
+
+    def __init__(self, rules: Iterable[RuleSnapshot] = ()) -> None:
+        self._everyone = RuleFile()
+        self._users: dict[int, RuleFile] = {}
+        self._groups: dict[int, RuleFile] = {}
+        for rule in sorted(rules, key=lambda rule: rule.id):
+            self._file_of(rule).add(rule)
+
+    def first(
+        self, *, user_id: int, group_ids: Collection[int], model: str, provider_ids: Collection[int]
+    ) -> RuleSnapshot | None:
+        """The first rule for this caller and model; one that names a provider counts only if it is a candidate."""
+        for rule in self._matching(user_id, group_ids, model):
+            if rule.provider_id is None or rule.provider_id in provider_ids:
+                return rule
+        return None
+
+    def _matching(self, user_id: int, group_ids: Collection[int], model: str) -> Iterator[RuleSnapshot]:
+        found = [self._everyone.for_model(model)]
+        if user_id in self._users:
+            found.append(self._users[user_id].for_model(model))
+        found += [self._groups[group].for_model(model) for group in group_ids if group in self._groups]
+        return iter(found[0]) if len(found) == 1 else merge(*found, key=lambda rule: rule.id)
+
+    def _file_of(self, rule: RuleSnapshot) -> RuleFile:
+        if rule.everyone:
+            return self._everyone
+        if rule.user_id is not None:
+            return self._users.setdefault(rule.user_id, RuleFile())
+        if rule.group_id is not None:
+            return self._groups.setdefault(rule.group_id, RuleFile())
+        return RuleFile()  # for nobody

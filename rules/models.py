@@ -1,0 +1,58 @@
+"""Access rules: each allows some work; without one that matches, nothing is allowed."""
+
+from django.core.validators import MaxLengthValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import Group, User, check_name, check_text
+from providers.models import Provider
+from rules.querysets import RuleQuerySet
+
+
+class Everyone(models.TextChoices):
+    """Which of userId and groupId was written as 0; either way the rule is for everyone."""
+
+    NOT = "", "not for everyone"
+    USER = "user", "every user"
+    GROUP = "group", "every group"
+
+
+class Rule(models.Model):
+    """Whoever it is for may ask for models that match the pattern, of its provider where it names one."""
+
+    name = models.CharField(max_length=100, validators=[check_name])
+    description = models.TextField(blank=True, default="", validators=[check_text])
+    enabled = models.BooleanField(default=True)
+    regex = models.TextField(
+        blank=True,
+        default="",
+        validators=[MaxLengthValidator(1000), check_text],
+        help_text="RE2, against the whole model name; empty matches every model.",
+    )
+    # SET_NULL: a rule for somebody who is gone is a rule for nobody.
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="rules")
+    group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="rules")
+    everyone = models.CharField(max_length=5, choices=Everyone, blank=True, default=Everyone.NOT)
+    # PROTECT: without its provider a rule would allow any.
+    provider = models.ForeignKey(Provider, on_delete=models.PROTECT, null=True, blank=True, related_name="rules")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = RuleQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["name"], name="one_rule_of_a_name"),
+            models.CheckConstraint(condition=~Q(name=""), name="rule_has_a_name"),
+            models.CheckConstraint(condition=Q(everyone__in=Everyone.values), name="rule_everyone_is_known"),
+            models.CheckConstraint(
+                condition=Q(user=None, group=None) | Q(user=None, everyone="") | Q(group=None, everyone=""),
+                name="rule_is_for_one_sort_of_caller",
+                violation_error_message="A rule is for a user, for a group or for everyone.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,24 @@
+"""Patterns of model names: RE2, which takes linear time whatever the pattern, or refuses it."""
+
+import re2
+
+from gateway_project.errors import ValidationError
+
+# Room for two hundred letters of any alphabet; a product of nested repetitions is refused, not compiled.
+MAX_BYTES = 4 * 1024 * 1024
+
+
+def compile_pattern(text: str):
+    """The compiled pattern, for fullmatch(); raises ValidationError with RE2's reason."""
+    options = re2.Options()
+    options.max_mem = MAX_BYTES
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ValidationError(f"regex: this is not a pattern that RE2 takes: {_reason(error)}.") from None
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if isinstance(error, re2.error) and error.args else str(error)
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

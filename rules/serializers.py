@@ -1,0 +1,56 @@
+"""What access rules look like on the wire, and what may be sent about them."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Text
+from rules.models import Everyone, Rule
+
+LONGEST_NAME = Rule._meta.get_field("name").max_length
+LONGEST_PATTERN, LONGEST_DESCRIPTION = 1000, 10_000
+EVERYONE = 0  # what userId or groupId is for a rule for everyone
+
+
+class RuleSerializer(serializers.ModelSerializer):
+    """A rule as lists show it; a userId or groupId of 0 is everyone."""
+
+    user_id = serializers.SerializerMethodField()
+    user_name = serializers.CharField(source="user.username", default=None, allow_null=True)
+    group_id = serializers.SerializerMethodField()
+    group_name = serializers.CharField(source="group.name", default=None, allow_null=True)
+    provider_id = serializers.IntegerField(allow_null=True)
+    provider_name = serializers.CharField(source="provider.name", default=None, allow_null=True)
+
+    class Meta:
+        model = Rule
+        fields = (
+            *("id", "name", "description", "enabled", "regex", "user_id", "user_name"),
+            *("group_id", "group_name", "provider_id", "provider_name"),
+        )
+
+    def get_user_id(self, rule: Rule) -> int | None:
+        return EVERYONE if rule.everyone == Everyone.USER else rule.user_id
+
+    def get_group_id(self, rule: Rule) -> int | None:
+        return EVERYONE if rule.everyone == Everyone.GROUP else rule.group_id
+
+
+class Pattern(Text):
+    """A pattern; null is the empty one, which matches every model."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_blank=True, allow_null=True, max_length=LONGEST_PATTERN, **options)
+
+
+class RuleAttributes(Attributes):
+    """What may be sent about a rule."""
+
+    example = {"name": "Everyone may use the small models", "enabled": True, "regex": "gpt-5-.*", "userId": 0}
+    name = Text(max_length=LONGEST_NAME)
+    description = Text(required=False, allow_blank=True, max_length=LONGEST_DESCRIPTION)
+    enabled = Flag(required=False)
+    regex = Pattern(required=False, help_text="RE2, for the whole name of a model; empty or null: every model.")
+    user_id = Id(required=False, allow_null=True, help_text="Whom it is for; 0 is everyone. Not beside groupId.")
+    group_id = Id(required=False, allow_null=True, help_text="Whom it is for; 0 is everyone. Not beside userId.")
+    provider_id = Id(required=False, allow_null=True, help_text="0 or null: any provider.")

@@ -1,0 +1,97 @@
+"""Every change to access rules."""
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from accounts.models import Group, User
+from gateway_project.errors import NotFound, ValidationError
+from gateway_project.saving import referred, save_or_refuse
+from providers.models import Provider
+from rules.models import Everyone, Rule
+from rules.patterns import compile_pattern
+
+
+@transaction.atomic
+def create_rule(
+    *,
+    name: str,
+    regex: str = "",
+    user: User | None = None,
+    group: Group | None = None,
+    everyone: str = "",
+    provider: Provider | None = None,
+    enabled: bool = True,
+    description: str = "",
+) -> Rule:
+    """A stored rule; everyone is "", "user" or "group".
+
+    Raises Conflict if the name exists, and ValidationError for a pattern that RE2 refuses or for more than
+    one of user, group and everyone.
+    """
+    rule = Rule(
+        name=name,
+        description=description,
+        enabled=enabled,
+        regex=regex,
+        user=user,
+        group=group,
+        everyone=everyone,
+        provider=provider,
+    )
+    _save(rule)
+    return rule
+
+
+@transaction.atomic
+def write_rule(rule: Rule, **changes: Any) -> Rule:
+    """The rule, new or not, with these changes stored, under the names that the API has for them.
+
+    `user_id` or `group_id` 0 makes it one for everyone, None takes the one there was away; `provider_id` 0 or
+    None is any provider. Raises Conflict if the name exists, and ValidationError.
+    """
+    for name in changes.keys() & {"name", "description", "enabled"}:
+        setattr(rule, name, changes[name])
+    if "regex" in changes:
+        rule.regex = changes["regex"] or ""
+    if "provider_id" in changes:
+        rule.provider = _one(Provider.objects.all(), changes["provider_id"] or None, "providerId")
+    _address(rule, changes)
+    _save(rule)
+    return rule
+
+
+@transaction.atomic
+def update_rule(rule: Rule, **changes: Any) -> None:
+    """Store these changes; as write_rule(), and raises NotFound if the rule is gone."""
+    try:
+        rule.refresh_from_db(from_queryset=Rule.objects.select_for_update())
+    except Rule.DoesNotExist:
+        raise NotFound("This rule exists no more.") from None
+    write_rule(rule, **changes)
+
+
+def delete_rule(rule: Rule) -> None:
+    """What only it allowed is denied from now on."""
+    rule.delete()
+
+
+def _address(rule: Rule, changes: dict[str, Any]) -> None:
+    """Say whom the rule is for; what is not among the changes stays."""
+    user_id = changes.get("user_id", 0 if rule.everyone == Everyone.USER else rule.user_id)
+    group_id = changes.get("group_id", 0 if rule.everyone == Everyone.GROUP else rule.group_id)
+    if user_id is not None and group_id is not None:
+        raise ValidationError("userId, groupId: at most one of them is set; send null for the other.")
+    rule.everyone = Everyone.USER if user_id == 0 else Everyone.GROUP if group_id == 0 else Everyone.NOT
+    rule.user = _one(User.objects.all(), user_id or None, "userId")
+    rule.group = _one(Group.objects.all(), group_id or None, "groupId")
+
+
+def _one(rows: QuerySet, row_id: int | None, field: str) -> Any:
+    return None if row_id is None else referred(rows, [row_id], field=field)[0]
+
+
+def _save(rule: Rule) -> None:
+    compile_pattern(rule.regex)
+    save_or_refuse(rule, taken=f"A rule named {rule.name!r} exists already.")

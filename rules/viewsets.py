@@ -1,0 +1,60 @@
+"""Access rules as a resource of the management API."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework.response import Response
+
+from gateway_project.jsonapi.filters import Filter, Flag, Text, Whole
+from gateway_project.jsonapi.paging import listing
+from gateway_project.jsonapi.viewsets import Creates, Destroys, Lists, Updates
+from rules import services
+from rules.models import Everyone, Rule
+from rules.serializers import RuleAttributes, RuleSerializer
+
+
+def _for(field: str, everyone: str) -> Filter:
+    """Rules for one user or group; 0 finds those for everyone, and nothing else does."""
+    return Whole(
+        lambda rules, given: rules.filter(**{field: given}) if given else rules.filter(everyone=everyone),
+        "0 finds the rules for everyone, and nothing else does.",
+    )
+
+
+def _all(rules: QuerySet[Rule], given: bool) -> QuerySet[Rule]:
+    return rules  # list() looks at it
+
+
+class RuleViewSet(Lists, Creates, Updates, Destroys):
+    """What lets work through."""
+
+    resource_name = "rules"
+    id_header = "RuleId"
+    queryset = Rule.objects.shown()
+    serializer_class = RuleSerializer
+    create_attributes = update_attributes = RuleAttributes
+    filters = {
+        "userId": _for("user_id", Everyone.USER),
+        "groupId": _for("group_id", Everyone.GROUP),
+        "providerId": Whole(
+            lambda rules, given: rules.filter(provider_id=given or None), "0 finds the rules for any provider."
+        ),
+        "name": Text("name"),
+        "allResults": Flag(_all, "All of them on one page."),
+    }
+
+    def list(self, request, **kwargs) -> Response:
+        self.paginator.check(request)
+        if not self.filter_values().get("allResults"):
+            return super().list(request, **kwargs)
+        rows = self.get_serializer(self.filter_queryset(self.get_queryset()), many=True).data
+        return listing(rows, total=len(rows), number=1, size=len(rows))
+
+    def perform_create(self, values: dict[str, Any]) -> Rule:
+        return services.write_rule(Rule(), **values)
+
+    def perform_update(self, row: Rule, values: dict[str, Any]) -> None:
+        services.update_rule(row, **values)
+
+    def perform_destroy(self, row: Rule) -> None:
+        services.delete_rule(row)
