@@ -1,0 +1,157 @@
+"""API keys in the console: issued, shown once, locked, expired and rotated."""
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from accounts.models import Feature
+from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.deeds import deed
+from keys import services
+from keys.models import ApiKey
+from keys.viewsets import KeyViewSet
+
+OVERLAP_HOURS = 24
+
+
+class KeyForm(ServiceForm):
+    """A key's own fields; its permissions are names out of all features, the owner's among them."""
+
+    permissions = forms.MultipleChoiceField(
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        initial=["work"],
+        help_text="Out of the owner's own: a key never allows more than its owner may do at that moment.",
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ["name", "owner", "expiry", "provider"]
+        help_texts = {
+            "expiry": f"In UTC; {settings.GATEWAY_KEY_DAYS} days from now if it is left empty.",
+            "provider": "A key with a provider uses that one for any model name.",
+        }
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if "permissions" in self.fields:
+            self.fields["permissions"].choices = [
+                (name, name) for name in Feature.objects.values_list("name", flat=True)
+            ]
+
+
+@admin.register(ApiKey)
+class KeyAdmin(ServiceAdmin):
+    """Credentials for work."""
+
+    viewset = KeyViewSet
+    form = KeyForm
+    list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
+    list_filter = ["is_deleted", ("locked_time", admin.EmptyFieldListFilter)]
+    search_fields = ["name", "public_id", "owner__username"]
+    autocomplete_fields = ["owner", "provider"]
+    ordering = ["-id"]
+    actions_detail = ["lock", "unlock", "expire", "rotate"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        return super().get_queryset(request).shown()
+
+    def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> list:
+        if obj is None:
+            return [(None, {"fields": ["name", "owner", "permissions", "expiry", "provider"]})]
+        return [
+            (None, {"fields": ["name", "owner", "public_id", "permission_names", "provider"]}),
+            ("Life", {"fields": ["state", "created_at", "created_by", "expiry", "locked_time", "last_used"]}),
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
+        if obj is None:
+            return []
+        return [
+            "owner", "public_id", "permission_names", "state", "created_at", "created_by", "expiry", "locked_time",
+            "last_used",
+        ]  # fmt: skip
+
+    def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and (obj is None or not obj.is_deleted)
+
+    @display(description="Permissions")
+    def permission_names(self, row: ApiKey) -> str:
+        return ", ".join(row.permissions)
+
+    @display(
+        description="State",
+        label={"usable": "success", "locked": "warning", "expired": "info", "deleted": "danger"},
+    )
+    def state(self, row: ApiKey) -> str:
+        if row.is_deleted:
+            return "deleted"
+        return "locked" if row.locked_time else "expired" if row.is_expired() else "usable"
+
+    # -- Changes ----------------------------------------------------------------------------------------
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> ApiKey:
+        request.issued = services.issue_key(created_by=request.user, **values)
+        return request.issued.key
+
+    def change(self, request: HttpRequest, row: ApiKey, values: dict[str, Any]) -> None:
+        if "name" in values:
+            values["new_name"] = values.pop("name")
+        services.update_key(row, **values)
+
+    def destroy(self, request: HttpRequest, row: ApiKey) -> None:
+        services.delete_keys([row])
+
+    def deleting_means(self, row: ApiKey) -> list[str]:
+        return ["It is refused from now on, by every process, and cannot be brought back.", "Its log stays."]
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+        return self.show(request, request.issued)
+
+    def show(self, request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
+        """The only page that ever shows a key; nothing keeps it, the browser's history included."""
+        context = self.admin_site.context(
+            request, "The new key", issued=issued, base_url=settings.GATEWAY_BASE_URL, opts=self.opts
+        )
+        return TemplateResponse(request, "console/key.html", context, headers={"Cache-Control": "no-store"})
+
+    # -- Actions ----------------------------------------------------------------------------------------
+
+    @deed("Lock", icon="lock", path="lock", means="The key is refused until somebody unlocks it.")
+    def lock(self, request: HttpRequest, key: ApiKey) -> str:
+        self._update(request, key, locked=True)
+        return "The key is locked."
+
+    @deed("Unlock", icon="lock_open", path="unlock", means="The key is accepted again, unless it has expired.")
+    def unlock(self, request: HttpRequest, key: ApiKey) -> str:
+        self._update(request, key, locked=False)
+        return "The key is unlocked."
+
+    @deed("Expire", icon="timer_off", path="expire", means="The key is refused from now on, for good.")
+    def expire(self, request: HttpRequest, key: ApiKey) -> str:
+        self._update(request, key, expire=True)
+        return "The key has expired."
+
+    @deed(
+        "Rotate",
+        icon="autorenew",
+        path="rotate",
+        means=f"A new key takes this one's place; the old one goes on for {OVERLAP_HOURS} hours under another name.",
+    )
+    def rotate(self, request: HttpRequest, key: ApiKey) -> HttpResponse:
+        before = self.shown(key)
+        issued = services.rotate_key(key, overlap=timedelta(hours=OVERLAP_HOURS), created_by=request.user)
+        self.record(request, "rotate", key.pk, before=before, after=self.shown(issued.key))
+        return self.show(request, issued)
+
+    def _update(self, request: HttpRequest, key: ApiKey, **changes: Any) -> None:
+        before = self.shown(key)
+        services.update_key(key, **changes)
+        self.record(request, "update", key.pk, before=before, after=self.shown(key), attributes=changes)

@@ -1,0 +1,40 @@
+"""An API key as a credential of the management API: it acts with its own permissions, not with its owner's role."""
+
+from rest_framework.authentication import BaseAuthentication
+
+from accounts.models import User
+from gateway_project.access import Caller
+from gateway_project.errors import AuthenticationFailed
+from keys import secrets
+from keys.models import ApiKey
+
+NOBODYS_DIGEST = bytes(32)
+
+
+class ApiKeys(BaseAuthentication):
+    """A bearer credential that begins as keys do; every other one is somebody else's to judge."""
+
+    def authenticate(self, request) -> tuple[User, Caller] | None:
+        scheme, _, text = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        text = text.strip()
+        if scheme.lower() != "bearer" or not text.startswith(secrets.PREFIX):
+            return None
+        key = _usable_key(text)
+        return key.owner, _caller(key)
+
+
+def _usable_key(text: str) -> ApiKey:
+    parsed = secrets.parse(text)
+    if parsed is None:
+        raise AuthenticationFailed
+    public_id, digest = parsed
+    key = ApiKey.objects.usable().with_owner().filter(public_id=public_id).first()
+    # An unknown key costs the same comparison as a wrong one.
+    if not secrets.matches(bytes(key.digest) if key else NOBODYS_DIGEST, digest) or key is None:
+        raise AuthenticationFailed
+    return key
+
+
+def _caller(key: ApiKey) -> Caller:
+    features = frozenset(key.permissions) & key.owner.feature_names()
+    return Caller(user=key.owner, features=features, key_id=key.pk, key_name=key.name)

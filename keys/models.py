@@ -1,0 +1,72 @@
+"""API keys: of each only what recognises it is stored."""
+
+from datetime import datetime
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils import timezone
+
+from accounts.models import User, check_name
+from keys.querysets import ApiKeyQuerySet
+from providers.models import Provider
+
+
+def work_only() -> list[str]:
+    """The permissions of a key of which nothing else was said."""
+    return ["work"]
+
+
+def check_permissions(value: object) -> None:
+    """Refuse what is not a list of feature names."""
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValidationError("Permissions are a list of feature names.")
+
+
+def protect_live_keys(collector, field, rows, using) -> None:
+    """A provider stays while live keys are bound to it: they must never become keys for all of them.
+
+    Deleted keys are let go: they are never accepted again, and would hold the provider for ever.
+    """
+    if live := rows.filter(is_deleted=False):
+        models.PROTECT(collector, field, live, using)
+    models.SET_NULL(collector, field, rows, using)
+
+
+class ApiKey(models.Model):
+    """A credential for work, with permissions of its own out of its owner's."""
+
+    name = models.CharField(max_length=100, validators=[check_name])
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    public_id = models.CharField(max_length=16, editable=False)
+    digest = models.BinaryField(max_length=32)
+    expiry = models.DateTimeField(null=True, blank=True)
+    provider = models.ForeignKey(Provider, on_delete=protect_live_keys, null=True, blank=True, related_name="api_keys")
+    permissions = models.JSONField(default=work_only, blank=True, validators=[check_permissions])
+    locked_time = models.DateTimeField(null=True, blank=True)
+    last_used = models.DateTimeField(null=True, blank=True, editable=False)
+    is_deleted = models.BooleanField(default=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects = ApiKeyQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["public_id"], name="one_key_of_a_public_id"),
+            models.UniqueConstraint(
+                fields=["owner", "name"],
+                condition=models.Q(is_deleted=False),
+                name="one_live_key_of_a_name_an_owner",
+                violation_error_message="This user has a key of this name already.",
+                violation_error_code="unique",
+            ),
+            models.CheckConstraint(condition=~models.Q(name=""), name="key_has_a_name"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.public_id})"
+
+    def is_expired(self, at: datetime | None = None) -> bool:
+        """Whether its time is over at the given moment (now, unless told)."""
+        return self.expiry is not None and self.expiry <= (at or timezone.now())

@@ -1,0 +1,113 @@
+"""What API keys look like on the wire, and what may be sent about them."""
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework import serializers
+
+from accounts.models import Feature
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Text
+from gateway_project.jsonapi.shapes import Message
+from keys.models import ApiKey
+
+MOST_PERMISSIONS = 1000
+LONGEST_NAME = ApiKey._meta.get_field("name").max_length
+
+
+class KeySerializer(serializers.ModelSerializer):
+    """A key as lists show it: of its text only the public id."""
+
+    user_id = serializers.IntegerField(source="owner_id")
+    user_name = serializers.CharField(source="owner.username")
+    created_by = serializers.IntegerField(source="created_by_id", allow_null=True)
+    creator_name = serializers.CharField(source="created_by.username", default=None, allow_null=True)
+    provider = serializers.IntegerField(source="provider_id", allow_null=True)
+    provider_name = serializers.CharField(source="provider.name", default=None, allow_null=True)
+    permissions = serializers.SerializerMethodField()
+    is_expired = serializers.BooleanField()
+
+    class Meta:
+        model = ApiKey
+        fields = (
+            *("id", "name", "public_id", "user_id", "user_name", "created_by", "creator_name", "expiry"),
+            *("provider", "provider_name", "permissions", "locked_time", "last_used", "is_expired", "is_deleted"),
+        )
+
+    def get_permissions(self, key: ApiKey) -> list[dict[str, str]]:
+        return [{"name": name} for name in key.permissions]
+
+
+class IssuedKey(Message):
+    """A new key, seen this once."""
+
+    key = serializers.CharField()
+
+
+class PermissionNames(serializers.Field):
+    """[{"name": "work"}, …] as a list of names."""
+
+    longest = Feature._meta.get_field("name").max_length
+    schema = {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "minLength": 1, "maxLength": longest}},
+            "required": ["name"],
+        },
+        "maxItems": MOST_PERMISSIONS,
+    }
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        if not isinstance(data, list) or len(data) > MOST_PERMISSIONS:
+            self._refuse()
+        names = [element.get("name") if isinstance(element, dict) else None for element in data]
+        if not all(isinstance(name, str) and 0 < len(name) <= self.longest for name in names):
+            self._refuse()
+        return names
+
+    def _refuse(self) -> None:
+        raise serializers.ValidationError(f'Must be a list of {{"name": …}}, at most {MOST_PERMISSIONS} long.')
+
+
+class Told(Flag):
+    """true or false, also as a text: the specification sends "true"."""
+
+    schema = {"enum": [True, False, "true", "false"]}
+
+    def to_internal_value(self, data: Any) -> bool:
+        told = {"true": True, "false": False}
+        return super().to_internal_value(told.get(data, data) if isinstance(data, str) else data)
+
+
+class WhichKeys(Attributes):
+    """Whose keys are meant, and which of them."""
+
+    example = {"name": "nightly"}
+    user = Id(required=False, help_text="Whose; the caller's unless told.")
+    name = Text(required=False, max_length=LONGEST_NAME, help_text="Which one.")
+
+
+class NewKeyAttributes(Attributes):
+    """What may be sent about a new key."""
+
+    example = {"name": "nightly", "expiry": "2100-01-01T00:00:00Z", "permissions": [{"name": "work"}]}
+    name = Text(max_length=LONGEST_NAME)
+    expiry = Moment(required=False, allow_null=True, help_text="When it lapses; a year from now unless told.")
+    permissions = PermissionNames(required=False, help_text="Out of the owner's features; `work` unless told.")
+    provider = Id(required=False, allow_null=True, help_text="The only one that it may use, with any model.")
+    user = Id(required=False, help_text="Whose it is; the caller's unless told.")
+
+    def validate_expiry(self, expiry):
+        if expiry is not None and expiry <= timezone.now():
+            raise serializers.ValidationError("Must lie in the future.")
+        return expiry
+
+
+class KeyAttributes(WhichKeys):
+    """What may be sent to change a key; `name` and `user` say which one."""
+
+    example = {"name": "nightly", "newName": "weekly"}
+    new_name = Text(required=False, max_length=LONGEST_NAME)
+    expire = Told(required=False, help_text="Lets it lapse now.")
+    provider = Id(required=False, allow_null=True, help_text="The only one that it may use; 0 or null: any.")
+    locked = Flag(required=False, help_text="A locked key is refused; for admins.")

@@ -1,0 +1,134 @@
+"""API keys as a resource of the management API."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from rest_framework.response import Response
+
+from accounts.models import User
+from gateway_project.access import OWNER, admit
+from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
+from gateway_project.jsonapi.documents import Plain, flat
+from gateway_project.jsonapi.filters import WHOLE, Flag, Text, Whole, read_parameters
+from gateway_project.jsonapi.shapes import Message, Shape
+from gateway_project.jsonapi.viewsets import Lists
+from gateway_project.saving import referred
+from keys import services
+from keys.models import ApiKey
+from keys.serializers import IssuedKey, KeyAttributes, KeySerializer, NewKeyAttributes, WhichKeys
+from providers.models import Provider
+
+SEES_ALL = "keys.view_all"
+BY_QUERY = {"user": Whole("owner_id", "Whose keys; the caller's unless told."), "name": Text("name")}
+
+
+class KeyViewSet(Lists):
+    """Credentials for work: one's own, or everybody's for those who may see or manage them."""
+
+    resource_name = "keys"
+    queryset = ApiKey.objects.shown()
+    serializer_class = KeySerializer
+    create_attributes = NewKeyAttributes
+    update_attributes = KeyAttributes
+    destroy_attributes = WhichKeys
+    shapes = {"create": Shape((IssuedKey,), status=201), "update": Shape((Message,))}
+    filters = {
+        "userId": Whole("owner_id"),
+        "isDeleted": Flag("is_deleted"),
+        "isExpired": Flag(lambda keys, expired: keys.expired() if expired else keys.unexpired()),
+        "nameContains": Text("name__icontains", "A part of the name, in any case."),
+    }
+    parameters = {"destroy": BY_QUERY}
+
+    def get_queryset(self) -> QuerySet[ApiKey]:
+        if self.caller.has(SEES_ALL) if self.action in ("list", "retrieve") else self.caller.is_admin:
+            return super().get_queryset()
+        return super().get_queryset().of(self.caller.user)
+
+    def owner_id(self) -> int:
+        given = self.request.query_params.get("user", "")
+        return int(given) if WHOLE.match(given) else self.caller.user.pk
+
+    # -- Creation ---------------------------------------------------------------------------------------
+
+    def create(self, request, **kwargs) -> Response:
+        """Issue a key: the answer is the only place where its text is ever seen."""
+        values = self.values(self.create_attributes)
+        user_id = values.pop("user", self.caller.user.pk)
+        admit(self.caller, OWNER, owner_id=user_id)
+        with transaction.atomic():
+            (owner,) = referred(User.objects.filter(is_deleted=False), [user_id], field="user")
+            provider = _provider(values.pop("provider", None))
+            issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
+            self.record(issued.key.pk, after=self.shown(issued.key))
+        location = f"{settings.GATEWAY_BASE_URL}/keys/{issued.key.pk}/"
+        body = Plain(message="This is the only time that the key is shown: keep it safe.", key=issued.text)
+        return Response(body, status=201, headers={"Location": location, "Content-Location": location})
+
+    # -- Changes ----------------------------------------------------------------------------------------
+
+    def update(self, request, **kwargs) -> Response:
+        """Change the live key of this name (of `user`, the caller unless told), or of this id."""
+        values = self.values(self.update_attributes, partial=True)
+        which = {name: values.pop(name) for name in ("user", "name") if name in values}
+        if "locked" in values and not self.caller.is_admin:
+            raise PermissionDenied("locked: only an admin locks and unlocks keys.")
+        with transaction.atomic():
+            key = self.one_key(which)
+            before = self.shown(key)
+            if "provider" in values:
+                values["provider"] = _provider(values["provider"])
+            services.update_key(key, **values)
+            self.record(key.pk, before=before, after=self.shown(key))
+        return Response(Plain(message=f"The key {key.name!r} is changed."))
+
+    def one_key(self, which: dict[str, Any]) -> ApiKey:
+        """The live key that is meant; raises ValidationError and NotFound."""
+        if self.target_id() is None and "name" not in which:
+            raise ValidationError("name: is missing; it says which key is meant.")
+        key = self.meant(which).first()
+        if key is None:
+            raise NotFound("There is no such key.")
+        return key
+
+    def meant(self, which: dict[str, Any]) -> QuerySet[ApiKey]:
+        """The live keys of a user, the caller unless told, with the name and id that are given, if any."""
+        keys, target = self.get_queryset().live(), self.target_id()
+        if target is None or "user" in which:
+            which = {"user": self.caller.user.pk} | which
+            admit(self.caller, OWNER, owner_id=which["user"])
+            keys = keys.filter(owner_id=which["user"])
+        if target is not None:
+            keys = keys.filter(pk=target)
+        return keys.filter(name=which["name"]) if "name" in which else keys
+
+    # -- Deletion ---------------------------------------------------------------------------------------
+
+    def destroy(self, request, **kwargs) -> Response:
+        """Delete the live keys of a user (the caller unless told): all of them, or the one of a name or an id."""
+        which = self.which()
+        with transaction.atomic():
+            keys = list(self.meant(which))
+            if not keys and (self.target_id() is not None or "name" in which):
+                raise NotFound("There is no such key.")
+            before = [flat(row) for row in self.get_serializer(keys, many=True).data]
+            services.delete_keys(keys)
+            if keys:
+                self.record(keys[0].pk if len(keys) == 1 else None, before=before)
+        return Response(Plain())
+
+    def which(self) -> dict[str, Any]:
+        """`user` and `name` out of the query or the attributes; raises Conflict where they differ."""
+        which = dict(self.values(self.destroy_attributes, partial=True))
+        given = read_parameters(self.request.query_params, {**BY_QUERY, "id": None})
+        for name, value in given.items():
+            if which.setdefault(name, value) != value:
+                raise Conflict(f"{name}: query and body name different ones.")
+        return which
+
+
+def _provider(provider_id: int | None) -> Provider | None:
+    """The provider with this id; none for null and 0."""
+    return referred(Provider.objects.all(), [provider_id], field="provider")[0] if provider_id else None
