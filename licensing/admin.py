@@ -1,0 +1,222 @@
+"""Limits in the console, and the licence: what is in force, how far it is used, and the way to install another."""
+
+import time
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from unfold.decorators import display
+from unfold.views import ChangeList
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
+
+from accounts.models import User
+from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.log import record
+from gateway_project.errors import GatewayError
+from keys.models import ApiKey
+from licensing import services
+from licensing.models import SUBJECTS, Limit, Measure, Window
+from licensing.serializers import shown
+from licensing.standing import standing_of
+from licensing.viewsets import LimitViewSet, lasting
+
+DAYS = 30
+SUBJECT_CHOICES = [(name, "An API key" if name == "key" else f"A {name}") for name in SUBJECTS]
+WINDOW_CHOICES = [choice for choice in Window.choices if choice[0] != Window.NONE]
+
+
+class LimitForm(ServiceForm):
+    """Whom a limit is for stands in two fields: what it is, and which."""
+
+    subject = forms.ChoiceField(choices=SUBJECT_CHOICES, widget=UnfoldAdminSelectWidget, label="For")
+    # Not `window`: the theme's conditions know every field by its name, and that is the browser's own.
+    time_window = forms.ChoiceField(
+        choices=WINDOW_CHOICES, widget=UnfoldAdminSelectWidget, label="Window", help_text="By the calendar, in UTC."
+    )
+
+    class Meta:
+        model = Limit
+        fields = [*SUBJECTS, "measure", "amount"]
+        help_texts = {
+            "amount": "0 is unlimited, whatever the setting for all others says.",
+            "group": "Its members share it.",
+        }
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if "key" in self.fields:
+            self.fields["key"].queryset = ApiKey.objects.live()
+            self.fields["user"].queryset = User.objects.filter(is_deleted=False)
+
+    def clean(self) -> dict[str, Any]:
+        values = self.cleaned_data
+        name = values.get("subject")
+        if name and name not in self.errors and values.get(name) is None:
+            self.add_error(name, f"Say which {name}.")
+        return values
+
+
+class SubjectFilter(admin.SimpleListFilter):
+    """Limits of keys, of users, of groups or of providers."""
+
+    title, parameter_name = "for", "for"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return SUBJECT_CHOICES
+
+    def queryset(self, request: HttpRequest, limits: QuerySet[Limit]) -> QuerySet[Limit]:
+        return limits.filter(**{f"{self.value()}__isnull": False}) if self.value() in SUBJECTS else limits
+
+
+class LimitList(ChangeList):
+    """Asks once how all limits of a page stand."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        for limit, stands in zip(self.result_list, standing_of(self.result_list), strict=True):
+            limit.stands = stands
+
+
+@admin.register(Limit)
+class LimitAdmin(ServiceAdmin):
+    """How much of what may be used, by whom."""
+
+    viewset = LimitViewSet
+    form = LimitForm
+    list_display = ["limit", "kind", "subject_name", "used", "share", "resets_at"]
+    list_filter = [SubjectFilter, "measure", "window"]
+    search_fields = [
+        "key__name", "key__public_id", "user__username", "group__name", "provider__name",
+    ]  # fmt: skip
+    autocomplete_fields = list(SUBJECTS)
+    ordering = ["id"]
+    conditional_fields = {
+        **{name: f"subject == '{name}'" for name in SUBJECTS},
+        "time_window": f"measure != '{Measure.CONCURRENT}'",
+    }
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
+        return super().get_queryset(request).shown()
+
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+        return LimitList
+
+    def get_fieldsets(self, request: HttpRequest, obj: Limit | None = None) -> list:
+        if obj is None:
+            return [
+                ("Who", {"fields": ["subject", *SUBJECTS]}),
+                ("What", {"fields": ["measure", "time_window", "amount"]}),
+            ]
+        return [
+            (None, {"fields": ["kind", "subject_name", "measure", "window", "amount"]}),
+            ("Now", {"fields": ["used", "share", "resets_at"]}),
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Limit | None = None) -> list[str]:
+        """Another subject, measure or window is another limit."""
+        return ["kind", "subject_name", "measure", "window", "used", "share", "resets_at"] if obj else []
+
+    @display(description="Limit", ordering="measure")
+    def limit(self, row: Limit) -> str:
+        return str(row)
+
+    @display(description="For")
+    def kind(self, row: Limit) -> str:
+        return dict(SUBJECT_CHOICES)[row.subject_kind]
+
+    @display(description="Name")
+    def subject_name(self, row: Limit) -> str:
+        return str(row.subject)
+
+    @display(description="Used now")
+    def used(self, row: Limit) -> str:
+        used = _stands(row).used
+        return "unknown" if used is None else f"{used.normalize():f}"
+
+    @display(description="Of it")
+    def share(self, row: Limit) -> str:
+        used = _stands(row).used
+        if not row.amount:
+            return "unlimited"
+        return "" if used is None else f"{100 * used / row.amount:.0f} %"
+
+    @display(description="Whole again (UTC)")
+    def resets_at(self, row: Limit) -> str:
+        moment = _stands(row).resets_at
+        return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
+
+    # -- Changes ----------------------------------------------------------------------------------------
+
+    def shown(self, row: Limit) -> dict[str, Any] | None:
+        return lasting(super().shown(row))
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> Limit:
+        subject, measure = values["subject"], values["measure"]
+        window = "" if measure == Measure.CONCURRENT else values["time_window"]
+        return services.set_limit(measure=measure, window=window, amount=values["amount"], **{subject: values[subject]})
+
+    def change(self, request: HttpRequest, row: Limit, values: dict[str, Decimal]) -> None:
+        services.change_limit(row, **values)
+
+    def destroy(self, request: HttpRequest, row: Limit) -> None:
+        services.delete_limit(row)
+
+    def deleting_means(self, row: Limit) -> list[str]:
+        return [f"It is the limit of {row.subject}; from now on the setting for all others holds there."]
+
+
+def _stands(limit: Limit) -> Any:
+    """How a limit stands; the list has asked already."""
+    if not hasattr(limit, "stands"):
+        limit.stands = standing_of([limit])[0]
+    return limit.stands
+
+
+class LicenceForm(forms.Form):
+    """A licence key, as it was sent by the vendor."""
+
+    key = forms.CharField(
+        label="Licence key",
+        max_length=10_000,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 5}),
+        help_text="It is checked first: one that is not good changes nothing.",
+    )
+
+
+@admin.site.page("licence/", name="licence")
+def licence(request: HttpRequest) -> HttpResponse:
+    """The licence that is in force, the uses of the last month, and a form for another key."""
+    form = LicenceForm(request.POST or None)
+    if request.method == "POST" and form.is_valid() and _install(request, form):
+        return HttpResponseRedirect(reverse("admin:licence"))
+    now, terms = time.time(), services.current()
+    statistics = services.statistics(DAYS)
+    most = max((day["peakUse"] for day in statistics["peakDailyUses"]), default=0)
+    context = admin.site.context(
+        request, "Licence", form=form, terms=shown(terms, now), sentence=terms.sentence(now),
+        problem=terms.problem(now), warning=terms.warning(now), statistics=statistics, most=most or 1,
+    )  # fmt: skip
+    return TemplateResponse(request, "console/licence.html", context)
+
+
+def _install(request: HttpRequest, form: LicenceForm) -> bool:
+    now = time.time()
+    try:
+        with transaction.atomic():
+            before = shown(services.current(), now)
+            terms = services.install(form.cleaned_data["key"], installed_by_id=request.user.pk)
+            record(
+                request, "create", "licence", None, before=before, after=shown(terms, now), attributes=["licenceKey"]
+            )
+    except GatewayError as error:
+        form.add_error("key", error.message.removeprefix("licenceKey: "))
+        return False
+    messages.success(request, f"The licence key is installed. {terms.sentence(now)}")
+    return True

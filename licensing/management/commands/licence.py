@@ -1,0 +1,121 @@
+"""manage.py licence"""
+
+import json
+import os
+import sys
+import time
+from argparse import ArgumentTypeError
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gateway_project.errors import ValidationError
+from licensing import services, signing
+from licensing.serializers import shown
+from licensing.signing import Claims, KeyRefused
+
+
+class Command(BaseCommand):
+    """The licence: `keygen` and `issue` are the vendor's, `install` and `status` the operator's."""
+
+    help = "Makes the vendor's keys and licences; installs a licence, and says what the installed one allows."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        keygen = actions.add_parser("keygen", help="make the vendor's pair of keys")
+        keygen.add_argument("--json", action="store_true", help="print both keys, and write no file")
+        default = settings.VAR_DIR / "secrets" / "licence_private_key"
+        keygen.add_argument("--private-key", type=Path, default=default, help="the new file for the private key")
+        _issue_arguments(actions.add_parser("issue", help="print a licence key"))
+        install = actions.add_parser("install", help="put a licence key in the place of the one before")
+        install.add_argument("key", nargs="?", default="-", help="the key, a file that holds it, or - to read it")
+        status = actions.add_parser("status", help="say which licence is in force")
+        status.add_argument("--json", action="store_true", help="as GET /licence/ shows it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, options["action"])(options)
+        except KeyRefused as refused:
+            raise CommandError(str(refused)) from None
+        except ValidationError as refused:
+            raise CommandError(refused.message) from None
+
+    def keygen(self, options: dict[str, Any]) -> None:
+        private, public = signing.new_key_pair()
+        if options["json"]:
+            self.stdout.write(json.dumps({"privateKey": private, "publicKey": public}))
+            return
+        _write_secret(options["private_key"], private)
+        self.stdout.write(f"The private key is in {options['private_key']}: keep it where no gateway runs.")
+        self.stdout.write(f"GATEWAY_LICENCE_PUBLIC_KEY={public}")
+
+    def issue(self, options: dict[str, Any]) -> None:
+        claims = Claims(
+            type=options["type"],
+            licensee=options["licensee"],
+            expiry=options["expiry"],
+            max_active_uses=options["max_active_uses"],
+            active_use_life_time=options["active_use_life_time"],
+            id=uuid4().hex,
+            issued=datetime.now(UTC).date(),
+        )
+        self.stdout.write(signing.sign(claims, _read(options["private_key"])))
+
+    def install(self, options: dict[str, Any]) -> None:
+        terms = services.install(_key(options["key"]))
+        self.stdout.write(f"The licence key is installed. {terms.sentence(time.time())}")
+
+    def status(self, options: dict[str, Any]) -> None:
+        terms, now = services.current(), time.time()
+        if options["json"]:
+            self.stdout.write(json.dumps(shown(terms, now)))
+            return
+        self.stdout.write(terms.sentence(now))
+        if warning := terms.warning(now):
+            self.stderr.write(f"Warning: {warning}")
+        uses = terms.max_active_uses or "unlimited"
+        self.stdout.write(f"Active uses: {uses}; each lasts {terms.active_use_life_time} s beyond its last request.")
+
+
+def _issue_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--private-key", type=Path, required=True, help="the file that holds it")
+    parser.add_argument("--type", required=True, help="what sort of licence it is, in a word")
+    parser.add_argument("--licensee", required=True, help="to whom it is given")
+    parser.add_argument("--expiry", type=_day, required=True, help="its last good day (UTC), as 2030-12-31")
+    parser.add_argument("--max-active-uses", type=int, required=True, help="0 is unlimited")
+    parser.add_argument("--active-use-life-time", type=int, required=True, help="in seconds")
+
+
+def _day(text: str) -> date:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a date, as 2030-12-31") from None
+
+
+def _key(given: str) -> str:
+    """The key itself; a key has dots and no slash, and is longer than any file's name."""
+    if given == "-":
+        return sys.stdin.read(2 * signing.LONGEST)
+    return given if signing.PARTS.match(given) and len(given) > 255 else _read(Path(given))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from None
+
+
+def _write_secret(path: Path, text: str) -> None:
+    """A new file that nobody else may read; one that exists may hold the key of licences that are in use."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error}") from None

@@ -1,0 +1,127 @@
+"""The installed licence, the limits that were set, and the peaks that were reached."""
+
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import Group, User
+from keys.models import ApiKey
+from licensing.querysets import DailyPeakQuerySet, LimitQuerySet
+from providers.models import Provider
+
+SUBJECTS = ("key", "user", "group", "provider")
+
+
+def _exactly_one_subject() -> Q:
+    condition = Q()
+    for subject in SUBJECTS:
+        condition |= Q(**{f"{name}__isnull": name != subject for name in SUBJECTS})
+    return condition
+
+
+class Licence(models.Model):
+    """The licence key that is installed; there is one row or none."""
+
+    ONLY_ID = 1
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=ONLY_ID, editable=False)
+    key = models.TextField()
+    installed_at = models.DateTimeField(default=timezone.now)
+    installed_by_id = models.BigIntegerField(null=True, blank=True)
+    # The day (UTC) of the last warning that it expires.
+    warned_on = models.DateField(null=True, blank=True, editable=False)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="one_licence_is_installed")]
+
+    def __str__(self) -> str:
+        return f"installed {self.installed_at:%Y-%m-%d}"
+
+
+class Measure(models.TextChoices):
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+    COST = "cost"
+    CONCURRENT = "concurrent"
+
+
+class Window(models.TextChoices):
+    """Calendar windows in UTC; what is concurrent has none."""
+
+    MINUTE = "minute"
+    DAY = "day"
+    MONTH = "month"
+    NONE = "none"
+
+
+class Limit(models.Model):
+    """So much of one measure in one window, for one key, user, group or provider; 0 is unlimited."""
+
+    key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, null=True, blank=True, related_name="limits")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="limits")
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, null=True, blank=True, related_name="limits")
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, null=True, blank=True, related_name="limits")
+    measure = models.CharField(max_length=10, choices=Measure)
+    window = models.CharField(max_length=10, choices=Window)
+    amount = models.DecimalField(max_digits=20, decimal_places=6, validators=[MinValueValidator(0)])
+
+    objects = LimitQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=_exactly_one_subject(),
+                name="limit_has_one_subject",
+                violation_error_message="A limit is for one key, user, group or provider.",
+            ),
+            models.CheckConstraint(condition=Q(amount__gte=0), name="limit_amount_is_not_negative"),
+            models.CheckConstraint(condition=Q(measure__in=Measure.values), name="limit_measure_is_known"),
+            models.CheckConstraint(condition=Q(window__in=Window.values), name="limit_window_is_known"),
+            models.CheckConstraint(
+                condition=Q(measure="concurrent", window="none") | (~Q(measure="concurrent") & ~Q(window="none")),
+                name="limit_window_fits_its_measure",
+                violation_error_message="Concurrent requests have the window none, all else has not.",
+            ),
+            *(
+                models.UniqueConstraint(
+                    fields=[subject, "measure", "window"],
+                    condition=Q(**{f"{subject}__isnull": False}),
+                    name=f"one_limit_of_a_kind_a_{subject}",
+                )
+                for subject in SUBJECTS
+            ),
+        ]
+
+    def __str__(self) -> str:
+        when = "requests" if self.window == Window.NONE else f"a {self.window}"
+        return f"{self.amount.normalize():f} {self.measure} {when}"
+
+    @property
+    def subject(self) -> models.Model:
+        """The key, user, group or provider that it is for."""
+        return next(subject for name in SUBJECTS if (subject := getattr(self, name)) is not None)
+
+    @property
+    def subject_kind(self) -> str:
+        return next(name for name in SUBJECTS if getattr(self, f"{name}_id") is not None)
+
+
+class DailyPeak(models.Model):
+    """The most active uses that were live at one moment of a day (UTC)."""
+
+    date = models.DateField()
+    peak_use = models.IntegerField(default=0)
+
+    objects = DailyPeakQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["date"]
+        constraints = [
+            models.UniqueConstraint(fields=["date"], name="one_peak_a_day"),
+            models.CheckConstraint(condition=Q(peak_use__gte=0), name="peak_is_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.date}: {self.peak_use}"

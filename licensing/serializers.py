@@ -1,0 +1,172 @@
+"""What licence and limits look like on the wire, and what may be sent about them."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Model, QuerySet
+from rest_framework import serializers
+
+from accounts.models import Group, User
+from gateway_project.jsonapi.documents import flat
+from gateway_project.jsonapi.fields import Attributes, Id, Text
+from gateway_project.jsonapi.names import camel
+from gateway_project.saving import referred
+from keys.models import ApiKey
+from licensing.models import SUBJECTS, Limit, Measure, Window
+from licensing.signing import LONGEST
+from licensing.standing import Stands
+from licensing.terms import Terms
+from providers.models import Provider
+from providers.serializers import Money, OneOf
+
+
+class LicenceAttributes(Attributes):
+    """A licence key; blanks around it are those of the file that it was copied from."""
+
+    licence_key = Text(trim_whitespace=True, max_length=2 * LONGEST)
+
+
+class LicenceStatus(serializers.Serializer):
+    """The licence status of the specification."""
+
+    has_key = serializers.BooleanField()
+    type = serializers.CharField()
+    valid = serializers.BooleanField()
+    expiry = serializers.DateField(allow_null=True)
+    expires_in = serializers.IntegerField(allow_null=True)
+    max_active_uses = serializers.IntegerField()
+    active_use_life_time = serializers.IntegerField()
+
+
+class LicenceData(serializers.Serializer):
+    """The status in its envelope."""
+
+    attributes = LicenceStatus()
+
+
+class LicenceAnswer(serializers.Serializer):
+    """The status as it goes out."""
+
+    data = LicenceData()
+
+
+class DayPeak(serializers.Serializer):
+    """The most uses of one day."""
+
+    date = serializers.DateField()
+    peak_use = serializers.IntegerField()
+
+
+class Stats(serializers.Serializer):
+    """Usage statistics of the specification."""
+
+    current_uses = serializers.IntegerField()
+    peak_daily_uses = DayPeak(many=True)
+
+
+class StatsData(serializers.Serializer):
+    """The statistics under their name."""
+
+    stats = Stats()
+
+
+class StatsAnswer(serializers.Serializer):
+    """The statistics as they go out."""
+
+    data = StatsData()
+
+
+def shown(terms: Terms, now: float) -> dict[str, Any]:
+    """The licence status at this moment (seconds since 1970), under the names of the wire."""
+    told = {
+        "has_key": terms.has_key,
+        "type": terms.type,
+        "valid": not terms.problem(now),
+        "expiry": terms.expiry,
+        "expires_in": terms.expires_in(now),
+        "max_active_uses": terms.max_active_uses,
+        "active_use_life_time": terms.active_use_life_time,
+    }
+    return flat(LicenceStatus(told).data)
+
+
+class Amount(Money):
+    """An amount of what is measured, as a number."""
+
+    schema = {"type": ["number", "string"], "minimum": 0}
+
+    def to_representation(self, value: Decimal) -> int | float:
+        return int(value) if value == int(value) else float(value)
+
+
+class LimitSerializer(serializers.ModelSerializer):
+    """A limit as lists show it, with how it stands now; null where nobody knows, or where there is no limit."""
+
+    key_id = serializers.IntegerField()
+    key_name = serializers.CharField(source="key.name", default=None)
+    user_id = serializers.IntegerField()
+    user_name = serializers.CharField(source="user.username", default=None)
+    group_id = serializers.IntegerField()
+    group_name = serializers.CharField(source="group.name", default=None)
+    provider_id = serializers.IntegerField()
+    provider_name = serializers.CharField(source="provider.name", default=None)
+    amount = Amount()
+    used = serializers.SerializerMethodField()
+    remaining = serializers.SerializerMethodField()
+    resets_at = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Limit
+        fields = (
+            *("id", "key_id", "key_name", "user_id", "user_name", "group_id", "group_name"),
+            *("provider_id", "provider_name", "measure", "window", "amount", "used", "remaining", "resets_at"),
+        )
+
+    def get_used(self, limit: Limit) -> float | None:
+        used = self._stands(limit).used
+        return None if used is None else Amount().to_representation(used)
+
+    def get_remaining(self, limit: Limit) -> float | None:
+        used = self._stands(limit).used
+        return None if used is None or not limit.amount else Amount().to_representation(max(limit.amount - used, 0))
+
+    def get_resets_at(self, limit: Limit) -> datetime | None:
+        return self._stands(limit).resets_at
+
+    def _stands(self, limit: Limit) -> Stands:
+        return self.context["view"].stands(limit)
+
+
+class Row(Id):
+    """The id of a row, as the row."""
+
+    def __init__(self, rows: QuerySet, **options: Any) -> None:
+        super().__init__(required=False, **options)
+        self.rows = rows
+
+    def to_internal_value(self, data: Any) -> Model:
+        row_id = super().to_internal_value(data)
+        return referred(self.rows, [row_id], field=camel(self.field_name))[0]
+
+
+class LimitChanges(Attributes):
+    """What may be changed about a limit; another subject, measure or window is another limit."""
+
+    amount = Amount()
+
+
+class LimitAttributes(LimitChanges):
+    """What may be sent about a new limit: one subject, a measure, a window, and an amount."""
+
+    key_id = Row(ApiKey.objects.live(), source="key")
+    user_id = Row(User.objects.filter(is_deleted=False), source="user")
+    group_id = Row(Group.objects.all(), source="group")
+    provider_id = Row(Provider.objects.all(), source="provider")
+    measure = OneOf(Measure.values)
+    window = OneOf(Window.values, required=False)
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        if len(values.keys() & set(SUBJECTS)) != 1:
+            raise serializers.ValidationError("A limit is for one of keyId, userId, groupId and providerId.")
+        return values

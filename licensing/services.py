@@ -1,0 +1,135 @@
+"""Every change to licence and limits, what the licence that is installed allows, and how far it is used."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from gateway_project.errors import Conflict, LicenceInvalid, ValidationError
+from gateway_project.saving import save_or_refuse
+from licensing import terms
+from licensing.models import DailyPeak, Licence, Limit, Measure, Window
+from licensing.signing import Claims, KeyRefused, verify
+from licensing.statistics import Uses, daily_peaks
+from licensing.terms import Terms
+
+MOST, COST_DECIMALS = 10**12, 6
+
+
+def current() -> Terms:
+    """The terms in force: one query."""
+    key = Licence.objects.values_list("key", flat=True).first()
+    return terms_of(key) if key is not None else terms.community(*_defaults())
+
+
+def terms_of(key: str) -> Terms:
+    """The terms of an installed key, under the public key of now: a changed one makes it invalid."""
+    try:
+        return terms.licensed(_verified(key, settings.GATEWAY_LICENCE_PUBLIC_KEY))
+    except KeyRefused as refused:
+        return terms.refused(str(refused), *_defaults())
+
+
+def install(text: str, *, installed_by_id: int | None = None) -> Terms:
+    """Put a licence key in the place of the one before; one that does not verify changes nothing (ValidationError).
+
+    One that has expired already is installed as what it is: its terms say why nothing is served.
+    """
+    key = text.strip()
+    try:
+        claims = _verified(key, settings.GATEWAY_LICENCE_PUBLIC_KEY)
+    except KeyRefused as refused:
+        raise ValidationError(f"licenceKey: was not installed. {refused}") from None
+    values = {"key": key, "installed_at": timezone.now(), "installed_by_id": installed_by_id, "warned_on": None}
+    with transaction.atomic():
+        Licence.objects.update_or_create(id=Licence.ONLY_ID, defaults=values)
+    return terms.licensed(claims)
+
+
+def require_licence() -> None:
+    """Raise LicenceInvalid while the installed licence is expired or invalid."""
+    if problem := current().problem(time.time()):
+        raise LicenceInvalid(problem)
+
+
+def claim_warning(day: date) -> bool:
+    """Whether the caller is the one to warn of the licence's expiry on this day (UTC): one is, however many ask."""
+    not_yet = Q(warned_on__isnull=True) | Q(warned_on__lt=day)
+    return Licence.objects.filter(not_yet, id=Licence.ONLY_ID).update(warned_on=day) == 1
+
+
+def note_peaks(uses: Uses, today: date) -> None:
+    """Write the most uses of each day down; what is written never falls, whoever else writes."""
+    for day, peak in uses.most_of(today).items():
+        if peak and not DailyPeak.objects.filter(date=day, peak_use__gte=peak).exists():
+            DailyPeak.objects.get_or_create(date=day)
+            DailyPeak.objects.filter(date=day, peak_use__lt=peak).update(peak_use=peak)
+
+
+def statistics(days: int) -> dict[str, Any]:
+    """The usage statistics of the specification: {currentUses, peakDailyUses} of the last days up to today (UTC)."""
+    today, uses = datetime.now(UTC).date(), _counter(settings.GATEWAY_ACTIVE_USES)()
+    written = DailyPeak.objects.since(today - timedelta(days=days)).values_list("date", "peak_use")
+    return {"currentUses": uses.current, "peakDailyUses": daily_peaks(written, uses, today, days)}
+
+
+def _defaults() -> tuple[int, int]:
+    return settings.GATEWAY_MAX_ACTIVE_USES, settings.GATEWAY_ACTIVE_USE_SECONDS
+
+
+@lru_cache(maxsize=16)
+def _verified(key: str, public_key: str) -> Claims:
+    return verify(key, public_key)
+
+
+@lru_cache(maxsize=8)
+def _counter(name: str) -> Callable[[], Uses]:
+    return import_string(name)
+
+
+@transaction.atomic
+def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any) -> Limit:
+    """A stored limit of a `key`, `user`, `group` or `provider`; of concurrent requests it has no window.
+
+    Raises Conflict if the subject has a limit of this measure and window, and ValidationError.
+    """
+    window = window or (Window.NONE if measure == Measure.CONCURRENT else "")
+    if not window:
+        raise ValidationError("window: is missing; it is minute, day or month.")
+    limit = Limit(measure=measure, window=window, amount=_fitting(measure, amount), **subject)
+    taken = f"There is a limit of this measure and window for this {next(iter(subject), 'subject')}: change that one."
+    if Limit.objects.filter(measure=measure, window=window, **subject).exists():
+        raise Conflict(taken)
+    save_or_refuse(limit, taken=taken)
+    return limit
+
+
+@transaction.atomic
+def change_limit(limit: Limit, *, amount: Decimal) -> None:
+    """Let a limit be another amount; 0 is unlimited. Raises ValidationError."""
+    limit.amount = _fitting(limit.measure, amount)
+    limit.save(update_fields=["amount"])
+
+
+def delete_limit(limit: Limit) -> None:
+    """From now on the default holds for its subject."""
+    limit.delete()
+
+
+def _fitting(measure: str, amount: Decimal) -> Decimal:
+    """The amount, if there can be so much of the measure."""
+    if not 0 <= amount <= MOST:
+        raise ValidationError(f"amount: must be from 0 (unlimited) to {MOST}.")
+    if measure != Measure.COST and amount != int(amount):
+        raise ValidationError(f"amount: {measure} are whole numbers.")
+    if amount != round(amount, COST_DECIMALS):
+        raise ValidationError(f"amount: has at most {COST_DECIMALS} decimals.")
+    return amount

@@ -1,0 +1,94 @@
+"""What an installation may do: by the licence that is installed, or as a community installation without one."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from licensing.signing import Claims
+
+COMMUNITY, UNREADABLE = "community", "invalid"
+WARNING_DAYS = 30
+REPAIR = "Until an admin installs a good one (POST /licence/), only login, licence and rules are served."
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms in force; `refusal` says why the installed key does not count, and is empty where it does.
+
+    `max_active_uses` 0 is unlimited, `active_use_life_time` is in seconds, `expiry` is the last good day (UTC),
+    `ends` the moment at which it is over, in seconds since 1970.
+    """
+
+    type: str
+    max_active_uses: int
+    active_use_life_time: int
+    has_key: bool = False
+    licensee: str = ""
+    expiry: date | None = None
+    refusal: str = ""
+    ends: float = math.inf
+
+    def problem(self, now: float) -> str:
+        """What keeps the gateway from serving at this moment (seconds since 1970); empty for nothing."""
+        if now < self.ends:
+            return ""
+        if self.refusal:
+            return f"The installed licence is invalid. {self.refusal} {REPAIR}"
+        return f"The licence expired at the end of {self.expiry} (UTC). {REPAIR}"
+
+    def sentence(self, now: float) -> str:
+        """One sentence for people about what is in force at this moment."""
+        if problem := self.problem(now):
+            return problem
+        if not self.has_key:
+            return "No licence is installed: this is a community installation."
+        return f"The licence is {self.type}, for {self.licensee}, valid until the end of {self.expiry} (UTC)."
+
+    def expires_in(self, now: float) -> int | None:
+        """Days until the expiry: 0 on the last good day, negative afterwards; None where nothing expires."""
+        return (self.expiry - _day(now)).days if self.expiry else None
+
+    def warning(self, now: float) -> str:
+        """What administrators have to know by now, from 30 days before the expiry; empty for nothing."""
+        left = self.expires_in(now)
+        if (problem := self.problem(now)) or left is None or left > WARNING_DAYS:
+            return problem
+        return f"The licence expires {_in_days(left)}, at the end of {self.expiry} (UTC)."
+
+
+def community(max_active_uses: int, active_use_life_time: int) -> Terms:
+    """The terms of an installation without a licence."""
+    return Terms(COMMUNITY, max_active_uses, active_use_life_time)
+
+
+def licensed(claims: Claims) -> Terms:
+    """The terms of a key that was verified."""
+    return Terms(
+        claims.type,
+        claims.max_active_uses,
+        claims.active_use_life_time,
+        has_key=True,
+        licensee=claims.licensee,
+        expiry=claims.expiry,
+        ends=_end_of(claims.expiry),
+    )
+
+
+def refused(reason: str, max_active_uses: int, active_use_life_time: int) -> Terms:
+    """The terms of an installed key that does not verify: nothing that it says counts."""
+    return Terms(UNREADABLE, max_active_uses, active_use_life_time, has_key=True, refusal=reason, ends=-math.inf)
+
+
+def _end_of(day: date) -> float:
+    try:
+        return datetime.combine(day + timedelta(days=1), time(), UTC).timestamp()
+    except OverflowError:  # the last day that there is
+        return math.inf
+
+
+def _day(now: float) -> date:
+    return datetime.fromtimestamp(now, UTC).date()
+
+
+def _in_days(left: int) -> str:
+    return {0: "today", 1: "tomorrow"}.get(left, f"in {left} days")

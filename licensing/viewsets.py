@@ -1,0 +1,124 @@
+"""Limits, the licence, and how far both are used, as resources of the management API."""
+
+import time
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from rest_framework.response import Response
+
+from gateway_project.jsonapi.documents import Plain
+from gateway_project.jsonapi.filters import Filter, Text, Whole
+from gateway_project.jsonapi.shapes import CodeAndMessage, Shape
+from gateway_project.jsonapi.viewsets import ApiViewSet, Creates, Destroys, Lists, Updates
+from licensing import services
+from licensing.models import SUBJECTS, Limit
+from licensing.serializers import (
+    LicenceAnswer,
+    LicenceAttributes,
+    LimitAttributes,
+    LimitChanges,
+    LimitSerializer,
+    StatsAnswer,
+    shown,
+)
+from licensing.standing import Stands, standing_of
+
+USUAL_DAYS, MOST_DAYS = 30, 3660
+VOLATILE = {"used", "remaining", "resetsAt", "resets_at"}
+
+
+class LicenceViewSet(ApiViewSet):
+    """The one licence: its status, and a new key for it."""
+
+    resource_name = "licence"
+    create_attributes = LicenceAttributes
+    shapes = {"list": Shape((LicenceAnswer,)), "create": Shape((CodeAndMessage,))}
+
+    def list(self, request, **kwargs) -> Response:
+        """Which licence is in force."""
+        self.filter_values()
+        return Response(Plain(data={"attributes": shown(services.current(), time.time())}))
+
+    def create(self, request, **kwargs) -> Response:
+        """Install a licence key; one that does not verify changes nothing."""
+        key, now = self.values(self.create_attributes)["licence_key"], time.time()
+        with transaction.atomic():
+            before = shown(services.current(), now)
+            terms = services.install(key, installed_by_id=self.caller.user.pk)
+            self.record(None, before=before, after=shown(terms, now))
+        return Response(Plain(code=200, message=f"The licence key is installed. {terms.sentence(now)}"))
+
+
+class Days(Filter):
+    """So many days, the last of which is today."""
+
+    expected = f"a number of days from 1 to {MOST_DAYS}"
+    schema = {"type": "integer", "minimum": 1, "maximum": MOST_DAYS, "default": USUAL_DAYS}
+
+    def read(self, text: str) -> int:
+        if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= MOST_DAYS:
+            raise ValueError
+        return int(text)
+
+
+class StatsViewSet(ApiViewSet):
+    """Active uses: those of now, and the most of each day."""
+
+    resource_name = "stats"
+    filters = {"days": Days("", about="How many days up to today (UTC) are told.")}
+    shapes = {"list": Shape((StatsAnswer,))}
+
+    def list(self, request, **kwargs) -> Response:
+        """How many users are active, and how many were at most on each of the last days."""
+        days = self.filter_values().get("days", USUAL_DAYS)
+        return Response(Plain(data={"stats": services.statistics(days)}))
+
+
+def lasting(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A limit as it is shown, without how it stands."""
+    return found and {name: value for name, value in found.items() if name not in VOLATILE}
+
+
+class LimitViewSet(Lists, Creates, Updates, Destroys):
+    """So much of one measure for one key, user, group or provider; one sees one's own, admins see all."""
+
+    resource_name = "limits"
+    id_header = "LimitId"
+    queryset = Limit.objects.shown().order_by("id")
+    serializer_class = LimitSerializer
+    create_attributes = LimitAttributes
+    update_attributes = LimitChanges
+    filters = {
+        "id": Whole("id"),
+        **{f"{subject}Id": Whole(f"{subject}_id") for subject in SUBJECTS},
+        "measure": Text("measure"),
+        "window": Text("window"),
+    }
+
+    def get_queryset(self) -> QuerySet[Limit]:
+        limits = super().get_queryset()
+        return limits if self.caller.is_admin else limits.of(self.caller.user)
+
+    def paginate_queryset(self, queryset: QuerySet[Limit]) -> list[Limit]:
+        rows = super().paginate_queryset(queryset)
+        self._standing = dict(zip((row.pk for row in rows), standing_of(rows), strict=True))
+        return rows
+
+    def stands(self, limit: Limit) -> Stands:
+        """How a limit stands; a whole page is asked for at once."""
+        known = getattr(self, "_standing", {})
+        return known[limit.pk] if limit.pk in known else standing_of([limit])[0]
+
+    def shown(self, row: Limit) -> dict[str, Any] | None:
+        """Without what changes by itself: it would seem to have been changed."""
+        return lasting(super().shown(row))
+
+    def perform_create(self, values: dict[str, Any]) -> Limit:
+        return services.set_limit(**values)
+
+    def perform_update(self, row: Limit, values: dict[str, Any]) -> None:
+        services.change_limit(row, **values)
+
+    def perform_destroy(self, row: Limit) -> None:
+        services.delete_limit(row)
