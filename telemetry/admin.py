@@ -1,0 +1,330 @@
+"""The browsers of log and cache in the console. Whatever stands in an entry is hostile text: templates escape it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTransform
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, TextFilter
+from unfold.decorators import display
+from unfold.paginator import InfinitePaginator
+
+import telemetry.console  # noqa: F401 - its page
+from gateway_project.console.admin import ReadOnlyAdmin
+from gateway_project.console.log import record
+from gateway_project.errors import GatewayError
+from telemetry import services
+from telemetry.export import as_csv, as_json_lines
+from telemetry.models import CacheEntry, EntryType, LogEntry
+from telemetry.paging import PAGE_MS, TookTooLong, at_most
+
+OUTCOMES = {
+    "completed": "success", "denied": "warning", "failed": "danger", "truncated": "danger",
+    "client_closed": "info", "aborted": "danger",
+}  # fmt: skip
+TAIL = 50
+EXPORTS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, "application/x-ndjson")}
+
+
+def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
+    """A filter by one text."""
+
+    class Equals(TextFilter):
+        parameter_name = name
+
+        def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
+            return entries.filter(**{lookup: self.value()}) if self.value() else entries
+
+    Equals.title = title
+    return Equals
+
+
+class TagFilter(TextFilter):
+    """Entries with a tag, as name=value, or with any value of a name."""
+
+    title, parameter_name = "tag (name=value)", "tag"
+
+    def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
+        name, given, value = (self.value() or "").partition("=")
+        if not name:
+            return entries
+        return entries.filter(tags__contains={name: value}) if given and _contains() else _by_key(entries, name, value)
+
+
+def _contains() -> bool:
+    """Whether the database can look for a part of a JSON document: SQLite cannot."""
+    from django.db import connection
+
+    return connection.features.supports_json_field_contains
+
+
+def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
+    # Not by a name of a lookup: those are made of two underlines, and so may be the names of tags.
+    tagged = entries.filter(tags__has_key=name)
+    return tagged.alias(tagged=KeyTransform(name, "tags")).filter(tagged=value) if value else tagged
+
+
+class EntryAdmin(ReadOnlyAdmin):
+    """Newest first, a page at a time, never counted."""
+
+    paginator = InfinitePaginator
+    list_per_page = 50
+    list_filter_submit = True
+    list_filter_sheet = True
+    list_fullwidth = True
+    search_help_text = "A part of what the entries tell"
+    search_fields = ["id"]  # get_search_results() looks where the API does
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, str]:
+        return f"-{self.model._default_manager.all().moment}", "-id"
+
+    def get_search_results(self, request: HttpRequest, entries: Any, text: str) -> tuple[Any, bool]:
+        return (entries.telling(text) if text else entries), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict | None = None) -> HttpResponse:
+        """The list; one that takes too long says so instead of holding the database."""
+        try:
+            with at_most(PAGE_MS):
+                response = super().changelist_view(request, extra_context)
+                return response.render() if hasattr(response, "render") else response
+        except TookTooLong:
+            self.message_user(request, "That takes too long to find: narrow it by time.", messages.WARNING)
+            return HttpResponseRedirect(request.path)
+
+    def selected(self, request: HttpRequest) -> QuerySet:
+        """The entries that the filters and the search in the address select."""
+        return self.get_changelist_instance(request).get_queryset(request)
+
+
+@admin.register(LogEntry)
+class LogAdmin(EntryAdmin):
+    """What happened."""
+
+    list_display = [
+        "moment", "username", "told", "model", "provider_name", "result", "status", "duration", "tokens",
+        "price", "cache_status",
+    ]  # fmt: skip
+    list_display_links = ["moment", "told"]
+    list_filter = [
+        ("timestamp", RangeDateTimeFilter),
+        ("entry_type", ChoicesDropdownFilter),
+        ("outcome", ChoicesDropdownFilter),
+        ("severity", ChoicesDropdownFilter),
+        ("cache_status", ChoicesDropdownFilter),
+        equals("user", "user", "username"),
+        equals("model", "model_name", "model"),
+        equals("provider", "provider", "provider_name"),
+        equals("key", "key", "key_name"),
+        equals("request id", "request", "correlation_id"),
+        TagFilter,
+    ]
+    change_form_template = "console/log_entry.html"
+    list_before_template = "console/log_tools.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[LogEntry]:
+        entries = super().get_queryset(request)
+        # A list shows no payload: it may be long, and on PostgreSQL lies apart from its row.
+        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer("payload", "stages")
+
+    @display(description="Time (UTC)", ordering="timestamp")
+    def moment(self, row: LogEntry) -> str:
+        return f"{row.timestamp:%Y-%m-%d %H:%M:%S}"
+
+    @display(description="Message")
+    def told(self, row: LogEntry) -> str:
+        return row.message if len(row.message) <= 90 else f"{row.message[:90]}…"
+
+    @display(description="Outcome", label=OUTCOMES, ordering="outcome")
+    def result(self, row: LogEntry) -> str:
+        return row.outcome or row.severity
+
+    @display(description="Took")
+    def duration(self, row: LogEntry) -> str:
+        return "" if row.duration_ms is None else f"{row.duration_ms:,.0f} ms"
+
+    @display(description="Tokens in, out")
+    def tokens(self, row: LogEntry) -> str:
+        if row.input_tokens is None and row.output_tokens is None:
+            return ""
+        mark = " (estimated)" if row.usage_estimated else ""
+        return f"{_all_input(row):,}, {row.output_tokens or 0:,}{mark}"
+
+    @display(description="Cost")
+    def price(self, row: LogEntry) -> str:
+        return "" if row.cost is None else f"{row.cost.normalize():f} {row.currency}"
+
+    def get_urls(self) -> list:
+        view = self.admin_site.admin_view
+        own = [
+            path("export.<str:kind>", view(self.export), name="log-export"),
+            path("tail/", view(self.tail), name="log-tail"),
+        ]
+        return own + super().get_urls()
+
+    def export(self, request: HttpRequest, kind: str) -> HttpResponse:
+        """What is filtered, as a file, streamed."""
+        if kind not in EXPORTS:
+            return HttpResponseRedirect(reverse("admin:telemetry_logentry_changelist"))
+        write, content_type = EXPORTS[kind]
+        response = StreamingHttpResponse(write(self.selected(request)), content_type=content_type)
+        response.headers["Content-Disposition"] = f'attachment; filename="log.{kind}"'
+        response.headers["X-Accel-Buffering"] = "no"
+        return response
+
+    def tail(self, request: HttpRequest) -> HttpResponse:
+        """The newest entries, which the page asks for again and again."""
+        entries = self.selected(request)[:TAIL]
+        part = request.headers.get("Accept-Part") == "rows"
+        context = self.admin_site.context(request, "Live", entries=entries, opts=self.opts)
+        return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
+        entry = self.get_object(request, object_id)
+        told = _details(entry) if entry is not None else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+
+
+def _details(entry: LogEntry) -> dict[str, Any]:
+    """What the page of an entry shows beside its fields."""
+    related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
+    request, response = _bodies(entry.payload)
+    return {
+        "facts": list(_facts(entry)),
+        "request_title": "Request" if entry.entry_type == EntryType.WORK_REQUEST else "Details",
+        "request_text": request,
+        "response_text": response,
+        "stages": list(_bars(entry)),
+        "related": related.newest_first().defer("payload", "stages")[:20] if entry.correlation_id else [],
+    }
+
+
+def _facts(entry: LogEntry) -> Iterator[tuple[str, Any]]:
+    """What is known of the entry, by the names that people use."""
+    usage = "" if entry.input_tokens is None else f"{_all_input(entry):,} in, {entry.output_tokens or 0:,} out"
+    known = {
+        "Time (UTC)": f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}",
+        "Message": entry.message,
+        "Outcome": entry.outcome,
+        "Status": entry.status,
+        "Error": entry.exception,
+        "User": entry.username,
+        "Key": entry.key_name,
+        "Rule": entry.rule_name,
+        "Model": entry.model,
+        "Provider": entry.provider_name,
+        "Attempts": entry.attempts or "",
+        "Cache": entry.cache_status,
+        "Tokens": usage + (" (estimated)" if usage and entry.usage_estimated else ""),
+        "Of them cached": entry.cache_read_tokens,
+        "Reasoning": entry.reasoning_tokens,
+        "Cost": "" if entry.cost is None else f"{entry.cost.normalize():f} {entry.currency}",
+        "Finish reason": " / ".join(filter(None, (entry.finish_reason, entry.provider_finish_reason))),
+        "Took": "" if entry.duration_ms is None else f"{entry.duration_ms:,.1f} ms",
+        "First byte after": "" if entry.first_byte_ms is None else f"{entry.first_byte_ms:,.1f} ms",
+        "Tags": ", ".join(f"{name}={value}" for name, value in entry.tags.items()),
+        "Address": entry.address,
+        "Request id": entry.correlation_id,
+    }
+    return ((name, value) for name, value in known.items() if value not in ("", None))
+
+
+def _bodies(payload: str) -> tuple[str, str]:
+    """Request and response, or before and after, each as text to read."""
+    try:
+        found = json.loads(payload)
+    except ValueError:
+        return payload, ""
+    if not isinstance(found, dict):
+        return payload, ""
+    if "request" in found or "response" in found:
+        return _pretty(found.get("request")), _pretty(found.get("response"))
+    return _pretty(found), ""
+
+
+def _pretty(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _bars(entry: LogEntry) -> Iterator[dict[str, Any]]:
+    """The stages as bars: where each begins and how long it is, in percent of the whole."""
+    whole = max([entry.duration_ms or 0, *(begin + length for _, begin, length in entry.stages)], default=0) or 1
+    for name, begin, length in entry.stages:
+        left = min(100 * begin / whole, 99.5)
+        yield {"name": name, "left": left, "width": max(min(100 * length / whole, 100 - left), 0.5), "ms": length}
+
+
+def _all_input(row: LogEntry) -> int:
+    return (row.input_tokens or 0) + (row.cache_read_tokens or 0) + (row.cache_write_tokens or 0)
+
+
+@admin.register(CacheEntry)
+class CacheAdmin(EntryAdmin):
+    """Stored answers."""
+
+    list_display = ["created_at", "model", "provider_name", "username", "size", "hits", "last_hit_at", "expires_at"]
+    list_display_links = ["created_at", "model"]
+    list_filter = [
+        ("created_at", RangeDateTimeFilter),
+        equals("user", "user", "username"),
+        equals("model", "model_name", "model"),
+        equals("provider", "provider", "provider_name"),
+    ]
+    change_form_template = "console/cache_entry.html"
+    list_before_template = "console/cache_tools.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CacheEntry]:
+        entries = super().get_queryset(request)
+        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer("response")
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
+        entry = self.get_object(request, object_id)
+        told = {"entry": entry, "facts": _cache_facts(self, entry)} if entry is not None else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+
+    @display(description="Size", ordering="size_bytes")
+    def size(self, row: CacheEntry) -> str:
+        return f"{row.size_bytes:,} B" if row.size_bytes < 10_000 else f"{row.size_bytes / 1024:,.0f} KiB"
+
+    def get_urls(self) -> list:
+        own = [path("purge/", self.admin_site.admin_view(self.purge), name="cache-purge")]
+        return own + super().get_urls()
+
+    def purge(self, request: HttpRequest) -> HttpResponse:
+        """Ask, and then remove what is filtered from the list and from the cache that serves it."""
+        entries = self.selected(request)
+        back = f"{reverse('admin:telemetry_cacheentry_changelist')}?{request.GET.urlencode()}"
+        if request.method != "POST":
+            count = entries[:10_001].count()
+            number = f"{count:,}" if count <= 10_000 else "more than 10,000"
+            means = f"It removes {number} stored answers; the next requests of their kind ask the provider again."
+            context = self.admin_site.context(
+                request, "Purge what is filtered", means=means, back=back, opts=self.opts, row="cache entries"
+            )
+            return TemplateResponse(request, "console/confirm.html", context)
+        try:
+            removed = services.purge(entries.order_by())
+        except GatewayError as error:
+            self.message_user(request, error.message, messages.ERROR)
+            return HttpResponseRedirect(back)
+        record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
+        self.message_user(request, f"{removed} stored answers are removed.")
+        return HttpResponseRedirect(reverse("admin:telemetry_cacheentry_changelist"))
+
+
+def _cache_facts(of: CacheAdmin, entry: CacheEntry) -> list[tuple[str, Any]]:
+    return [
+        ("Model", entry.model),
+        ("Provider", entry.provider_name),
+        ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
+        ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),
+        ("By", entry.username),
+        ("Kind", "stream" if entry.chunks else "whole answer"),
+        ("Size", of.size(entry)),
+        ("Hits", entry.hits),
+        ("Hash", entry.request_hash),
+    ]

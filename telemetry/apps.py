@@ -1,0 +1,22 @@
+"""Sees to it that entries find the partition of their time after each migrate."""
+
+from django.apps import AppConfig
+from django.db import connection
+from django.db.models.signals import post_migrate
+
+
+class TelemetryConfig(AppConfig):
+    name = "telemetry"
+
+    def ready(self) -> None:
+        post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.partitions")
+
+
+def make_partitions(using: str, **signal: object) -> None:
+    """Make the partitions of now and of the time to come, where the log has partitions by now."""
+    from django.utils import timezone
+
+    from telemetry import partitions
+
+    if using == "default" and connection.vendor == "postgresql" and partitions.tables():
+        partitions.make_ahead(timezone.now())

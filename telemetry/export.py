@@ -1,0 +1,54 @@
+"""Log entries as files: CSV that no spreadsheet executes, or lines of JSON, made while they are read."""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from django.db.models import Q
+
+from telemetry.models import LogEntry
+from telemetry.querysets import LogEntryQuerySet
+
+BATCH = 1000
+COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
+# What a spreadsheet takes for a formula (OWASP, CSV injection).
+FORMULA = (*"=+-@＝＋－＠", "\t", "\r", "\n")
+
+
+def as_json_lines(entries: LogEntryQuerySet) -> Iterator[bytes]:
+    """One JSON object a line, newest first, with the columns of the table."""
+    for batch in _batches(entries):
+        yield b"".join(orjson.dumps(row, default=str) + b"\n" for row in batch)
+
+
+def as_csv(entries: LogEntryQuerySet) -> Iterator[bytes]:
+    """A line of names, and one line an entry, newest first."""
+    yield _line(COLUMNS)
+    for batch in _batches(entries):
+        yield b"".join(_line([cell(row[column]) for column in COLUMNS]) for row in batch)
+
+
+def _batches(entries: LogEntryQuerySet) -> Iterator[list[dict[str, Any]]]:
+    """By the place of the last entry: an export holds no cursor and no connection while its client reads."""
+    rows = entries.newest_first().values(*COLUMNS)
+    batch = list(rows[:BATCH])
+    while batch:
+        yield batch
+        last = batch[-1]
+        before = Q(timestamp__lt=last["timestamp"]) | Q(timestamp=last["timestamp"], id__lt=last["id"])
+        batch = list(rows.filter(before, timestamp__lte=last["timestamp"])[:BATCH])
+
+
+def _line(cells: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def cell(value: Any) -> Any:
+    """A value as CSV holds it; a text that a spreadsheet would run is shown as the text that it is."""
+    if isinstance(value, dict | list):
+        value = orjson.dumps(value).decode()
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

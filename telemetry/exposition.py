@@ -1,0 +1,111 @@
+"""Metrics as Prometheus reads them; imported by the first scrape, as nothing else needs the library."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+
+from telemetry.metrics import Gauges
+from telemetry.sums import BOUNDS, Labels, Sums
+
+
+class Family(NamedTuple):
+    """What a metric is called without the product's name, what it says, and the names of its labels."""
+
+    kind: type[Metric]
+    name: str
+    text: str
+    labels: Labels = ()
+
+
+SUMS = (
+    Family(
+        CounterMetricFamily,
+        "requests",
+        "Work requests that ended.",
+        ("operation", "provider", "model", "outcome", "status"),
+    ),
+    Family(
+        HistogramMetricFamily,
+        "request_duration_seconds",
+        "From the arrival of a request to its last byte.",
+        ("operation", "provider", "model"),
+    ),
+    Family(
+        HistogramMetricFamily,
+        "first_byte_seconds",
+        "From the arrival of a request to the first byte of its stream.",
+        ("provider", "model"),
+    ),
+    Family(CounterMetricFamily, "tokens", "Tokens, by what they were.", ("provider", "model", "kind", "source")),
+    Family(CounterMetricFamily, "cost", "What providers charge, as far as prices are known.", ("provider", "currency")),
+    Family(CounterMetricFamily, "cache_lookups", "Requests that a stored answer was looked for.", ("result",)),
+    Family(
+        CounterMetricFamily,
+        "provider_failures",
+        "Attempts at a provider that failed, those that another one made good included.",
+        ("provider", "exception"),
+    ),
+    Family(CounterMetricFamily, "limit_refusals", "Requests refused because of a limit.", ("exception",)),
+)
+GAUGES = (
+    Family(GaugeMetricFamily, "requests_in_flight", "Work requests being served."),
+    Family(GaugeMetricFamily, "provider_resting", "1 while a provider rests after failures.", ("provider",)),
+    Family(GaugeMetricFamily, "journal_backlog_bytes", "Log records that the database does not have yet."),
+    Family(GaugeMetricFamily, "journal_backlog_seconds", "How old the oldest of them is at most."),
+    Family(GaugeMetricFamily, "snapshot_age_seconds", "Since keys, rules and providers were known to be current."),
+    Family(GaugeMetricFamily, "snapshot_entries", "How many of a kind are in memory.", ("kind",)),
+    Family(GaugeMetricFamily, "store_available", "1 while a store answers.", ("store",)),
+    Family(GaugeMetricFamily, "process_resident_memory_bytes", "Memory of a process."),
+    Family(CounterMetricFamily, "process_cpu_seconds", "User and system time of a process."),
+    Family(GaugeMetricFamily, "process_threads", "Threads of a process."),
+    Family(GaugeMetricFamily, "process_open_fds", "Open files and connections of a process."),
+    Family(GaugeMetricFamily, "process_start_time_seconds", "When a process began, since 1970."),
+)
+
+
+def text(sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str]) -> bytes:
+    """The sums of all processes, the gauges of each with its slot as a label, and a word on what runs here."""
+    return generate_latest(_Told(lambda: _families(sums, processes, info)))
+
+
+class _Told:
+    """What prometheus_client asks for metrics."""
+
+    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self.collect = collect
+
+
+def _families(sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str]) -> Iterator[Metric]:
+    yield _family(Family(GaugeMetricFamily, "info", "What runs here.", tuple(info)), [(tuple(info.values()), 1)])
+    for family in SUMS:
+        yield _family(family, sums.metrics.get(family.name, {}).items())
+    for family in GAUGES:
+        labelled = family._replace(labels=("process", *family.labels))
+        yield _family(labelled, _of_processes(family.name, processes))
+
+
+def _of_processes(name: str, processes: Mapping[int, Gauges]) -> Iterator[tuple[Labels, float]]:
+    for slot, gauges in sorted(processes.items()):
+        for labels, value in gauges.get(name, ()):
+            yield (str(slot), *labels), value
+
+
+def _family(family: Family, series: Iterable[tuple[Labels, Any]]) -> Metric:
+    metric = family.kind(f"gateway_{family.name}", family.text, labels=family.labels)
+    for labels, numbers in series:
+        if family.kind is HistogramMetricFamily:
+            metric.add_metric(labels, _buckets(numbers[:-1]), numbers[-1])
+        else:
+            metric.add_metric(labels, numbers[0] if isinstance(numbers, list) else numbers)
+    return metric
+
+
+def _buckets(counts: list[float]) -> list[tuple[str, float]]:
+    """The upper bounds with the number of observations up to them, as the text format has it."""
+    found, below = [], 0.0
+    for bound, count in zip([*map(str, BOUNDS), "+Inf"], counts, strict=True):
+        below += count
+        found.append((bound, below))
+    return found

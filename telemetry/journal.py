@@ -1,0 +1,260 @@
+"""A local append-only journal: what is in it survives the death of its process.
+
+A journal is a folder of one process with numbered segments. A segment is given its full size on
+disk when it is made and mapped into memory: appending is a copy, without a system call, and a full
+disk shows when a segment is made, not in the middle of a record. A record is framed with its length
+and a checksum; a process killed while it wrote one loses that one alone.
+
+    kind (1) | number (8) | length (4) | CRC-32 of all of it (4) | payload
+
+Segment files hold zeros behind their last record, and kind 0 ends the reading.
+"""
+
+import fcntl
+import itertools
+import mmap
+import os
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+START, END, EVENT, CACHED = 1, 2, 3, 4
+
+_FRAME = struct.Struct("<BQII")
+HEADER_BYTES = _FRAME.size
+# Kept free for the end of each open request, so that an end always finds room.
+RESERVE_BYTES = 4096
+LOCK_NAME = "lock"
+
+
+class JournalFull(Exception):
+    """The journal cannot take another request: its disk is full or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it was read: `end` is the offset behind it."""
+
+    kind: int
+    number: int
+    payload: bytes
+    end: int
+
+
+class Segment:
+    """One preallocated file of a journal."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+        self.end = 0
+        self.sealed = False
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, size)
+            self._map = mmap.mmap(handle, size)
+        except OSError:
+            path.unlink()
+            raise
+        finally:
+            os.close(handle)
+
+    def append(self, kind: int, number: int, payload: bytes) -> None:
+        start = self.end
+        behind = start + HEADER_BYTES + len(payload)
+        self._map[start + HEADER_BYTES : behind] = payload
+        # The header makes the record exist: it goes last.
+        self._map[start : start + HEADER_BYTES] = _FRAME.pack(
+            kind, number, len(payload), _checksum(kind, number, payload)
+        )
+        self.end = behind
+
+    def room(self) -> int:
+        return self.size - self.end
+
+    def records(self, start: int) -> Iterator[Record]:
+        """The records from an offset to what has been written until now."""
+        return read_records(self._map, start, self.end)
+
+    def sync(self) -> None:
+        """Put what was written onto the disk, for the case that the machine dies."""
+        with suppress(OSError, ValueError):
+            self._map.flush()
+
+    def release(self, end: int) -> None:
+        """What comes before this offset is stored elsewhere: it need not stay in our memory."""
+        if whole_pages := end // mmap.PAGESIZE * mmap.PAGESIZE:
+            self._map.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
+
+    def remove(self) -> None:
+        with suppress(OSError):
+            self.path.unlink()
+        with suppress(BufferError, ValueError):
+            self._map.close()
+
+
+class Journal:
+    """The journal of this process. Threads append; one shipper reads and removes."""
+
+    def __init__(self, root: Path, *, segment_bytes: int) -> None:
+        self.name = uuid4().hex
+        self.folder = root / self.name
+        self._segment_bytes = segment_bytes
+        self._lock = threading.Lock()
+        self._numbers = 0
+        self._open = 0
+        self._claim: int | None = None
+        self._spare: Segment | None = None
+        self._names = itertools.count(1)
+        self.segments: list[Segment] = []
+
+    def start(self, payload: bytes) -> int:
+        """Write that a request begins; its number, for end(). Raises JournalFull."""
+        with self._lock:
+            segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * (self._open + 1))
+            self._numbers += 1
+            segment.append(START, self._numbers, payload)
+            self._open += 1
+            return self._numbers
+
+    def end(self, number: int, payload: bytes, shorter: bytes) -> None:
+        """Write how a request ended; the shorter payload, within RESERVE_BYTES, where the full one finds no room."""
+        with self._lock:
+            self._open -= 1
+            self._finish(END, number, payload, shorter)
+
+    def whole(self, payload: bytes) -> None:
+        """Write a request that began and ended at once. Raises JournalFull."""
+        self._write(END, payload)
+
+    def event(self, payload: bytes) -> None:
+        """Write an entry that belongs to no open request. Raises JournalFull."""
+        self._write(EVENT, payload)
+
+    def cached(self, payload: bytes) -> None:
+        """Write that an answer was stored in the cache. Raises JournalFull."""
+        self._write(CACHED, payload)
+
+    def prepare(self) -> None:
+        """Make the next segment ahead of its need (called in the background)."""
+        with self._lock:
+            wanted = self._spare is None and (not self.segments or self.segments[-1].room() < self._segment_bytes // 2)
+        if wanted:
+            with suppress(JournalFull):
+                made = self._make(self._segment_bytes)
+                with self._lock:
+                    self._spare = made
+
+    def seal(self) -> None:
+        """Nothing more is written to the segments there are: once shipped they can go."""
+        with self._lock:
+            for segment in self.segments:
+                segment.sealed = True
+
+    def forget(self, segment: Segment) -> None:
+        """Remove a segment whose records have all been shipped."""
+        with self._lock:
+            self.segments.remove(segment)
+        segment.remove()
+
+    def close(self) -> None:
+        """Remove the journal's folder where nothing is left in it; otherwise somebody else adopts it."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.remove()
+        if self._claim is not None and not self.segments:
+            with suppress(OSError):
+                (self.folder / LOCK_NAME).unlink()
+                self.folder.rmdir()
+
+    def _write(self, kind: int, payload: bytes) -> None:
+        with self._lock:
+            segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
+            self._numbers += 1
+            segment.append(kind, self._numbers, payload)
+
+    def _finish(self, kind: int, number: int, payload: bytes, shorter: bytes) -> None:
+        try:
+            segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
+        except JournalFull:
+            segment, payload = self.segments[-1], shorter[: RESERVE_BYTES - HEADER_BYTES]
+            if segment.room() < HEADER_BYTES + len(payload):
+                raise
+        segment.append(kind, number, payload)
+
+    def _with_room(self, needed: int) -> Segment:
+        if self.segments and not self.segments[-1].sealed and self.segments[-1].room() >= needed:
+            return self.segments[-1]
+        size = max(self._segment_bytes, needed)
+        if self._spare is not None and self._spare.size >= needed:
+            made, self._spare = self._spare, None
+        else:
+            made = self._make(size)
+        if self.segments:
+            self.segments[-1].sealed = True
+        self.segments.append(made)
+        return made
+
+    def _make(self, size: int) -> Segment:
+        try:
+            if self._claim is None:
+                self._claim = claim(self.folder)
+            return Segment(self.folder / f"{next(self._names):08d}.segment", size)
+        except OSError as error:
+            raise JournalFull(f"no journal segment can be made: {error.strerror}") from error
+
+
+def claim(folder: Path) -> int | None:
+    """A handle that owns the journal in a folder until its process ends; None while another process owns it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def abandoned(root: Path, *, older_than: float = 5.0) -> Iterator[tuple[Path, int]]:
+    """The journals whose processes are dead, each with a handle that makes it ours."""
+    if not root.is_dir():
+        return
+    for folder in sorted(root.iterdir()):
+        with suppress(OSError):
+            # A folder that has just been made may not be locked yet.
+            if time.time() - folder.stat().st_mtime < older_than or not (folder / LOCK_NAME).exists():
+                continue
+            handle = claim(folder)
+            if handle is not None:
+                yield folder, handle
+
+
+def segment_paths(folder: Path) -> list[Path]:
+    """The segments of a journal in the order in which they were made: a spare one may be written later."""
+    return sorted(folder.glob("*.segment"))
+
+
+def read_records(data, start: int, stop: int) -> Iterator[Record]:
+    """The whole records between two offsets; ends at the first that is torn."""
+    while start + HEADER_BYTES <= stop:
+        kind, number, length, checksum = _FRAME.unpack_from(data, start)
+        behind = start + HEADER_BYTES + length
+        if kind == 0 or behind > stop:
+            return
+        payload = bytes(data[start + HEADER_BYTES : behind])
+        if checksum != _checksum(kind, number, payload):
+            return
+        yield Record(kind, number, payload, behind)
+        start = behind
+
+
+def _checksum(kind: int, number: int, payload: bytes) -> int:
+    return zlib.crc32(payload, ((number << 3 | kind) ^ number >> 29) & 0xFFFFFFFF)

@@ -1,0 +1,19 @@
+"""manage.py search_index on|off: the index that makes the search of logs quick, and writing them dear."""
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+
+from telemetry.search import create_index, drop_index
+
+
+class Command(BaseCommand):
+    help = "Creates or drops the trigram index for the search of logs, with which entries cost far more to write."
+
+    def add_arguments(self, parser) -> None:
+        parser.add_argument("state", choices=["on", "off"])
+
+    def handle(self, *args, state: str, **options) -> None:
+        if connection.vendor != "postgresql":
+            raise CommandError("Only PostgreSQL has trigram indexes.")
+        create_index() if state == "on" else drop_index()
+        self.stdout.write(f"The search index is {state}.")

@@ -1,0 +1,43 @@
+"""manage.py verify_usage: whether the hours of usage say what the log says."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from telemetry.verification import Difference, days, differences, full_hours, repair
+
+SHOWN = 20
+
+
+def moment(text: str) -> datetime:
+    """An ISO 8601 date or date-time, UTC unless told."""
+    read = datetime.fromisoformat(text)
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+class Command(BaseCommand):
+    """Ends with status 1 where they differ and were not repaired."""
+
+    help = "Compares the hourly usage with the log, and prints the difference."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--from", type=moment, dest="start", help="unless told, the oldest full hour of the log")
+        parser.add_argument("--to", type=moment, dest="end", help="unless told, now")
+        parser.add_argument("--repair", action="store_true", help="make the hours that differ anew out of the log")
+
+    def handle(self, *args: Any, start: datetime | None, end: datetime | None, **options: Any) -> None:
+        start, end = full_hours(start, end, timezone.now())
+        period = f"From {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+        if options["repair"]:
+            self.stdout.write(f"{period}: {sum(repair(*day) for day in days(start, end))} hours repaired.")
+        found = [difference for day in days(start, end) for difference in differences(*day)]
+        if found:
+            raise CommandError("\n".join([f"{period}: log and usage differ.", *_told(found)]))
+        self.stdout.write(f"{period}: the difference between log and usage is 0.")
+
+
+def _told(found: list[Difference]) -> list[str]:
+    shown = [f"  {difference}" for difference in found[:SHOWN]]
+    return [*shown, "  …"] if len(found) > SHOWN else shown

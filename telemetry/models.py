@@ -1,0 +1,266 @@
+"""What happened: log entries, stored responses, and how far each journal has been shipped.
+
+Rows arrive in batches of plain SQL that name some of the columns, so every column that must have a value has
+a default in the database too. Users, providers, keys and rules are plain numbers here: the log outlives them.
+"""
+
+from django.db import models
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from telemetry.querysets import CacheEntryQuerySet, LogEntryQuerySet
+
+
+class EntryType(models.TextChoices):
+    NOT_SET = "Not Set"
+    MESSAGE = "Message"
+    WORK_REQUEST = "WorkRequest"
+
+
+class EntrySource(models.TextChoices):
+    NOT_SET = "Not Set"
+    CACHE = "Cache"
+    WORKER = "Worker"
+
+
+class Severity(models.TextChoices):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Outcome(models.TextChoices):
+    NONE = "", "none"
+    COMPLETED = "completed"
+    DENIED = "denied"
+    FAILED = "failed"
+    TRUNCATED = "truncated"
+    CLIENT_CLOSED = "client_closed"
+    ABORTED = "aborted"
+
+
+class Operation(models.TextChoices):
+    NONE = "", "none"
+    CHAT = "chat"
+    COMPLETION = "completion"
+    EMBEDDING = "embedding"
+    COUNT_TOKENS = "count_tokens"
+
+
+class CacheStatus(models.TextChoices):
+    NONE = "", "none"
+    HIT = "HIT"
+    MISS = "MISS"
+    BYPASS = "BYPASS"
+
+
+class CostStatus(models.TextChoices):
+    """How sure the cost is; none where nothing was bought."""
+
+    NONE = "", "none"
+    KNOWN = "known"
+    ESTIMATED = "estimated"
+    UNKNOWN = "unknown"
+
+
+def _text(length: int, choices: type[models.TextChoices] | None = None, value: str = "") -> models.CharField:
+    """A short text that is empty, or `value`, unless told."""
+    return models.CharField(max_length=length, choices=choices, blank=value == "", default=value, db_default=value)
+
+
+def _long_text() -> models.TextField:
+    return models.TextField(blank=True, default="", db_default="")
+
+
+def _number() -> models.BigIntegerField:
+    """A number that may be unknown."""
+    return models.BigIntegerField(null=True, blank=True)
+
+
+def _flag() -> models.BooleanField:
+    return models.BooleanField(default=False, db_default=False)
+
+
+def _moment() -> models.DateTimeField:
+    return models.DateTimeField(default=timezone.now, db_default=Now())
+
+
+def _list() -> models.JSONField:
+    return models.JSONField(blank=True, default=list, db_default=models.Value([], models.JSONField()))
+
+
+def _mapping() -> models.JSONField:
+    return models.JSONField(blank=True, default=dict, db_default=models.Value({}, models.JSONField()))
+
+
+class LogEntry(models.Model):
+    """One line of the log, written once; exactly one of type WorkRequest for each work request."""
+
+    timestamp = _moment()
+    entry_type = _text(20, EntryType, EntryType.NOT_SET)
+    entry_source = _text(20, EntrySource, EntrySource.NOT_SET)
+    correlation_id = _text(128)
+    message = _long_text()
+    payload = _long_text()
+    user_id = _number()
+    username = _text(150)
+    group_ids = _list()  # of the user, at that moment
+    severity = _text(10, Severity, Severity.INFO)
+    outcome = _text(20, Outcome)
+    status = models.PositiveSmallIntegerField(null=True, blank=True)
+    exception = _text(64)
+    operation = _text(20, Operation)
+    stream = _flag()
+    model = _text(200)
+    provider_id = _number()
+    provider_name = _text(100)
+    key_id = _number()
+    key_name = _text(100)
+    rule_id = _number()
+    rule_name = _text(100)
+    attempts = models.PositiveIntegerField(default=0, db_default=0)
+    cache_status = _text(10, CacheStatus)
+    cache_hash = _text(64)
+    input_tokens = _number()
+    cache_read_tokens = _number()
+    cache_write_tokens = _number()
+    output_tokens = _number()
+    reasoning_tokens = _number()
+    usage_estimated = _flag()
+    cost = models.DecimalField(max_digits=24, decimal_places=12, null=True, blank=True)
+    currency = _text(3)
+    cost_status = _text(10, CostStatus)
+    finish_reason = _text(64)
+    provider_finish_reason = _text(128)
+    duration_ms = models.FloatField(null=True, blank=True)
+    first_byte_ms = models.FloatField(null=True, blank=True)
+    stages = _list()  # [name, begin, length] of each stage, in milliseconds
+    tags = _mapping()
+    address = _text(45)
+
+    objects = LogEntryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-timestamp", "-id"]
+        verbose_name_plural = "log entries"
+        indexes = [
+            models.Index(fields=["-timestamp", "-id"], name="log_newest_first"),
+            models.Index(fields=["correlation_id"], name="log_of_a_request"),
+            models.Index(fields=["user_id", "-timestamp", "-id"], name="log_of_a_user_newest_first"),
+            models.Index(fields=["entry_type", "-timestamp", "-id"], name="log_of_a_type_newest_first"),
+            models.Index(fields=["entry_source", "-timestamp", "-id"], name="log_of_a_source_newest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.entry_type} {self.correlation_id}"
+
+
+class CacheEntry(models.Model):
+    """A stored response as operators see it; requests are served from the cache, not from this table."""
+
+    request_hash = models.CharField(max_length=64)
+    response = _long_text()
+    content_type = _text(200)
+    chunks = models.BooleanField(default=False, db_default=False, help_text="Whether it is a stream.")
+    provider_id = _number()
+    provider_name = _text(100)
+    model = _text(200)
+    user_id = _number()
+    username = _text(150)
+    created_at = _moment()
+    expires_at = models.DateTimeField(default=timezone.now, db_default=Now())
+    size_bytes = models.BigIntegerField(default=0, db_default=0)
+    hits = models.BigIntegerField(default=0, db_default=0)
+    last_hit_at = models.DateTimeField(null=True, blank=True)
+
+    objects = CacheEntryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        verbose_name_plural = "cache entries"
+        constraints = [models.UniqueConstraint(fields=["request_hash"], name="one_cache_entry_of_a_request")]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="cache_newest_first"),
+            models.Index(fields=["expires_at"], name="cache_by_expiry"),
+            models.Index(fields=["user_id", "-created_at", "-id"], name="cache_of_a_user_newest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return self.request_hash
+
+
+# Bounds between which the latencies of requests are counted, in milliseconds: four to a power of ten.
+LATENCY_MS = tuple(round(10 ** (quarter / 4)) for quarter in range(23))
+LATENCY_COLUMNS = tuple(f"latency_{number}" for number in range(len(LATENCY_MS) + 1))
+
+
+def _sum() -> models.BigIntegerField:
+    """A whole number that was added up; null where there was nothing to add."""
+    return models.BigIntegerField(null=True)
+
+
+def _money() -> models.DecimalField:
+    return models.DecimalField(max_digits=38, decimal_places=12, null=True)
+
+
+class UsageHour(models.Model):
+    """A part of what happened within one hour for one set of dimensions (rollups.py); the parts add up.
+
+    Dimensions are plain numbers, as in the log. Groups are those of the user, and tags those of the request, all
+    together in one row: a request with two tags counts for each of them.
+    """
+
+    hour = models.DateTimeField()
+    merged = _flag()  # whether it is the only one of its hour and dimensions, but for what came later
+    user_id = _number()
+    group_ids = _list()
+    key_id = _number()
+    provider_id = _number()
+    model = _text(200)
+    tags = _mapping()
+    currency = _text(3)
+    requests = _sum()
+    completed = _sum()
+    denied = _sum()
+    client_closed = _sum()
+    errors = _sum()
+    cache_hits = _sum()
+    input_tokens = _sum()  # the tokens that providers worked on; those of cache hits are saved ones
+    cache_read_tokens = _sum()
+    cache_write_tokens = _sum()
+    output_tokens = _sum()
+    reasoning_tokens = _sum()
+    saved_tokens = _sum()
+    estimated_requests = _sum()
+    cost = _money()
+    estimated_cost = _money()
+    unknown_cost_requests = _sum()
+    duration_us = _sum()  # of completed requests, as the latencies are
+    first_byte_us = _sum()
+    first_bytes = _sum()  # how many of them told when their first byte went out
+
+    class Meta:
+        verbose_name_plural = "hours of usage"
+        indexes = [models.Index(fields=["merged", "hour"], name="usage_by_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H}:00 {self.model}"
+
+
+for _column in LATENCY_COLUMNS:
+    UsageHour.add_to_class(_column, models.IntegerField(null=True))
+
+
+class JournalPosition(models.Model):
+    """How far one journal has been shipped into the log: every byte before `position` is a stored entry."""
+
+    journal = models.CharField(max_length=80)
+    position = models.BigIntegerField(default=0, db_default=0)
+    updated_at = _moment()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["journal"], name="one_position_a_journal")]
+
+    def __str__(self) -> str:
+        return f"{self.journal} at {self.position}"

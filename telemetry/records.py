@@ -1,0 +1,48 @@
+"""Log and cache entries on their way through the journal: JSON objects with a value for every column."""
+
+from typing import Any
+
+import orjson
+from django.db import models
+
+from telemetry.models import CacheEntry, LogEntry
+
+NUL = b"\\u0000"
+
+
+def _columns(model: type[models.Model]) -> tuple[str, ...]:
+    return tuple(field.column for field in model._meta.concrete_fields if not field.primary_key)
+
+
+LOG_COLUMNS = _columns(LogEntry)
+CACHE_COLUMNS = _columns(CacheEntry)
+_EMPTY_LOG = {field.column: field.get_default() for field in LogEntry._meta.concrete_fields if not field.primary_key}
+_EMPTY_CACHE = {
+    field.column: field.get_default() for field in CacheEntry._meta.concrete_fields if not field.primary_key
+}
+
+
+def empty_log_entry() -> dict[str, Any]:
+    """A log entry of which nothing is known yet; `timestamp` has to be set."""
+    return _EMPTY_LOG.copy()
+
+
+def empty_cache_entry() -> dict[str, Any]:
+    """A cache entry of which nothing is known yet; the hash and the times have to be set."""
+    return _EMPTY_CACHE.copy()
+
+
+def written(entry: dict[str, Any]) -> bytes:
+    """The entry as its journal record, without the one character that PostgreSQL refuses."""
+    record = orjson.dumps(entry)
+    return orjson.dumps(_without_nul(entry)) if NUL in record else record
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, list | tuple):
+        return [_without_nul(item) for item in value]
+    if isinstance(value, dict):
+        return {_without_nul(name): _without_nul(item) for name, item in value.items()}
+    return value

@@ -1,0 +1,120 @@
+"""What people do with what is stored of the past: remove answers, and ask for usage with the names of everything."""
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from accounts.models import Group, User
+from gateway_project.errors import ServiceUnavailable, ValidationError
+from keys.models import ApiKey
+from providers.models import ModelPrice, Provider
+from telemetry import statistics
+from telemetry.exports import as_csv
+from telemetry.models import CacheEntry
+from telemetry.paging import PAGE_MS, TookTooLong, at_most
+from telemetry.querysets import CacheEntryQuerySet
+from telemetry.rollups import full_hour
+from telemetry.statistics import SHOWN, Page, Question
+
+BATCH = 1000
+USUAL_PERIOD = timedelta(days=29)  # and today
+MOST_EXPORTED = 100_000
+# The name that stands beside an id: its column, and where it is found.
+NAMES = {
+    "user_id": ("user_name", User, "username"),
+    "group_id": ("group_name", Group, "name"),
+    "key_id": ("key_name", ApiKey, "name"),
+    "provider_id": ("provider_name", Provider, "name"),
+}
+
+
+@transaction.atomic
+def purge(entries: CacheEntryQuerySet) -> int:
+    """Remove stored responses from the list and from the cache that serves them; how many there were.
+
+    Raises ServiceUnavailable, with nothing removed from the list, while the cache does not answer.
+    """
+    forget = _forgetter(settings.GATEWAY_FORGET)
+    removed = 0
+    for batch in _batches(entries):
+        # In this order: what is stored anew in between gets its row when this transaction is over.
+        CacheEntry.objects.filter(pk__in=batch).delete()
+        if not forget(batch.values()):
+            raise ServiceUnavailable("The cache does not answer: it would go on serving what is removed here.")
+        removed += len(batch)
+    return removed
+
+
+def _batches(entries: CacheEntryQuerySet) -> Iterator[dict[int, str]]:
+    """The hashes of all entries by id, some at a time."""
+    rows, last = entries.order_by("pk").values_list("pk", "request_hash"), 0
+    while batch := dict(rows.filter(pk__gt=last)[:BATCH]):
+        yield batch
+        last = max(batch)
+
+
+@lru_cache(maxsize=8)
+def _forgetter(name: str) -> Callable[[Collection[str]], bool]:
+    return import_string(name)
+
+
+def period(start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
+    """Full hours around these moments; unless told, the last 30 days with today. Raises ValidationError."""
+    end = full_hour((end or timezone.now()) + timedelta(hours=1) - timedelta(microseconds=1))
+    start = full_hour(start) if start else full_hour(end - timedelta(microseconds=1)).replace(hour=0) - USUAL_PERIOD
+    if not start < end:
+        raise ValidationError("from: must be before to.")
+    return start, end
+
+
+def usage(question: Question, first: int, most: int) -> Page:
+    """So many rows of the answer, with names; raises ValidationError for what takes too long."""
+    try:
+        with at_most(PAGE_MS):
+            page = statistics.usage(question, first, most)
+    except TookTooLong:
+        raise ValidationError("This takes too long to add up: narrow it with from and to.") from None
+    _name(page.rows)
+    for place, row in enumerate(page.rows, start=first + 1):
+        row["id"] = place
+    return page
+
+
+def exported_usage(question: Question) -> str:
+    """The whole answer as comma-separated values; raises ValidationError for one that is too long."""
+    page = usage(question, 0, MOST_EXPORTED)
+    if page.total > MOST_EXPORTED:
+        raise ValidationError(f"These are more than {MOST_EXPORTED} lines: narrow it with from and to.")
+    asked = [statistics.DIMENSIONS[name] for name in question.by]
+    named = [column for name in asked for column in (name, NAMES[name][0] if name in NAMES else "") if column]
+    return as_csv(page.rows, [*named, *SHOWN])
+
+
+def unpriced(start: datetime, end: datetime) -> list[dict[str, Any]]:
+    """The models with requests of unknown cost that have no price now, the most requests first."""
+    rows = statistics.unknown_costs(start, end)
+    hosts = {row.pk: urlsplit(row.url).hostname or "" for row in Provider.objects.all()}
+    book, now = ModelPrice.objects.not_over().book(), timezone.now().timestamp()
+    without = [
+        row
+        for row in rows
+        if book.price(row["provider_id"], hosts.get(row["provider_id"], ""), row["model"], now) is None
+    ]
+    _name(without)
+    return [{"id": place, **row} for place, row in enumerate(without, start=1)]
+
+
+def _name(rows: list[dict[str, Any]]) -> None:
+    """Add the names of what the ids stand for, as far as it exists still."""
+    for column, (name, model, field) in NAMES.items():
+        if rows and column in rows[0]:
+            found = dict(model.objects.filter(pk__in={row[column] for row in rows}).values_list("pk", field))
+            for row in rows:
+                row[name] = found.get(row[column])

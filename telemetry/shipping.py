@@ -1,0 +1,326 @@
+"""Carries the journal into the database, in batches, each record exactly once.
+
+How far a segment has been carried is a row of the same transaction as the entries, so that a batch is
+either stored and counted, or neither. The database may be away: the journal waits.
+"""
+
+import contextlib
+import logging
+import mmap
+import os
+import threading
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+from django.db import DataError, IntegrityError, connection, transaction
+from django.db import Error as DatabaseError
+
+from keys.models import ApiKey
+from telemetry import journal as journals
+from telemetry.batches import count_hits, insert_cache_entries, insert_log_entries
+from telemetry.journal import CACHED, END, EVENT, START, Journal, Record, Segment
+from telemetry.models import JournalPosition
+from telemetry.records import empty_log_entry
+
+log = logging.getLogger("gateway.shipper")
+
+BATCH_RECORDS = 500
+BATCH_BYTES = 1024 * 1024
+PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 5.0
+ADOPT_EVERY_SECONDS = 3.0
+KEYS_EVERY_SECONDS = 5.0
+STOP_SECONDS = 10.0
+REFUSED_NAME = "refused.jsonl"
+
+
+class Backlog(NamedTuple):
+    """Bytes in the journal that are not in the database, and how many seconds old they are at most."""
+
+    bytes: int
+    seconds: float
+
+
+class AdoptedElsewhere(Exception):
+    """Another process carries this journal: it took us for dead."""
+
+
+class Shipper:
+    """The thread that ships this process's journal, and those of processes that died."""
+
+    def __init__(self, journal: Journal, root: Path, *, interval: float = PAUSE_SECONDS) -> None:
+        self._interval = interval
+        self._journal = journal
+        self._root = root
+        self._shipped: dict[Path, int] = {}
+        self._open: dict[int, Segment] = {}
+        self._used_keys: dict[int, float] = {}
+        self._adopted = self._wrote_keys = self._caught_up = time.monotonic()
+        self.has_adopted = False  # whether the database has what processes left behind that died before this one
+        self._batch = BATCH_RECORDS
+        self._failures = 0
+        self._in_doubt: set[Path] = set()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="shipper", daemon=True)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the database is not taking entries at the moment."""
+        return self._failures > 0
+
+    def backlog(self) -> Backlog:
+        """What the database does not have yet of this process's journal."""
+        waiting = sum(segment.end - self._shipped.get(segment.path, 0) for segment in list(self._journal.segments))
+        return Backlog(waiting, time.monotonic() - self._caught_up if waiting else 0.0)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ship what there is and end; what does not arrive in time waits for the next start."""
+        self._stopped.set()
+        self._thread.join(STOP_SECONDS)
+        if not self._thread.is_alive():
+            self._journal.close()
+
+    def key_used(self, key_id: int, at: float) -> None:
+        """Note when a key was last used; written every few seconds."""
+        self._used_keys[key_id] = at
+
+    def ship(self) -> bool:
+        """Ship all that is new; whether the database took it."""
+        begun = time.monotonic()
+        try:
+            for segment in list(self._journal.segments):
+                self._ship_segment(segment)
+            self._caught_up = begun  # what is still there was written since
+            self._write_used_keys()
+            self._adopt()
+        except (DataError, IntegrityError):
+            self._refused()
+        except DatabaseError as error:
+            self._away(error)
+            return False
+        except AdoptedElsewhere:  # or the database was restored to an earlier state: it tells where to go on
+            self._in_doubt.update(segment.path for segment in self._journal.segments)
+            raise
+        self._failures = 0
+        return True
+
+    def _run(self) -> None:
+        while not self._stopped.wait(min(self._interval * 2**self._failures, LONGEST_PAUSE_SECONDS)):
+            self._safely()
+        self._wrote_keys = 0.0
+        self._journal.seal()
+        self._safely()
+        connection.close()
+
+    def _safely(self) -> None:
+        try:
+            self.ship()
+            connection.close_if_unusable_or_obsolete()
+        except Exception:
+            log.exception("Shipping the journal failed; it is tried again.")
+            self._failures = min(self._failures + 1, 10)
+
+    def _ship_segment(self, segment: Segment) -> None:
+        name = f"{self._journal.name}/{segment.path.name}"
+        if segment.path in self._in_doubt:
+            self._catch_up(name, segment)
+        while True:
+            start = self._shipped.get(segment.path, 0)
+            batch = _batch(segment.records(start), self._batch)
+            if not batch:
+                break
+            _carry(name, start, batch)
+            self._batch = min(self._batch * 2, BATCH_RECORDS)
+            self._shipped[segment.path] = batch[-1].end
+            segment.release(batch[-1].end)
+            self._follow_open(segment, batch)
+        done = segment.sealed and self._shipped.get(segment.path, 0) == segment.end
+        # The oldest first: what ended in a later one must not outlive its end and seem aborted.
+        if done and segment is self._journal.segments[0] and segment not in self._open.values():
+            self._journal.forget(segment)
+            self._shipped.pop(segment.path, None)
+            self._in_doubt.discard(segment.path)
+            JournalPosition.objects.filter(journal=name).delete()
+
+    def _catch_up(self, name: str, segment: Segment) -> None:
+        """A connection that broke at a commit leaves open whether the batch is stored: the database tells."""
+        start, stored = self._shipped.get(segment.path, 0), _position(name)
+        self._shipped[segment.path] = stored
+        if stored > start:
+            self._follow_open(segment, [record for record in segment.records(start) if record.end <= stored])
+        self._in_doubt.discard(segment.path)
+
+    def _follow_open(self, segment: Segment, batch: list[Record]) -> None:
+        """A segment stays until every request that began in it has ended: a restart may have to close them."""
+        for record in batch:
+            if record.kind == START:
+                self._open[record.number] = segment
+            elif record.kind == END:
+                self._open.pop(record.number, None)
+
+    def _write_used_keys(self) -> None:
+        if not self._used_keys or time.monotonic() - self._wrote_keys < KEYS_EVERY_SECONDS:
+            return
+        self._wrote_keys = time.monotonic()
+        used, self._used_keys = self._used_keys, {}
+        rows = [ApiKey(id=key_id, last_used=datetime.fromtimestamp(at, UTC)) for key_id, at in sorted(used.items())]
+        try:
+            ApiKey.objects.bulk_update(rows, ["last_used"], batch_size=500)
+        except DatabaseError:
+            self._used_keys = used | self._used_keys  # what came meanwhile is newer
+            raise
+
+    def _adopt(self) -> None:
+        if time.monotonic() - self._adopted < ADOPT_EVERY_SECONDS:
+            return
+        self._adopted = time.monotonic()
+        for folder, claim in journals.abandoned(self._root):
+            try:
+                adopt(folder)
+            finally:
+                os.close(claim)
+        self.has_adopted = True
+
+    def _refused(self) -> None:
+        """The database refused a record: ship smaller batches until it stands alone, then put it aside."""
+        connection.close()
+        if self._batch > 1:
+            self._batch = max(self._batch // 8, 1)
+            return
+        for segment in list(self._journal.segments):
+            start = self._shipped.get(segment.path, 0)
+            if batch := _batch(segment.records(start), 1):
+                put_aside(self._root, batch[0])
+                name = f"{self._journal.name}/{segment.path.name}"
+                with transaction.atomic():
+                    _move(name, start, batch[0].end)
+                self._shipped[segment.path] = batch[0].end
+                self._follow_open(segment, batch)
+                return
+
+    def _away(self, error: Exception) -> None:
+        if not self._failures:
+            log.warning("The database takes no entries; the journal keeps them: %s", str(error).split("\n")[0])
+        self._failures = min(self._failures + 1, 10)
+        connection.close()
+        for segment in list(self._journal.segments):
+            self._in_doubt.add(segment.path)
+            segment.sync()
+
+
+def adopt(folder: Path) -> int:
+    """Ship a dead process's journal, close its open requests as aborted, and remove it; the number closed."""
+    opened: dict[int, bytes] = {}
+    ended: set[int] = set()
+    position = ""
+    for path in journals.segment_paths(folder):
+        position = f"{folder.name}/{path.name}"
+        _adopt_segment(position, path, opened, ended)
+    aborted = [_aborted(payload) for number, payload in opened.items() if number not in ended]
+    if position:
+        with transaction.atomic():
+            if _close(f"{folder.name}/aborted"):
+                insert_log_entries(aborted)
+    for path in [*journals.segment_paths(folder), folder / journals.LOCK_NAME]:
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    JournalPosition.objects.filter(journal__startswith=f"{folder.name}/").delete()
+    if aborted:
+        log.warning("A process ended with %d requests open; they are logged as aborted.", len(aborted))
+    return len(aborted)
+
+
+def put_aside(root: Path, record: Record) -> None:
+    """Keep a record that the database refuses where a person can look at it."""
+    with (root / REFUSED_NAME).open("ab") as file:
+        file.write(record.payload + b"\n")
+    log.error("The database refused a log entry; it is kept in %s.", root / REFUSED_NAME)
+
+
+def _adopt_segment(name: str, path: Path, opened: dict[int, bytes], ended: set[int]) -> None:
+    if not path.stat().st_size:
+        return  # its process died while it made the file, which cannot be mapped
+    shipped = _position(name)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for record in journals.read_records(data, 0, len(data)):
+            if record.kind == START:
+                opened[record.number] = record.payload
+            elif record.kind == END:
+                ended.add(record.number)
+        while batch := _batch(journals.read_records(data, shipped, len(data)), BATCH_RECORDS):
+            _carry_or_put_aside(name, shipped, batch, path.parent.parent)
+            shipped = batch[-1].end
+
+
+def _carry_or_put_aside(name: str, start: int, batch: list[Record], root: Path) -> None:
+    try:
+        _carry(name, start, batch)
+    except (DataError, IntegrityError):
+        if len(batch) == 1:
+            put_aside(root, batch[0])
+            with transaction.atomic():
+                _move(name, start, batch[0].end)
+            return
+        middle = len(batch) // 2
+        _carry_or_put_aside(name, start, batch[:middle], root)
+        _carry_or_put_aside(name, batch[middle - 1].end, batch[middle:], root)
+
+
+def _batch(records: Iterable[Record], most: int) -> list[Record]:
+    batch, size = [], 0
+    for record in records:
+        batch.append(record)
+        size += len(record.payload)
+        if len(batch) >= most or size > BATCH_BYTES:
+            break
+    return batch
+
+
+def _carry(name: str, start: int, batch: list[Record]) -> None:
+    """Store a batch and how far it reaches, or neither."""
+    with transaction.atomic():
+        _move(name, start, batch[-1].end)
+        entries = [record.payload for record in batch if record.kind in (END, EVENT)]
+        insert_log_entries(entries)
+        insert_cache_entries([record.payload for record in batch if record.kind == CACHED])
+        count_hits(entries)
+
+
+def _position(name: str) -> int:
+    """How far the database has a segment."""
+    return JournalPosition.objects.filter(journal=name).values_list("position", flat=True).first() or 0
+
+
+def _move(name: str, start: int, end: int) -> None:
+    """Move a journal's position from start to end; only one of several who try succeeds."""
+    if start == 0:
+        moved = JournalPosition.objects.get_or_create(journal=name, defaults={"position": end})[1]
+    else:
+        moved = JournalPosition.objects.filter(journal=name, position=start).update(position=end)
+    if not moved:
+        raise AdoptedElsewhere(name)
+
+
+def _close(name: str) -> bool:
+    """Whether we are the one to close a journal's open requests."""
+    return JournalPosition.objects.get_or_create(journal=name, defaults={"position": 1})[1]
+
+
+def _aborted(start: bytes) -> bytes:
+    entry = empty_log_entry() | orjson.loads(start)
+    entry |= {
+        "outcome": "aborted",
+        "severity": "error",
+        "entry_source": "Worker",
+        "cost_status": "unknown",
+        "message": "The gateway's process ended before this request did.",
+    }
+    return orjson.dumps(entry)

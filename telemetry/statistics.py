@@ -1,0 +1,208 @@
+"""Usage added up from its hours: by day, user, group, key, provider, model and tag, by one or two of them.
+
+A user with several groups counts for each of them, and a request with several tags for each of those: what is added up
+by group or by tag can be more than all there was. Who has none stands there as null.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import orjson
+from django.db import connection
+from django.db.models import Max, Sum
+
+from providers.formats.usage import MONEY_DECIMALS
+from telemetry import rollups
+from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
+from telemetry.rollups import MEASURES, USAGE
+
+# What usage can be added up by, with the name of the column in the answer.
+DIMENSIONS = {
+    "hour": "hour",
+    "day": "day",
+    "user": "user_id",
+    "group": "group_id",
+    "key": "key_id",
+    "provider": "provider_id",
+    "model": "model",
+    "tag": "tag",
+}
+MOST_DIMENSIONS = 2
+SORTED_BY = (
+    *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+    *("cost", "unknown_cost_requests"),
+)
+_COST = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
+
+# What a row tells beside its dimensions and its costs.
+SHOWN = (
+    *SORTED_BY[: SORTED_BY.index("cost")],
+    *("estimated_requests", "unknown_cost_requests", "average_ms", "p50_ms", "p95_ms", "average_first_byte_ms"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: full hours from start on and before end, added up by dimensions, of what the filters select."""
+
+    start: datetime
+    end: datetime
+    by: tuple[str, ...]
+    filters: Mapping[str, Any] = field(default_factory=dict)  # names of FILTERS
+    sort: str = ""  # one of SORTED_BY or of `by`, with a minus for the greatest first
+
+
+class Page(NamedTuple):
+    """Some rows of the answer, and how many it has."""
+
+    rows: list[dict[str, Any]]
+    total: int
+
+
+def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
+    """Of each provider and model whose requests had an unknown cost: how many, their tokens and the last hour."""
+    sums = {name: Sum(name) for name in ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")}
+    hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start, hour__lt=end, provider_id__isnull=False)
+    rows = hours.values("provider_id", "model").annotate(**{f"all_{name}": sum_ for name, sum_ in sums.items()})
+    rows = rows.annotate(last_hour=Max("hour")).filter(all_unknown_cost_requests__gt=0)
+    found = [{name.removeprefix("all_"): value or 0 for name, value in row.items()} for row in rows]
+    return sorted(found, key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
+
+
+def usage(question: Question, first: int, most: int) -> Page:
+    """The rows from `first` on, so many at most; each with its dimensions, measures, costs and latencies."""
+    statement, parameters = _statement(question)
+    with connection.cursor() as cursor:
+        cursor.execute(f"{statement} LIMIT {most} OFFSET {first}", parameters)
+        names = [column.name if hasattr(column, "name") else column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return Page([_told(row) for row in rows], rows[0]["total"] if rows else 0)
+
+
+def percentile(counts: Sequence[int], share: float) -> float | None:
+    """About how many milliseconds this share of the requests took at most: between the bounds of its place."""
+    wanted, passed = share * sum(counts), 0
+    for number, count in enumerate(counts):
+        if count and passed + count >= wanted:
+            low = LATENCY_MS[number - 1] if number else 0.0
+            high = LATENCY_MS[number] if number < len(LATENCY_MS) else low
+            return round(low + (high - low) * (wanted - passed) / count, 1)
+        passed += count
+    return None
+
+
+def _statement(question: Question) -> tuple[str, list[Any]]:
+    dialect = _DIALECTS[connection.vendor]
+    names = [DIMENSIONS[name] for name in question.by]
+    groups = ", ".join(f'"{name}"' for name in names)
+    expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in question.by)
+    joins = " ".join(dialect.get(f"join {name}", "") for name in question.by)
+    conditions, parameters = _conditions(question, dialect)
+    sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
+    hours = f'SELECT {expressions}, "currency", {_named(MEASURES)} FROM "{USAGE}" {joins} WHERE {conditions}'
+    each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
+    return (
+        f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
+        f" FROM ({each}) AS each_currency GROUP BY {groups} ORDER BY {_order(question, names)}",
+        parameters,
+    )
+
+
+def _conditions(question: Question, dialect: Mapping[str, str]) -> tuple[str, list[Any]]:
+    conditions = ['"merged" IN (TRUE, FALSE)', '"hour" >= %s', '"hour" < %s']
+    parameters = [rollups.moment(question.start), rollups.moment(question.end)]
+    for name, value in question.filters.items():
+        conditions.append(dialect.get(f"has {name}", f'"{name}" = %s'))
+        parameters += value if isinstance(value, tuple) else [value]
+    return " AND ".join(conditions), parameters
+
+
+def _order(question: Question, names: Sequence[str]) -> str:
+    sort = question.sort or (question.by[0] if question.by[0] in ("hour", "day") else "-requests")
+    column, down = sort.removeprefix("-"), " DESC" if sort.startswith("-") else ""
+    measure = _COST if column == "cost" else f'coalesce(sum("{column}"), 0)'
+    first = measure if column in SORTED_BY else f'"{DIMENSIONS[column]}"'
+    return ", ".join([f"{first}{down}", *(f'"{name}"' for name in names)])
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it came, with counts that are numbers, costs by currency and latencies."""
+    costs = orjson.loads(row["costs"]) if isinstance(row["costs"], str) else row["costs"]
+    counts = {name: int(row[name] or 0) for name in MEASURES if name not in ("cost", "estimated_cost")}
+    latencies = [counts.pop(name) for name in LATENCY_COLUMNS]
+    took, first_bytes = counts.pop("duration_us"), counts.pop("first_byte_us")
+    return {
+        **{name: _dimension(name, row[name]) for name in DIMENSIONS.values() if name in row},
+        **counts,
+        "costs": _costs(costs),
+        "average_ms": _per(took, counts["completed"]),
+        "average_first_byte_ms": _per(first_bytes, counts["first_bytes"]),
+        "p50_ms": percentile(latencies, 0.5),
+        "p95_ms": percentile(latencies, 0.95),
+    }
+
+
+def _dimension(name: str, value: Any) -> Any:
+    if name == "hour":
+        hour = datetime.fromisoformat(str(value))
+        return (hour if hour.tzinfo else hour.replace(tzinfo=UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return str(value) if name == "day" else value
+
+
+def _costs(costs: Sequence[Sequence[Any]]) -> list[dict[str, str]]:
+    """What is known and what is estimated in each currency; a currency without either is none."""
+    found = {currency: (_money(known), _money(estimated)) for currency, known, estimated in costs if currency}
+    return [
+        {"currency": currency, "known": known, "estimated": estimated}
+        for currency, (known, estimated) in sorted(found.items())
+    ]
+
+
+def _money(amount: str | float | None) -> str:
+    exact = round(Decimal(str(amount or 0)), MONEY_DECIMALS)
+    return f"{exact.normalize():f}"
+
+
+def _per(microseconds: int, count: int) -> float | None:
+    return round(microseconds / count / 1000, 1) if count else None
+
+
+_COLUMNS = {
+    "hour": '"hour"',
+    "user": '"user_id"',
+    "key": '"key_id"',
+    "provider": '"provider_id"',
+    "model": "nullif(\"model\", '')",
+}
+_DIALECTS = {
+    "postgresql": {
+        **_COLUMNS,
+        "day": "(\"hour\" AT TIME ZONE 'UTC')::date",
+        "group": "groups_of.value::bigint",
+        "join group": 'LEFT JOIN LATERAL jsonb_array_elements_text("group_ids") AS groups_of(value) ON TRUE',
+        "has group": '"group_ids" @> %s::text::jsonb',
+        "tag": "tags_of.key || '=' || tags_of.value",
+        "join tag": 'LEFT JOIN LATERAL jsonb_each_text("tags") AS tags_of(key, value) ON TRUE',
+        "has tag": 'EXISTS (SELECT 1 FROM jsonb_each_text("tags") AS t(key, value) WHERE t.key = %s AND t.value = %s)',
+        "costs": 'json_agg(json_build_array("currency", "cost"::text, "estimated_cost"::text))',
+    },
+    "sqlite": {
+        **_COLUMNS,
+        "day": 'substr("hour", 1, 10)',
+        "group": "groups_of.value",
+        "join group": 'LEFT JOIN json_each("group_ids") AS groups_of',
+        "has group": 'EXISTS (SELECT 1 FROM json_each("group_ids") AS g WHERE g.value = %s)',
+        "tag": "tags_of.key || '=' || tags_of.value",
+        "join tag": 'LEFT JOIN json_each("tags") AS tags_of',
+        "has tag": 'EXISTS (SELECT 1 FROM json_each("tags") AS t WHERE t.key = %s AND t.value = %s)',
+        "costs": 'json_group_array(json_array("currency", "cost", "estimated_cost"))',
+    },
+}

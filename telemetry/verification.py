@@ -1,0 +1,98 @@
+"""Whether the hours of usage say what the log says, and how they are made to."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection
+from django.db.models import Min
+
+from telemetry import rollups
+from telemetry.models import LogEntry
+from telemetry.retention import kept_since
+from telemetry.rollups import DIMENSIONS, MEASURES, USAGE, columns
+
+HOUR, INSTANT = timedelta(hours=1), timedelta(microseconds=1)
+MONEY = ("cost", "estimated_cost")
+EMPTY = (None, "", [], {}, "[]", "{}")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the log has more (less, below zero) than the hours of usage have, of one hour and set of dimensions."""
+
+    dimensions: dict[str, Any]
+    amounts: dict[str, int | Decimal]
+
+    @property
+    def hour(self) -> datetime:
+        return self.dimensions["hour"]
+
+    def __str__(self) -> str:
+        told = [f"{name}={value}" for name, value in self.dimensions.items() if name != "hour" and value not in EMPTY]
+        amounts = [f"{name} {amount:+}" for name, amount in self.amounts.items()]
+        return f"{self.hour:%Y-%m-%d %H}:00 {' '.join(told)}: {', '.join(amounts)}"
+
+
+def differences(start: datetime, end: datetime, *, most: int = 100) -> list[Difference]:
+    """Where log and usage differ, from one full hour to another; the first so many.
+
+    One statement looks at both, and so at one moment: entries that arrive meanwhile are in both or in neither.
+    """
+    log = rollups.added_up(rollups.of_log('"timestamp" >= %s AND "timestamp" < %s'))
+    negative = ", ".join(f'-"{name}"' for name in MEASURES)
+    within = '"merged" IN (TRUE, FALSE) AND "hour" >= %s AND "hour" < %s'
+    usage = f'SELECT {columns(DIMENSIONS)}, {negative} FROM "{USAGE}" WHERE {within}'
+    sums = {name: _sum(name) for name in MEASURES}
+    differ = " OR ".join(f"{expression} <> 0" for expression in sums.values())
+    statement = (
+        f"SELECT {columns(DIMENSIONS)}, {', '.join(sums.values())} FROM ({log} UNION ALL {usage}) AS told"
+        f' GROUP BY {columns(DIMENSIONS)} HAVING {differ} ORDER BY "hour" LIMIT {most}'
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [rollups.moment(start), rollups.moment(end)] * 2)
+        return [_difference(row) for row in cursor.fetchall()]
+
+
+def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:
+    """The full hours of a period: unless told, all those of which the log still has every entry, up to now."""
+    if start is None:
+        oldest = LogEntry.objects.aggregate(oldest=Min("timestamp"))["oldest"] or now
+        kept = kept_since(now)
+        start = max(oldest, kept + HOUR - INSTANT) if kept else oldest
+    begin, end = rollups.full_hour(start), end or now
+    return begin, max(begin, rollups.full_hour(end + HOUR - INSTANT))
+
+
+def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The period in pieces of a day at most: no statement reads more than that."""
+    while start < end:
+        behind = min(start + timedelta(days=1), end)
+        yield start, behind
+        start = behind
+
+
+def repair(start: datetime, end: datetime) -> int:
+    """Make the hours that differ anew out of the log; how many there were."""
+    repaired: set[datetime] = set()
+    while hours := {found.hour for found in differences(start, end)} - repaired:
+        for hour in sorted(hours):
+            rollups.make_anew(hour)
+        repaired |= hours
+    return len(repaired)
+
+
+def _sum(name: str) -> str:
+    """SQLite adds decimals up in floating point, where what is equal may differ in the last digits."""
+    sum_ = f'coalesce(sum("{name}"), 0)'
+    return f"round({sum_}, 9)" if connection.vendor == "sqlite" and name in MONEY else sum_
+
+
+def _difference(row: Sequence[Any]) -> Difference:
+    dimensions = dict(zip(DIMENSIONS, row, strict=False))
+    hour = datetime.fromisoformat(str(dimensions["hour"]))
+    dimensions["hour"] = hour if hour.tzinfo else hour.replace(tzinfo=UTC)
+    amounts = dict(zip(MEASURES, row[len(DIMENSIONS) :], strict=True))
+    return Difference(dimensions, {name: amount for name, amount in amounts.items() if amount})

@@ -1,0 +1,213 @@
+"""Log entries, cache entries and usage as resources of the management API."""
+
+from typing import Any, ClassVar
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from rest_framework.response import Response
+
+from gateway_project.errors import PermissionDenied, ValidationError
+from gateway_project.jsonapi.documents import Plain, prefers
+from gateway_project.jsonapi.filters import Filter, Moment, Text, Whole, read_parameters
+from gateway_project.jsonapi.names import camel, snake
+from gateway_project.jsonapi.paging import ApiPagination, listing
+from gateway_project.jsonapi.viewsets import ApiViewSet, Lists
+from telemetry import services, statistics
+from telemetry.models import CacheEntry, LogEntry
+from telemetry.paging import EntryPagination
+from telemetry.querysets import EntryQuerySet
+from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, UnpricedSerializer, UsageSerializer
+
+CSV = "text/csv"
+COMMON = {
+    "start": Moment(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
+    "end": Moment(lambda entries, moment: entries.between(end=moment), "The moment before which they are."),
+    "search": Text(lambda entries, text: entries.telling(text), "A part of what they tell."),
+    "id": Whole("user_id", "The user who left them."),
+}
+
+
+class EntryViewSet(Lists):
+    """Entries that the caller's own requests left; everybody's with the feature `sees_all`."""
+
+    sees_all: ClassVar[str]
+    pagination_class = EntryPagination
+
+    def get_queryset(self) -> EntryQuerySet:
+        entries = super().get_queryset()
+        return entries if self.caller.has(self.sees_all) else entries.of_user(self.caller.user.pk)
+
+
+class LogViewSet(EntryViewSet):
+    """What happened."""
+
+    resource_name = "logs"
+    sees_all = "logs.view_all"
+    queryset = LogEntry.objects.newest_first()
+    serializer_class = LogEntrySerializer
+    filters = {**COMMON, "type": Text("entry_type"), "source": Text("entry_source")}
+
+
+class CacheViewSet(EntryViewSet):
+    """Stored responses."""
+
+    resource_name = "cache"
+    sees_all = "cache.view_all"
+    queryset = CacheEntry.objects.newest_first()
+    serializer_class = CacheEntrySerializer
+    filters = COMMON
+    parameters = {"destroy": COMMON}
+
+    def destroy(self, request, **kwargs) -> Response:
+        """Purge one entry, by its path, or those that the filters of the list select.
+
+        They are gone from the list and from the cache that serves them.
+        """
+        if self.document or self.document.id is not None:
+            raise ValidationError("What is to be purged is said in the query, not in the body.")
+        with transaction.atomic():
+            removed = services.purge(self.chosen())
+            self.record(self.target_entry(), before={"removed": removed, "filters": dict(request.query_params.items())})
+        return Response(Plain())
+
+    def chosen(self) -> EntryQuerySet:
+        """The entries that are meant; raises ValidationError and NotFound."""
+        target = self.target_entry()
+        if target is None:
+            read_parameters(self.request.query_params, self.filters)
+            return self.filter_queryset(self.get_queryset())
+        self.row(target)
+        return self.get_queryset().filter(pk=target)
+
+    def target_entry(self) -> int | None:
+        """The id in the path; the one in the query is a user's."""
+        return super().target_id() if "id" in self.kwargs else None
+
+
+class Dimensions(Filter):
+    """By what usage is added up."""
+
+    expected = f"one or two of {', '.join(statistics.DIMENSIONS)}, separated by a comma"
+    schema = {"type": "string", "default": "day", "examples": ["day", "model", "day,user"]}
+
+    def read(self, text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if len(names) > statistics.MOST_DIMENSIONS or len(set(names) & statistics.DIMENSIONS.keys()) < len(names):
+            raise ValueError
+        return names
+
+
+class Tag(Filter):
+    """A tag as requests carry it."""
+
+    expected = "name=value"
+    schema = {"type": "string", "pattern": "^[^=]+="}
+
+    def read(self, text: str) -> tuple[str, str]:
+        name, equals, value = text.partition("=")
+        if not equals or "\0" in text:
+            raise ValueError
+        return name, value
+
+
+class Sort(Filter):
+    """What comes first."""
+
+    expected = f"one of {', '.join(map(camel, statistics.SORTED_BY))} or of `by`, with a minus for the greatest first"
+    schema = {"type": "string"}
+
+    def read(self, text: str) -> str:
+        name = snake(text.removeprefix("-"))
+        if name not in (*statistics.SORTED_BY, *statistics.DIMENSIONS):
+            raise ValueError
+        return f"-{name}" if text.startswith("-") else name
+
+
+class Form(Filter):
+    """What the answer is written in."""
+
+    expected = "csv or json"
+    schema = {"type": "string", "enum": ["csv", "json"]}
+
+    def read(self, text: str) -> str:
+        return {"csv": "csv", "json": "json"}[text]
+
+
+PERIOD = {
+    "from": Moment("", "From the hour of this moment on; unless told, 30 days with today (UTC)."),
+    "to": Moment("", "To the end of the hour before this moment."),
+}
+
+
+class UsageViewSet(ApiViewSet):
+    """What was used, and what it cost; one's own without the feature stats.view."""
+
+    resource_name = "usage"
+    serializer_class = UsageSerializer
+    other_forms = {"list": (CSV,)}
+    pagination_class = ApiPagination
+    filters = {
+        **PERIOD,
+        "by": Dimensions("", "By what it is added up."),
+        "sort": Sort("", "What comes first: unless told, the earliest, or else the most requests."),
+        "format": Form("", "Comma-separated values, all of them; so does Accept: text/csv."),
+        "userId": Whole("user_id"),
+        "groupId": Whole("group"),
+        "keyId": Whole("key_id"),
+        "providerId": Whole("provider_id"),
+        "model": Text("model"),
+        "tag": Tag("tag", "One tag that requests have, as name=value."),
+    }
+
+    def list(self, request, **kwargs) -> HttpResponseBase:
+        """Usage by day, user, group, key, provider, model or tag
+
+        Added up from hours, so in full hours. A user with several groups counts for each of them, a request with
+        several tags for each of those.
+        """
+        values = self.filter_values()
+        question = self.question(values)
+        if values.get("format") == "csv" or ("format" not in values and prefers(request, CSV)):
+            return csv_response(services.exported_usage(question), question)
+        size, number = self.paginator.size(request), self.paginator.number(request)
+        page = services.usage(question, (number - 1) * size, size)
+        if number > 1 and not page.rows:
+            raise ValidationError("page[number]: there are not so many pages.")
+        response = listing(self.get_serializer(page.rows, many=True).data, total=page.total, number=number, size=size)
+        response.data["meta"] |= {"from": question.start, "to": question.end}
+        return response
+
+    def question(self, values: dict[str, Any]) -> statistics.Question:
+        """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""
+        by, sort = values.get("by", ("day",)), values.get("sort", "")
+        if sort.removeprefix("-") not in ("", *statistics.SORTED_BY, *by):
+            raise ValidationError("sort: must be a measure, or one of what it is added up by.")
+        filters = {self.filters[name].lookup: value for name, value in values.items() if self.filters[name].lookup}
+        own = self.caller.user.pk
+        if not self.caller.has("stats.view") and filters.setdefault("user_id", own) != own:
+            raise PermissionDenied("The usage of others takes the permission stats.view.")
+        return statistics.Question(*services.period(values.get("from"), values.get("to")), by, filters, sort)
+
+
+def csv_response(text: str, question: statistics.Question) -> HttpResponse:
+    """A file of comma-separated values."""
+    name = f"usage-{question.start:%Y-%m-%d}-{question.end:%Y-%m-%d}.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(text, content_type=f"{CSV}; charset=utf-8", headers=headers)
+
+
+class UnpricedViewSet(ApiViewSet):
+    """Models that were used and have no price."""
+
+    resource_name = "unpriced"
+    serializer_class = UnpricedSerializer
+    pagination_class = ApiPagination
+    filters = PERIOD
+
+    def list(self, request, **kwargs) -> Response:
+        """Models with traffic and no price."""
+        values = self.filter_values()
+        rows = services.unpriced(*services.period(values.get("from"), values.get("to")))
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
