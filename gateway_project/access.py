@@ -1,0 +1,168 @@
+"""Who may do what with the management API: one table, read by the code and printed in its documentation.
+
+An operation that the table does not name is refused: the routes are checked against it at start (routes.py).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from rest_framework.permissions import BasePermission
+
+from gateway_project.errors import AuthenticationFailed, PermissionDenied
+
+ANYBODY = "anybody"
+HOLDER = "the holder of the token"  # which may stand in the body: the operation looks for itself
+USER = "any user"
+LOGIN = "any user who is logged in"
+OWNER = "its owner or an admin"
+ADMIN = "admin"
+MONITORING = "this machine, or the bearer of the metrics token"
+# Every other value is the name of a feature.
+SORTS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, ADMIN)
+
+TABLE: dict[str, dict[str, str]] = {
+    "auth": {"login": ANYBODY, "logout": HOLDER},
+    "users": {
+        "list": ADMIN,
+        "current": USER,
+        "retrieve": ADMIN,
+        "create": ADMIN,
+        "update": OWNER,
+        "destroy": ADMIN,
+    },
+    "roles": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN},
+    "features": {"list": USER, "retrieve": USER, "create": ADMIN},
+    "groups": {
+        "list": "groups.view",
+        "retrieve": "groups.view",
+        "create": "groups.create",
+        "update": "groups.modify",
+        "destroy": "groups.modify",
+    },
+    "members": {"list": "groups.view", "create": "groups.modify", "destroy": "groups.modify"},
+    "providers": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
+    "models": {
+        "list": USER,
+        "retrieve": USER,
+        "create": "models.create",
+        "update": "models.create",
+        "destroy": ADMIN,
+    },
+    "formats": {"list": USER, "retrieve": USER},
+    "prices": {"list": ADMIN, "retrieve": ADMIN, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
+    "keys": {"list": USER, "retrieve": USER, "create": LOGIN, "update": OWNER, "destroy": OWNER},
+    "rules": {
+        "list": "rules.view",
+        "retrieve": "rules.view",
+        "create": "rules.modify",
+        "update": "rules.modify",
+        "destroy": "rules.modify",
+    },
+    "limits": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
+    "cache": {"list": USER, "retrieve": USER, "destroy": ADMIN},
+    "logs": {"list": USER, "retrieve": USER},
+    "licence": {"list": USER, "create": ADMIN},
+    "stats": {"list": "stats.view"},
+    "usage": {"list": USER},
+    "unpriced": {"list": "stats.view"},
+    "version": {"list": ANYBODY},
+}
+# Routes that are no resources of the management API and look after themselves, by name.
+OTHER_ROUTES = {
+    "work": "work",
+    "v1/chat/completions": "work",
+    "v1/responses": "work",
+    "v1/completions": "work",
+    "v1/embeddings": "work",
+    "v1/messages": "work",
+    "v1/messages/count_tokens": "work",
+    "v1/models": "work",
+    "v1/models/item": "work",
+    "healthz": ANYBODY,
+    "readyz": ANYBODY,
+    "metrics": MONITORING,
+    "schema": ANYBODY,
+    "docs": ANYBODY,
+    "admin": ADMIN,
+}
+# What is served while the installed licence is expired or invalid, by resource or by name of the route.
+WITHOUT_LICENCE = frozenset({"auth", "licence", "rules", "version", "healthz", "readyz", "metrics", "schema", "docs"})
+# What an API key without more may do: send work, and manage nothing.
+WORK = "work"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and what the credential allows at this moment; without a session it is an API key."""
+
+    user: Any
+    features: frozenset[str] = frozenset()
+    is_admin: bool = False
+    session: UUID | None = None
+    key_id: int | None = None
+    key_name: str = ""
+
+    @property
+    def is_login(self) -> bool:
+        """Whether a person's own login asks, and not a key of theirs."""
+        return self.session is not None
+
+    def has(self, feature: str) -> bool:
+        """Whether the feature is granted; an admin has every one."""
+        return self.is_admin or feature in self.features
+
+    def owns(self, user_id: int | None) -> bool:
+        return user_id is not None and self.user.pk == user_id
+
+
+def admit(caller: Caller | None, who: str, *, owner_id: int | None = None) -> None:
+    """Let the caller pass, or raise AuthenticationFailed or PermissionDenied; `owner_id` None: nobody's yet."""
+    if who in (ANYBODY, HOLDER):
+        return
+    if caller is None:
+        raise AuthenticationFailed
+    if not _allowed(caller, who, owner_id):
+        raise PermissionDenied(_needed(who))
+
+
+def _allowed(caller: Caller, who: str, owner_id: int | None) -> bool:
+    if who == USER:
+        # A key for work that leaks must not show its owner's log; it takes a permission to manage with a key.
+        return caller.is_login or bool(caller.features - {WORK})
+    if who == LOGIN:
+        return caller.is_login
+    if who == OWNER:
+        return caller.is_login and (owner_id is None or caller.is_admin or caller.owns(owner_id))
+    return caller.is_admin if who == ADMIN else caller.has(who)
+
+
+def _needed(who: str) -> str:
+    if who == ADMIN:
+        return "Only users with the role admin may do this, with their own login."
+    if who == OWNER:
+        return "Only the owner and admins may do this, with their own login."
+    if who == LOGIN:
+        return "This takes a user's own login, not an API key."
+    if who == USER:
+        return "This API key is for work alone."
+    return f"This takes the permission {who}."
+
+
+class TablePermission(BasePermission):
+    """What the table says of the view's operation."""
+
+    def has_permission(self, request, view) -> bool:
+        who = TABLE[view.resource_name][view.operation]
+        looked_up = who == OWNER and request.auth is not None
+        admit(request.auth, who, owner_id=view.owner_id() if looked_up else None)
+        return True
+
+
+def as_markdown() -> str:
+    """The table as documentation prints it."""
+    lines = ["| Resource | Operation | Who |", "|---|---|---|"]
+    for resource, operations in TABLE.items():
+        for operation, who in operations.items():
+            lines.append(f"| {resource} | {operation} | {who if who in SORTS else f'`{who}`'} |")
+    return "\n".join(lines)

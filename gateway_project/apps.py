@@ -1,0 +1,18 @@
+"""Ties the product's own checks and its change feed to Django."""
+
+from django.apps import AppConfig
+from django.core import checks as framework
+from django.db.models.signals import post_migrate, pre_migrate
+
+
+class GatewayConfig(AppConfig):
+    name = "gateway_project"
+    verbose_name = "Gateway"
+
+    def ready(self) -> None:
+        from gateway_project import checks, routes, triggers  # only now are the settings and the models complete
+
+        framework.register(checks.check_configuration, "gateway")
+        framework.register(routes.check_routes, "gateway")
+        pre_migrate.connect(triggers.make_way, sender=self, dispatch_uid="gateway.triggers")
+        post_migrate.connect(triggers.install, sender=self, dispatch_uid="gateway.triggers")

@@ -1,0 +1,141 @@
+"""Misconfigurations that refuse to start, each a pure function of the settings with an id and a hint."""
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from itertools import combinations
+from typing import Any
+
+from django.conf import settings as configured
+from django.core.checks import CheckMessage, Error, Warning
+
+from licensing.signing import KeyRefused, read_public_key
+
+SHORTEST_SECRET = 32
+
+
+def check_configuration(app_configs: object = None, **options: object) -> list[CheckMessage]:
+    """Everything that is wrong with the settings of this process."""
+    return [message for check in CHECKS for message in check(configured)]
+
+
+def debug_is_not_public(settings: Any) -> Iterator[CheckMessage]:
+    if settings.DEBUG and not _is_loopback(settings.HOST):
+        yield Error(
+            f"DEBUG is on while HOST is {settings.HOST}, which other machines reach.",
+            hint="Set DEBUG=false, or HOST=127.0.0.1.",
+            id="gateway.E001",
+        )
+
+
+def secrets_are_secret(settings: Any) -> Iterator[CheckMessage]:
+    if settings.GATEWAY_MODE != "production":
+        return
+    for name, secret in _secrets(settings):
+        if len(secret) < SHORTEST_SECRET or secret.startswith("django-insecure-"):
+            yield Error(
+                f"{name} is missing, shorter than {SHORTEST_SECRET} characters or a placeholder.",
+                hint='Make one with: python -c "import secrets; print(secrets.token_urlsafe(48))"',
+                id="gateway.E002",
+            )
+
+
+def secrets_differ(settings: Any) -> Iterator[CheckMessage]:
+    for (name, secret), (other_name, other_secret) in combinations(_secrets(settings), 2):
+        if secret and secret == other_secret:
+            yield Error(
+                f"{name} and {other_name} are the same secret.",
+                hint="Give each its own: whoever learns one must not thereby hold the other.",
+                id="gateway.E003",
+            )
+
+
+def processes_share_a_store(settings: Any) -> Iterator[CheckMessage]:
+    processes = max(settings.WEB_CONCURRENCY, settings.GATEWAY_PROCESSES)
+    if processes > 1 and not settings.REDIS_URL:
+        yield Error(
+            f"{processes} processes run without REDIS_URL: each would count limits and cache for itself.",
+            hint="Set REDIS_URL, or WEB_CONCURRENCY=1 and GATEWAY_PROCESSES=1.",
+            id="gateway.E004",
+        )
+
+
+def gevent_has_a_server(settings: Any) -> Iterator[CheckMessage]:
+    # SQLite waits for its lock inside C, where no greenlet can run: the one that holds the lock never ends.
+    on_sqlite = settings.DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    if settings.GATEWAY_WORKER_CLASS == "gevent" and on_sqlite:
+        yield Error(
+            "GATEWAY_WORKER_CLASS is gevent on SQLite: one locked write would stop the whole process.",
+            hint="Set GATEWAY_WORKER_CLASS=thread, or a DATABASE_URL of PostgreSQL.",
+            id="gateway.E005",
+        )
+
+
+def hosts_are_named(settings: Any) -> Iterator[CheckMessage]:
+    if settings.GATEWAY_MODE == "production" and "*" in settings.ALLOWED_HOSTS:
+        yield Error(
+            'ALLOWED_HOSTS holds "*": links and redirects would follow whatever host a request claims.',
+            hint="Name the hosts that clients use, separated by commas.",
+            id="gateway.E006",
+        )
+
+
+def base_url_is_encrypted(settings: Any) -> Iterator[CheckMessage]:
+    if settings.GATEWAY_MODE == "production" and settings.GATEWAY_BASE_URL.lower().startswith("http://"):
+        yield Warning(
+            "GATEWAY_BASE_URL is http: keys and session cookies would travel in the clear.",
+            hint="Serve clients over https and set GATEWAY_BASE_URL=https://…",
+            id="gateway.W001",
+        )
+
+
+def proxies_are_named(settings: Any) -> Iterator[CheckMessage]:
+    if any(network.prefixlen == 0 for network in settings.GATEWAY_TRUSTED_PROXIES):
+        yield Error(
+            "GATEWAY_TRUSTED_PROXIES holds every address: each client could claim to be any other.",
+            hint="Name the networks that your proxies are in.",
+            id="gateway.E008",
+        )
+
+
+def licences_can_be_checked(settings: Any) -> Iterator[CheckMessage]:
+    if not settings.GATEWAY_LICENCE_PUBLIC_KEY:
+        return
+    try:
+        read_public_key(settings.GATEWAY_LICENCE_PUBLIC_KEY)
+    except KeyRefused:
+        yield Error(
+            "GATEWAY_LICENCE_PUBLIC_KEY is not a public key.",
+            hint="Set it to the publicKey that `manage.py licence keygen` printed for the vendor: 43 characters.",
+            id="gateway.E020",
+        )
+
+
+CHECKS = (
+    debug_is_not_public,
+    secrets_are_secret,
+    secrets_differ,
+    processes_share_a_store,
+    gevent_has_a_server,
+    hosts_are_named,
+    base_url_is_encrypted,
+    proxies_are_named,
+    licences_can_be_checked,
+)
+
+
+def _secrets(settings: Any) -> list[tuple[str, str]]:
+    """Each secret with its name; an empty list of encryption keys counts as one that is missing."""
+    keys = settings.GATEWAY_ENCRYPTION_KEYS or [""]
+    return [
+        ("SECRET_KEY", settings.SECRET_KEY),
+        ("GATEWAY_TOKEN_KEY", settings.GATEWAY_TOKEN_KEY),
+        *([("GATEWAY_METRICS_TOKEN", settings.GATEWAY_METRICS_TOKEN)] if settings.GATEWAY_METRICS_TOKEN else []),
+        *((f"GATEWAY_ENCRYPTION_KEYS[{place}]", key) for place, key in enumerate(keys)),
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

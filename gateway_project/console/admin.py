@@ -1,0 +1,208 @@
+"""The base of all pages of tables: forms whose fields go to services, which check and store them as for the API."""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import messages
+from django.db import models, transaction
+from django.db.models.constants import LOOKUP_SEP
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from unfold.admin import ModelAdmin
+
+from gateway_project.console.log import record
+from gateway_project.errors import GatewayError
+from gateway_project.jsonapi.documents import flat
+from gateway_project.jsonapi.viewsets import ApiViewSet
+
+
+class ServiceForm(forms.ModelForm):
+    """A form that is stored by its admin's services when its fields are good; what they refuse, it tells.
+
+    Storing is the last step of validation: only the service knows whether the whole is good, and the page runs in
+    one transaction. Fields beside the model's are declared in the form, their values for a row in `of_row`.
+    """
+
+    admin: "ServiceAdmin"
+    request: HttpRequest
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        row = options.get("instance")
+        if row is not None and row.pk is not None:
+            options["initial"] = {**self.of_row(row), **(options.get("initial") or {})}
+        super().__init__(*args, **options)
+
+    def of_row(self, row: models.Model) -> dict[str, Any]:
+        """The values of declared fields for a stored row."""
+        return {}
+
+    def _post_clean(self) -> None:
+        if self.errors:
+            return
+        try:
+            with transaction.atomic():
+                self.instance = self.admin.store(self.request, self)
+        except GatewayError as error:
+            self._tell(error.message)
+
+    def _tell(self, message: str) -> None:
+        """Put the refusal beside the field that it names."""
+        name, colon, rest = message.partition(": ")
+        field = name if colon and name in self.fields else None
+        self.add_error(field, rest if field else message)
+
+    def save(self, commit: bool = True) -> models.Model:
+        return self.instance
+
+    def save_m2m(self) -> None:
+        """Services store what belongs to a row with it."""
+
+
+class Deeds(ModelAdmin):
+    """What actions on rows need (deeds.py)."""
+
+    def attempt(self, request: HttpRequest, do: Any, *args: Any, atomic: bool = True) -> bool:
+        """Whether it could be done; what speaks against it is told on the next page."""
+        try:
+            with transaction.atomic() if atomic else nullcontext():
+                do(*args)
+        except GatewayError as error:
+            self.message_user(request, error.message, messages.ERROR)
+            return False
+        return True
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Of fields those that the page has filters for: a hash could be guessed letter by letter else."""
+        field, offered = (
+            lookup.split(LOOKUP_SEP, maxsplit=1)[0],
+            {_field(entry) for entry in self.get_list_filter(request)},
+        )
+        hidden = {known.name for known in self.opts.get_fields()} - offered
+        return field not in hidden and super().lookup_allowed(lookup, value, request)
+
+    def page_of(self, row_id: Any) -> str:
+        """The address of a row's page."""
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row_id])
+
+
+def _field(entry: Any) -> str:
+    """The field, or else the parameter, of an entry of list_filter."""
+    first = entry[0] if isinstance(entry, tuple) else entry
+    return first if isinstance(first, str) else first.parameter_name
+
+
+class ServiceAdmin(Deeds):
+    """A table of the console; a subclass says which viewset shows its rows, and calls the services."""
+
+    viewset: ClassVar[type[ApiViewSet]]  # of the same resource: its name and its view of a row go into the log
+    form = ServiceForm
+    compressed_fields = True
+    list_filter_submit = True
+    show_full_result_count = False
+    list_per_page = 50
+
+    # -- What a subclass says ---------------------------------------------------------------------------
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> models.Model:
+        """The stored row of these fields; raises GatewayError."""
+        raise NotImplementedError
+
+    def change(self, request: HttpRequest, row: Any, values: dict[str, Any]) -> None:
+        """Store the fields that were changed; raises GatewayError."""
+        raise NotImplementedError
+
+    def destroy(self, request: HttpRequest, row: Any) -> None:
+        """Delete the row as the API does; raises GatewayError."""
+        raise NotImplementedError
+
+    def deleting_means(self, row: Any) -> list[str]:
+        """What deleting the row does, in sentences, for whoever is asked to confirm it."""
+        return []
+
+    # -- How it comes about -----------------------------------------------------------------------------
+
+    def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
+        """Create or change the row of a form with good fields, and tell the log."""
+        row = form.instance
+        if row.pk is None:
+            row = self.create(request, form.cleaned_data)
+            self.record(request, "create", row.pk, after=self.shown(row), attributes=form.cleaned_data)
+            return row
+        before = self.shown(row)
+        changed = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
+        if changed:
+            self.change(request, row, changed)
+            self.record(request, "update", row.pk, before=before, after=self.shown(row), attributes=changed)
+        return row
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> type:
+        form = super().get_form(request, obj, change=change, **options)
+        # Fields that a form declares stay in it, and may be required, unless they are taken away.
+        absent = set(form.declared_fields) - set(options.get("fields") or form.declared_fields)
+        return type(form.__name__, (form,), {"admin": self, "request": request, **dict.fromkeys(absent)})
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """The form has done it."""
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """The form has done it."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        with transaction.atomic():
+            before, row_id = self.shown(obj), obj.pk
+            self.destroy(request, obj)
+            self.record(request, "destroy", row_id, before=before)
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet) -> None:
+        for row in queryset:
+            self.attempt(request, self.delete_model, request, row)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except GatewayError as error:
+            self.message_user(request, error.message, messages.ERROR)
+            return HttpResponseRedirect(self.page_of(object_id))
+
+    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> tuple[list, dict, set, list]:
+        """What is asked before deleting: services decide what goes with a row, not Django's collector."""
+        told = [[str(row), sentences] if (sentences := self.deleting_means(row)) else str(row) for row in objs]
+        flattened = [item for entry in told for item in (entry if isinstance(entry, list) else [entry])]
+        return flattened, {}, set(), []
+
+    # -- The log ----------------------------------------------------------------------------------------
+
+    def shown(self, row: models.Model) -> Any:
+        """The row as the API shows it, without secrets; None if it is gone."""
+        fresh = self.viewset.queryset.all().filter(pk=row.pk).first()
+        view = {"view": self.viewset()}
+        return flat(self.viewset.serializer_class(fresh, context=view).data) if fresh is not None else None
+
+    def record(self, request: HttpRequest, operation: str, row_id: Any, **more: Any) -> None:
+        """Tell the log who changed what."""
+        record(request, operation, self.viewset.resource_name, row_id, **more)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        """Django keeps a history of its own for this; ours is the log."""
+
+    log_change = log_addition
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
+        """As above."""
+
+
+class ReadOnlyAdmin(Deeds):
+    """A table that the console shows and never changes."""
+
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

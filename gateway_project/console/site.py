@@ -1,0 +1,85 @@
+"""The console's site: who gets in, and the pages that are no table's."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.module_loading import import_string
+from unfold.sites import UnfoldAdminSite
+
+from gateway_project.errors import LicenceInvalid
+from gateway_project.jsonapi import licence
+
+Page = Callable[[HttpRequest], HttpResponse]
+# Accounts know whether a login is alive; they say so here, since this room lies below them.
+IS_ALIVE = "accounts.console.is_alive"
+
+# The pages, by the beginnings of their names, that are shown whatever the licence is: the first one, the ways in and
+# out, and those with which it is put right.
+OPEN = ("index", "login", "logout", "jsi18n", "licence", "licensing_licence_", "rules_rule_", "rule-preview")
+
+
+class ConsoleSite(UnfoldAdminSite):
+    """Lets usable admins in as long as their login lives; `page` adds pages beside those of the tables."""
+
+    site_header = site_title = "Gateway"
+    index_title = "Overview"
+    enable_nav_sidebar = True
+
+    def __init__(self, name: str = "admin") -> None:
+        super().__init__(name)
+        self._pages: dict[str, tuple[str, Page]] = {}
+        self.parts: set[str] = set()
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        return super().has_permission(request) and import_string(IS_ALIVE)(request)
+
+    def admin_view(self, view: Page, cacheable: bool = False) -> Page:
+        return super().admin_view(self._licensed(view), cacheable)
+
+    def _licensed(self, view: Page) -> Page:
+        """The view, or a word on the licence where it is expired or invalid and the page is not one of OPEN."""
+
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if "%00" in request.META.get("QUERY_STRING", ""):
+                raise BadRequest("No database takes such a character.")
+            try:
+                if not (request.resolver_match.url_name or "").startswith(OPEN):
+                    licence.require()
+            except LicenceInvalid as error:
+                context = self.context(request, "The licence", problem=error.message)
+                return TemplateResponse(request, "console/unlicensed.html", context, status=error.code)
+            return view(request, *args, **kwargs)
+
+        return answer
+
+    def password_change(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """To one's own page: Django's own form would pass by the services, and by the log."""
+        return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[request.user.pk]))
+
+    def page(self, route: str, *, name: str, part: bool = False) -> Callable[[Page], Page]:
+        """Decorates a view: `admin:name` at this route below /admin/, for those whom the console lets in.
+
+        A `part` is no page by itself: another page asks for it.
+        """
+        if part:
+            self.parts.add(route)
+
+        def add(view: Page) -> Page:
+            self._pages[name] = (route, view)
+            return view
+
+        return add
+
+    def extra_urls(self) -> list[URLPattern]:
+        """What UnfoldAdminSite puts before the tables' own paths."""
+        return [path(route, self.admin_view(view), name=name) for name, (route, view) in self._pages.items()]
+
+    def context(self, request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
+        """What a page's template needs."""
+        return {**self.each_context(request), "title": title, **more}

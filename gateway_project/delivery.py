@@ -1,0 +1,41 @@
+"""What goes back to a client, before it is anybody's response object."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from http.client import responses
+from typing import Any
+
+import orjson
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
+
+from gateway_project.errors import GatewayError
+
+REASONS = {int(status): f"{int(status)} {reason}" for status, reason in responses.items()}
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Status, headers and a body: bytes, or chunks that are sent as they come (then it must be closed)."""
+
+    status: int
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes | Iterable[bytes] = b""
+
+    def to_wsgi(self, start_response) -> Iterable[bytes]:
+        """Hand it to a WSGI server."""
+        start_response(REASONS.get(self.status, f"{self.status} Unknown"), self.headers)
+        return [self.body] if type(self.body) is bytes else self.body
+
+    def to_django(self) -> HttpResponseBase:
+        """The same as Django's response."""
+        kind = HttpResponse if type(self.body) is bytes else StreamingHttpResponse
+        return kind(self.body, status=self.status, headers=dict(self.headers))
+
+
+def of_error(error: GatewayError, request_id: str = "", document: dict[str, Any] | None = None) -> Delivery:
+    """The document that an error is sent as, with the error's headers: the three fields, unless it is given."""
+    body = orjson.dumps(error.body() if document is None else document)
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *error.headers.items()]
+    if request_id:
+        headers.append(("X-Svc-Request-ID", request_id))
+    return Delivery(error.code, headers, body)

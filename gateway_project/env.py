@@ -1,0 +1,154 @@
+"""Typed readers of environment variables: a value that cannot be used stops the start and says why."""
+
+import os
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+LIMITS = {
+    ("concurrent", ""),
+    *((measure, window) for measure in ("requests", "tokens", "cost") for window in ("minute", "day", "month")),
+}
+TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+class Env:
+    """Reads one mapping of variables; every reader raises ImproperlyConfigured naming the variable."""
+
+    def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
+        self.variables = variables
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.variables.get(name, "").strip() or default
+
+    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        value = self.text(name, default)
+        if value not in allowed:
+            raise _wrong(name, value, f"one of {', '.join(allowed)}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.text(name, str(default)).lower()
+        if value not in TRUE | FALSE:
+            raise _wrong(name, value, "true or false")
+        return value in TRUE
+
+    def whole(self, name: str, default: int, *, least: int = 0, most: int = 2**53) -> int:
+        """A whole number within its bounds."""
+        value = self.text(name, str(default))
+        if not value.removeprefix("-").isdecimal() or not least <= int(value) <= most:
+            raise _wrong(name, value, f"a whole number from {least} to {most}")
+        return int(value)
+
+    def seconds(self, name: str, default: float, *, least: float = 0.01, most: float = 86_400) -> float:
+        """A duration in seconds."""
+        value = self.text(name, str(default))
+        try:
+            seconds = float(value)
+        except ValueError:
+            raise _wrong(name, value, "a number of seconds") from None
+        if not least <= seconds <= most:
+            raise _wrong(name, value, f"a number of seconds from {least} to {most}")
+        return seconds
+
+    def names(self, name: str, default: str = "") -> list[str]:
+        """A comma-separated list."""
+        return [item.strip() for item in self.text(name, default).split(",") if item.strip()]
+
+    def networks(self, name: str) -> list[IPv4Network | IPv6Network]:
+        """A comma-separated list of networks and addresses; none unless told."""
+        try:
+            return [ip_network(item) for item in self.names(name)]
+        except ValueError as error:
+            raise _wrong(name, self.text(name), f"a list of networks like 10.0.0.0/8 ({error})") from None
+
+    def limits(self, name: str) -> dict[tuple[str, str], Decimal]:
+        """Amounts by measure and window, as "requests/day=500, cost/month=12.50, concurrent=5"; 0 is unlimited."""
+        return dict(_limit(name, item) for item in self.names(name))
+
+    def database(self, name: str, default: str) -> dict:
+        """Django's database dictionary for sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME."""
+        url = self.text(name, default)
+        scheme = url.partition(":")[0]
+        if scheme == "sqlite":
+            return _sqlite(name, url)
+        if scheme in ("postgres", "postgresql"):
+            return _postgresql(name, url, self.whole("GATEWAY_DATABASE_POOL_SIZE", 8, least=1, most=1000))
+        raise _wrong(name, scheme or "no scheme", "sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME")
+
+
+def _wrong(name: str, value: str, expected: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(f"{name} is {value!r}, and must be {expected}.")
+
+
+def _limit(name: str, text: str) -> tuple[tuple[str, str], Decimal]:
+    kind, _, amount = (part.strip() for part in text.partition("="))
+    measure, _, window = kind.partition("/")
+    whole = measure != "cost"
+    if (measure, window) not in LIMITS or not re.fullmatch(r"\d{1,12}" if whole else r"\d{1,12}(\.\d{1,6})?", amount):
+        expected = "a list such as requests/day=500, tokens/minute=20000, cost/month=12.50, concurrent=5"
+        raise _wrong(name, text, expected)
+    return (measure, window or "none"), Decimal(amount)
+
+
+def _sqlite(name: str, url: str) -> dict:
+    path = url.removeprefix("sqlite:///")
+    if not path or path == url:
+        raise _wrong(name, url, "sqlite:///PATH (four slashes for an absolute path)")
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            # A transaction that reads first may not upgrade its lock once another has written, and SQLite
+            # refuses it without waiting; IMMEDIATE takes the lock at BEGIN, where the time-out counts.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=67108864;",
+        },
+    }
+
+
+def _postgresql(name: str, url: str, pool_size: int) -> dict:
+    from gateway_project.postgresql import PatientConnection  # with a driver that SQLite does not need
+
+    expected = "postgresql://USER:PASSWORD@HOST:PORT/NAME"
+    try:
+        parts = urlsplit(url)
+        port = str(parts.port or "")
+    except ValueError as error:
+        raise _wrong(name, f"not a URL ({error})", expected) from None
+    database = unquote(parts.path.removeprefix("/"))
+    if not database:
+        raise _wrong(name, "without a database name", expected)
+    options = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": database,
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", None) or parts.hostname or "",
+        "PORT": port,
+        "CONN_MAX_AGE": 0,  # the pool keeps connections; Django must hand them back
+        "OPTIONS": {
+            "connect_timeout": 5,
+            # A server that vanishes without a goodbye is given up after seconds, not after hours.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 15_000,
+            # Its own attempts to reconnect pause ever longer; those who ask begin new ones after 2 s.
+            "pool": {
+                "connection_class": PatientConnection,
+                "min_size": 0,
+                "max_size": pool_size,
+                "timeout": 3,
+                "max_idle": 60,
+                "reconnect_timeout": 2,
+            },
+            **options,
+        },
+    }

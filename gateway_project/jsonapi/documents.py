@@ -1,0 +1,137 @@
+"""Bodies: the envelope that requests come in, and the two forms that answers go out in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http.request import MediaType
+from rest_framework import renderers
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework_json_api.parsers import JSONParser
+from rest_framework_json_api.renderers import JSONRenderer
+
+from gateway_project.errors import Conflict, ValidationError
+from gateway_project.jsonapi.names import camel, snake
+from gateway_project.strictjson import parse_object
+
+JSON_API, JSON = "application/vnd.api+json", "application/json"
+ENVELOPE = 'The body must look like {"data": {"attributes": {…}}}.'
+
+
+class Document(dict):
+    """The attributes of a request under their Python names, and `id`, the text of data.id if it was given."""
+
+    id: str | None = None
+
+
+class Plain(dict):
+    """A body that goes out as it is: the shapes that the specification writes out, errors, and {}."""
+
+
+class ApiParser(JSONParser):
+    """Reads the envelope; `type` and `id` may be left out. Raises ValidationError, and Conflict for a wrong type."""
+
+    media_type = JSON_API
+
+    def parse(self, stream, media_type=None, parser_context=None) -> Document:
+        return self.parse_data(parse_object(stream.read()), parser_context)
+
+    def parse_data(self, result: dict[str, Any], parser_context: Mapping[str, Any]) -> Document:
+        data = result.get("data")
+        attributes = data.get("attributes", {}) if isinstance(data, dict) else None
+        if not isinstance(attributes, dict):
+            raise ValidationError(ENVELOPE)
+        if data.get("relationships"):
+            raise ValidationError("relationships: send them among the attributes, as lists of ids.")
+        self.check_type(data, parser_context["view"].resource_name)
+        document = Document(_named(attributes))
+        document.id = _id(data)
+        return document
+
+    def check_type(self, data: dict[str, Any], expected: str) -> None:
+        given = data.get("type", expected)
+        if not isinstance(given, str):
+            raise ValidationError("type: must be a text.")
+        if given != expected:
+            raise Conflict(f"type: is {given[:100]!r}, and must be {expected!r} here.")
+
+
+class FlatParser(ApiParser):
+    """The same envelope, sent as application/json."""
+
+    media_type = JSON
+
+
+def _named(attributes: dict[str, Any]) -> dict[str, Any]:
+    names = {given: snake(given) for given in attributes}
+    if unknown := [given for given, name in names.items() if name is None]:
+        raise ValidationError(f"{unknown[0][:100]}: there is no such attribute.")
+    return {names[given]: value for given, value in attributes.items()}
+
+
+def _id(data: dict[str, Any]) -> str | None:
+    given = data.get("id")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise ValidationError("id: must be a number or a text.")
+    return str(given)
+
+
+class ApiRenderer(JSONRenderer):
+    """Resource objects: {"type", "id", "attributes"}."""
+
+    media_type = JSON_API
+    charset = "utf-8"
+
+    def render(self, data, accepted_media_type=None, renderer_context=None) -> bytes:
+        if data is None or isinstance(data, Plain):
+            return renderers.JSONRenderer.render(self, data, accepted_media_type, renderer_context)
+        return super().render(data, accepted_media_type, renderer_context)
+
+    @classmethod
+    def build_json_resource_obj(cls, fields, resource, instance, resource_name, *rest):  # noqa: ARG003
+        attributes = {camel(name): value for name, value in resource.items() if name != "id"}
+        return {"type": resource_name, "id": str(resource["id"]), "attributes": attributes}
+
+
+class FlatRenderer(renderers.JSONRenderer):
+    """The same documents with flat elements: {"id", …}."""
+
+    media_type = JSON
+
+    def render(self, data, accepted_media_type=None, renderer_context=None) -> bytes:
+        if data is not None and not isinstance(data, Plain):
+            data = self.document(data)
+        return super().render(data, accepted_media_type, renderer_context)
+
+    def document(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        if "results" in data:
+            return {"data": [flat(row) for row in data["results"]], "meta": flat(data["meta"])}
+        return {"data": flat(data)}
+
+
+def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A serialized row under the names of the wire."""
+    return {camel(name): value for name, value in row.items()}
+
+
+class Negotiation(DefaultContentNegotiation):
+    """JSON:API unless application/json is asked for above it; whatever else is asked for is no error."""
+
+    def select_renderer(self, request, renderers, format_suffix=None):
+        chosen = JSON if prefers(request, JSON) else JSON_API
+        renderer = next(one for one in renderers if one.media_type == chosen)
+        return renderer, renderer.media_type
+
+
+def prefers(request, media_type: str) -> bool:
+    """Whether the client asks for this media type above JSON:API."""
+    wanted = [MediaType(part.strip().lower()) for part in request.headers.get("Accept", "").split(",")]
+    return _liking(wanted, media_type) > _liking(wanted, JSON_API)
+
+
+def _liking(wanted: list[MediaType], media_type: str) -> tuple[float, int]:
+    """(quality, specificity) of the most specific range that covers the media type."""
+    fitting = [accepted for accepted in wanted if accepted.match(media_type)]
+    best = max(fitting, key=lambda accepted: accepted.specificity, default=None)
+    return (best.quality, best.specificity) if best is not None and best.quality else (0, 0)

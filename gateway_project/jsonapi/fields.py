@@ -1,0 +1,121 @@
+"""Attributes, read strictly: a number is no text, a text is no flag.
+
+`schema` is the JSON schema of a field that no framework knows.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+
+from gateway_project.errors import ValidationError
+from gateway_project.jsonapi.filters import GREATEST_ID, WHOLE
+
+MOST_REFERENCES = 10_000
+
+
+class Text(serializers.CharField):
+    """A JSON string, with the blanks that it has."""
+
+    def __init__(self, *, trim_whitespace: bool = False, **options: Any) -> None:
+        super().__init__(trim_whitespace=trim_whitespace, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise serializers.ValidationError("Must be a text.")
+        return super().to_internal_value(data)
+
+
+class Flag(serializers.BooleanField):
+    """true or false."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            raise serializers.ValidationError("Must be true or false.")
+        return data
+
+
+class Whole(serializers.IntegerField):
+    """A JSON number without a fraction, that fits into 64 bits unless told."""
+
+    def __init__(self, *, min_value: int = -GREATEST_ID - 1, max_value: int = GREATEST_ID, **options: Any) -> None:
+        super().__init__(min_value=min_value, max_value=max_value, **options)
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int):
+            raise serializers.ValidationError("Must be a whole number.")
+        return data
+
+
+class Moment(serializers.DateTimeField):
+    """An ISO 8601 date-time, UTC where it has no offset."""
+
+    def to_internal_value(self, value: Any):
+        if not isinstance(value, str):
+            raise serializers.ValidationError("Must be an ISO 8601 date-time.")
+        return super().to_internal_value(value)
+
+
+class Id(serializers.Field):
+    """An id, as a number or as the text that JSON:API writes it as."""
+
+    schema: ClassVar[dict[str, Any]] = {
+        "type": ["integer", "string"],
+        "minimum": 0,
+        "maximum": GREATEST_ID,
+        "pattern": "^[0-9]{1,19}$",
+    }
+
+    def to_internal_value(self, data: Any) -> int:
+        text = str(data) if isinstance(data, int | str) and not isinstance(data, bool) else ""
+        if not WHOLE.match(text) or int(text) > GREATEST_ID:
+            raise serializers.ValidationError("Must be an id: a whole number.")
+        return int(text)
+
+    def to_representation(self, value: int) -> int:
+        return value
+
+
+class References(serializers.Field):
+    """[{"id": 5}, …] as a list of ids, each once; what else an element holds is what a list showed with it."""
+
+    schema: ClassVar[dict[str, Any]] = {
+        "type": "array",
+        "items": {"type": "object", "properties": {"id": Id.schema}, "required": ["id"]},
+        "maxItems": MOST_REFERENCES,
+    }
+    default_error_messages = {"invalid": 'Must be a list of {{"id": …}}, at most {most} long.'}
+
+    def to_internal_value(self, data: Any) -> list[int]:
+        if not isinstance(data, list) or len(data) > MOST_REFERENCES:
+            self.fail("invalid", most=MOST_REFERENCES)
+        if not all(isinstance(element, dict) and "id" in element for element in data):
+            self.fail("invalid", most=MOST_REFERENCES)
+        return list(dict.fromkeys(Id().to_internal_value(element["id"]) for element in data))
+
+
+class Attributes(serializers.Serializer):
+    """What may be sent to an operation: an attribute that is not declared is refused, never ignored."""
+
+    # Under the names of the wire, for readers of the OpenAPI document.
+    example: ClassVar[Mapping[str, Any]] = {}
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        writable = {name for name, field in self.fields.items() if not field.read_only}
+        if unknown := set(data) - writable:
+            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "There is no such attribute here."))
+        return super().to_internal_value(data)
+
+
+class Named(serializers.Serializer):
+    """{"id", "name"}: how a row is shown inside another."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+
+
+def read_id(text: str, name: str = "id") -> int:
+    """An id out of a path, a query or data.id; raises ValidationError."""
+    if not WHOLE.match(text) or int(text) > GREATEST_ID:
+        raise ValidationError(f"{name}: must be a whole number.")
+    return int(text)

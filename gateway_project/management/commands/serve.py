@@ -1,0 +1,62 @@
+"""manage.py serve"""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import OperationalError
+
+from gateway_project.quickstart import demo_port
+
+
+class Command(BaseCommand):
+    """Serves the gateway with gunicorn; its process becomes gunicorn's, so that signals reach it."""
+
+    help = "Runs the gateway, and its demonstration provider where there is one."
+    requires_system_checks = "__all__"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--no-demo", action="store_true", help="do not start the demonstration provider")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        port = self._look_at_database(options["no_demo"])
+        if port is not None:
+            start_demo(port)
+        self.stdout.write(f"The gateway serves {settings.GATEWAY_BASE_URL} (Ctrl-C stops it).")
+        self.stdout.flush()
+        os.chdir(settings.BASE_DIR)
+        # A heap, and a store of freed pieces, for each of hundreds of threads keep several times what these use.
+        os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+        os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
+        os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "gateway_project.wsgi"])
+
+    def _look_at_database(self, no_demo: bool) -> int | None:
+        """The demonstration provider's port. A database that is away does not keep the gateway from starting."""
+        try:
+            executor = MigrationExecutor(connection)
+            if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+                raise CommandError("The database is not up to date: run `manage.py migrate` (or `quickstart`) first.")
+            return None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
+        except OperationalError as error:
+            self.stderr.write(f"The database does not answer yet: {str(error).splitlines()[0]}")
+            return None
+        finally:
+            connection.close()
+
+
+def start_demo(port: int) -> None:
+    """Start the demonstration provider beside the gateway; it ends when the last of our processes does.
+
+    Its standard input is a pipe whose other end only we hold: when we are gone, however, it reads the end.
+    """
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    manage = str(settings.BASE_DIR / "manage.py")
+    arguments = [sys.executable, manage, "demo_provider", "--port", str(port), "--until-stdin-closes"]
+    subprocess.Popen(arguments, stdin=reading, stdout=subprocess.DEVNULL, close_fds=True)
+    os.close(reading)

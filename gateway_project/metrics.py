@@ -1,0 +1,62 @@
+"""GET /metrics: what Prometheus asks for, of all processes of this machine."""
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+from gateway_project.delivery import Delivery, of_error
+from gateway_project.errors import AuthenticationFailed, GatewayError
+from gateway_project.openapi.endpoints import Answer, Operation, endpoint
+from gateway_project.proxies import is_local
+from gateway_project.version import version
+from gateway_project.work.exchange import new_request_id
+from gateway_project.work.gateway import gateway
+from gateway_project.work.vitals import vitals
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+INFO = {"version": "productVersion", "git": "git", "branch": "branch"}
+
+
+def scrape(environ: Mapping[str, Any]) -> Delivery:
+    """The metrics, for a program on this machine and for who has the token."""
+    if not (is_local(environ) or _has_token(environ)):
+        raise AuthenticationFailed("Metrics are for this machine, and for the bearer of GATEWAY_METRICS_TOKEN.")
+    from telemetry import exposition  # with a library that only those who are scraped need
+
+    made = gateway()
+    made.metrics.fold(made.snapshot.offering)
+    info = {label: version()[name] for label, name in INFO.items()}
+    content = exposition.text(*made.metrics.gather(vitals(made)), info)
+    headers = [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(content))), ("Cache-Control", "no-store")]
+    return Delivery(200, [*headers, ("X-Svc-Request-ID", new_request_id())], content)
+
+
+def answer(environ: Mapping[str, Any]) -> Delivery:
+    """The same, with an error as a document."""
+    try:
+        return scrape(environ)
+    except GatewayError as error:
+        return of_error(error, new_request_id())
+
+
+@endpoint(
+    get=Operation(
+        "What Prometheus asks for",
+        {"200": Answer("The metrics.", {CONTENT_TYPE.partition(";")[0]: {"type": "string"}})},
+        tag="health",
+        description="For programs on this machine; from elsewhere with GATEWAY_METRICS_TOKEN as bearer.",
+        errors=(AuthenticationFailed,),
+    )
+)
+def metrics(request: HttpRequest) -> HttpResponseBase:
+    return scrape(request.META).to_django()
+
+
+def _has_token(environ: Mapping[str, Any]) -> bool:
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    known = settings.GATEWAY_METRICS_TOKEN
+    good = hmac.compare_digest(token.encode("utf-8", "replace"), known.encode())
+    return bool(known) and scheme.lower() == "bearer" and good

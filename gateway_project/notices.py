@@ -1,0 +1,30 @@
+"""What administrators have to know about this installation now: shown by the console, and written to the log."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from licensing import services as licensing
+
+
+class Notice(NamedTuple):
+    """One of them: `severity` is "warning" while everything is served, else "error"; `text` is made for people."""
+
+    severity: str
+    text: str
+
+
+def notices() -> list[Notice]:
+    """All that there are at this moment."""
+    return [notice for source in SOURCES if (notice := source(time.time())) is not None]
+
+
+def about_the_licence(now: float) -> Notice | None:
+    """That it expires soon, from 30 days before, or that it does not count any more."""
+    terms = licensing.current()
+    if not (warning := terms.warning(now)):
+        return None
+    return Notice("error" if terms.problem(now) else "warning", warning)
+
+
+SOURCES: tuple[Callable[[float], Notice | None], ...] = (about_the_licence,)

@@ -1,0 +1,102 @@
+"""How operations end: the answers that go well, and for each status the errors that it can stand for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gateway_project.errors import GatewayError, ProviderOverloaded, ProviderRejected
+from gateway_project.jsonapi.documents import JSON, JSON_API
+
+MANAGEMENT = (JSON_API, JSON)
+REQUEST_ID = {"$ref": "#/components/headers/X-Svc-Request-ID"}
+# Where a provider's refusal has a meaning of its own, and is never passed on as it is.
+NEVER_REJECTED = ("401", "403", "429")
+
+HEADERS: dict[str, dict[str, Any]] = {
+    "X-Svc-Request-ID": {
+        "description": "Leads to the log; the one that was sent, where that is 1 to 128 of `A-Z a-z 0-9 . _ -`.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
+    },
+}
+ERROR = {
+    "type": "object",
+    "description": "The body of every error.",
+    "properties": {
+        "code": {"type": "integer", "description": "The HTTP status.", "minimum": 400, "maximum": 599},
+        "exception": {"type": "string", "description": "What sort of error it is; made for programs."},
+        "message": {"type": "string", "description": "What was wrong, and what would be right; made for people."},
+    },
+    "required": ["code", "exception", "message"],
+}
+
+
+def header(description: str, *, required: bool = True, kind: str = "string") -> dict[str, Any]:
+    """A header of a response."""
+    return {"description": description, "required": required, "schema": {"type": kind}}
+
+
+def response(
+    description: str, content: Mapping[str, Any] | None = None, headers: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A response with a schema for each media type; its request id is added."""
+    found: dict[str, Any] = {"description": description, "headers": {"X-Svc-Request-ID": REQUEST_ID, **(headers or {})}}
+    if content:
+        found["content"] = {media_type: {"schema": schema} for media_type, schema in content.items()}
+    return found
+
+
+class Errors:
+    """References to the responses that errors are told with; what they refer to gathers in `components`."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Any] = {}
+
+    def responses(self, kinds: Iterable[type[GatewayError]], media_types: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+        """Responses by status, each naming the errors that it can be."""
+        return {status: self._response(status, found, media_types) for status, found in by_status(kinds).items()}
+
+    def _response(self, status: str, kinds: list[type[GatewayError]], media_types: tuple[str, ...]) -> dict[str, Any]:
+        name = "Or".join(kind.exception for kind in kinds) + ("" if media_types == MANAGEMENT else "AsJson")
+        self.components.setdefault(name, _error_response(status, kinds, media_types))
+        return {"$ref": f"#/components/responses/{name}"}
+
+
+def by_status(kinds: Iterable[type[GatewayError]]) -> dict[str, list[type[GatewayError]]]:
+    """The errors under their statuses; a provider's refusal can have nearly every one."""
+    found = defaultdict(list)
+    for kind in sorted(set(kinds), key=lambda kind: kind.__name__):
+        for status in statuses(kind):
+            found[status].append(kind)
+    if "4XX" in found:
+        for status in found.keys() - {"4XX", *NEVER_REJECTED}:
+            found[status] += [ProviderRejected] if status.startswith("4") else []
+    return {status: found[status] for status in sorted(found)}
+
+
+def statuses(kind: type[GatewayError]) -> tuple[str, ...]:
+    """Under which statuses an error goes out."""
+    if issubclass(kind, ProviderRejected):
+        return ("4XX",)
+    return ("429", "503") if issubclass(kind, ProviderOverloaded) else (str(kind.code),)
+
+
+def _error_response(status: str, kinds: list[type[GatewayError]], media_types: Iterable[str]) -> dict[str, Any]:
+    properties: dict[str, Any] = {"exception": {"enum": [kind.exception for kind in kinds]}}
+    if status.isdecimal():
+        properties["code"] = {"const": int(status)}
+    schema = {"allOf": [{"$ref": "#/components/schemas/Error"}, {"properties": properties}]}
+    told = " ".join(f"`{kind.exception}`: {_meaning(kind)}" for kind in kinds)
+    return response(told, dict.fromkeys(media_types, schema), dict(_headers(kinds)))
+
+
+def _meaning(kind: type[GatewayError]) -> str:
+    return (kind.__doc__ or kind.default_message).partition("\n")[0].partition(";")[0].rstrip(".") + "."
+
+
+def _headers(kinds: list[type[GatewayError]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in sorted({name for kind in kinds for name in kind.default_headers}):
+        yield name, header("How to prove who one is.")
+    later = [kind.default_retry_after is not None for kind in kinds]
+    if any(later):
+        yield "Retry-After", header("Seconds to wait.", required=all(later), kind="integer")

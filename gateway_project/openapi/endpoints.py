@@ -1,0 +1,72 @@
+"""Views that are no resources: what they say about themselves, for the OpenAPI document and for their methods."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+
+from gateway_project.delivery import of_error
+from gateway_project.errors import GatewayError, MethodNotAllowed
+
+Schema = Mapping[str, Any]
+View = Callable[..., HttpResponseBase]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes well: a schema for each media type, and the headers (name to schema) beside X-Svc-Request-ID."""
+
+    description: str
+    content: Mapping[str, Schema] = field(default_factory=dict)
+    headers: Mapping[str, Schema] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of a view: `answers` by status, `errors` that it can end with, `credentials` that it takes.
+
+    `failures` by status stand in for the errors where those are told in a shape of their own.
+    """
+
+    summary: str
+    answers: Mapping[str, Answer]
+    tag: str
+    description: str = ""
+    body: Schema | None = None
+    parameters: tuple[Schema, ...] = ()
+    errors: tuple[type[GatewayError], ...] = ()
+    credentials: tuple[str, ...] = ()
+    failures: Mapping[str, Answer] = field(default_factory=dict)
+
+
+def endpoint(**operations: Operation) -> Callable[[View], View]:
+    """Declares a view's operations by method, as in @endpoint(get=…); every other method is answered with 405.
+
+    An error of ours that the view raises is told as every error is.
+    """
+    allowed = [method.upper() for method in operations] + (["HEAD"] if "get" in operations else [])
+
+    def declare(view: View) -> View:
+        @csrf_exempt  # whoever answers the other methods looks at no cookie
+        @wraps(view)
+        def answer(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+            if request.method not in allowed:
+                return of_error(refusal(allowed)).to_django()
+            try:
+                return view(request, **kwargs)
+            except GatewayError as error:
+                return of_error(error).to_django()
+
+        answer.operations = operations
+        return answer
+
+    return declare
+
+
+def refusal(allowed: list[str]) -> MethodNotAllowed:
+    """The error for any other method."""
+    names = ", ".join(allowed)
+    return MethodNotAllowed(f"This path supports {names}.", headers={"Allow": names})

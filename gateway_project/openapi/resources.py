@@ -1,0 +1,240 @@
+"""The operations of a resource, read off its viewset, its route and the table of access.py."""
+
+import inspect
+from typing import Any
+
+from gateway_project import errors
+from gateway_project.access import ADMIN, ANYBODY, HOLDER, LOGIN, OWNER, SORTS, TABLE, WITHOUT_LICENCE
+from gateway_project.jsonapi import viewsets
+from gateway_project.jsonapi.filters import Filter, Whole
+from gateway_project.jsonapi.names import camel
+from gateway_project.jsonapi.paging import ApiPagination
+from gateway_project.jsonapi.shapes import Shape
+from gateway_project.openapi.answers import MANAGEMENT, Errors, header, response
+from gateway_project.openapi.schemas import EMPTY, ID_TEXT, Schemas
+from gateway_project.routes import Route, routes
+
+SUMMARIES = {
+    "list": "List {}",
+    "retrieve": "Get one of the {}",
+    "create": "Add to the {}",
+    "update": "Change one of the {}",
+    "destroy": "Delete one of the {}",
+}
+TOKEN, KEY, COOKIE, REFRESH = "accessToken", "apiKey", "userCookie", "refreshCookie"
+CREDENTIALS = {
+    ANYBODY: (),
+    HOLDER: (TOKEN, COOKIE, REFRESH, ""),
+    LOGIN: (TOKEN, COOKIE),
+    OWNER: (TOKEN, COOKIE),
+    ADMIN: (TOKEN, COOKIE),
+}
+META = {"$ref": "#/components/schemas/Meta"}
+
+
+def describe(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
+    """OpenAPI's operation object of one method of one path."""
+    summary, description = words(route)
+    found = {
+        "operationId": operation_id(route),
+        "tags": [route.resource],
+        "summary": summary,
+        "description": f"{description}\n\nWho may: {who(route)}.".strip(),
+        "security": security(route),
+        "parameters": [*path_parameters(route), *query_parameters(route)],
+        "responses": responses(route, schemas, failures),
+    }
+    if body := request_body(route, schemas):
+        found["requestBody"] = body
+    return found
+
+
+# -- Words ------------------------------------------------------------------------------------------
+
+
+def operation_id(route: Route) -> str:
+    """usersList, usersItemUpdate: a name for code that is generated."""
+    item = "item_" if route.path.rstrip("/").endswith("}") else ""
+    return camel(f"{route.resource}_{item}{route.operation}")
+
+
+def words(route: Route) -> tuple[str, str]:
+    """The summary, and what else is to be said: the operation's own docstring, where it has one."""
+    function = getattr(route.view, route.operation)
+    own = inspect.getdoc(function) if inspect.getmodule(function) is not viewsets else ""
+    if not own:
+        return SUMMARIES.get(route.operation, "{}").format(route.resource), ""
+    summary, _, rest = own.partition("\n")
+    return summary.rstrip("."), rest.strip()
+
+
+def who(route: Route) -> str:
+    """Who may, also in the variants of the operation that the table names."""
+    variants = [
+        f"{operation}: {_named(TABLE[route.resource][operation])}"
+        for operation in getattr(route.view, "variants", {}).get(route.operation, ())
+    ]
+    return "; ".join([_named(route.who), *variants])
+
+
+def _named(who: str) -> str:
+    return who if who in SORTS else f"`{who}`"
+
+
+def security(route: Route) -> list[dict[str, list]]:
+    """The credentials that are taken, each by itself."""
+    variants = getattr(route.view, "variants", {}).get(route.operation, ())
+    taken = [credentials(TABLE[route.resource][operation]) for operation in (route.operation, *variants)]
+    return [{name: []} if name else {} for name in dict.fromkeys(name for names in taken for name in names)]
+
+
+def credentials(who: str) -> tuple[str, ...]:
+    """The credentials of those who may; a feature can be a login's or a key's."""
+    return CREDENTIALS.get(who, (TOKEN, COOKIE, KEY))
+
+
+# -- Parameters -------------------------------------------------------------------------------------
+
+
+def path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [{"name": camel(name), "in": "path", "required": True, "schema": Whole.schema} for name in route.parameters]
+
+
+def query_parameters(route: Route) -> list[dict[str, Any]]:
+    """Everything that the operation reads out of the query; it refuses all else."""
+    known: dict[str, Filter] = dict(route.view.parameters.get(route.operation, {}))
+    if route.operation == "list":
+        known |= route.view.filters
+    found = [_by_query(name, kind) for name, kind in known.items()]
+    if route.operation in ("update", "destroy") and not {"id"} & {*route.parameters, *known}:
+        nowhere_else = not hasattr(route.view, f"{route.operation}_attributes")
+        found.append({**_by_query("id", Whole("id", "Which one.")), "required": nowhere_else})
+    paged = route.operation == "list" and route.view.serializer_class is not None
+    return [*found, *PAGING] if paged else found
+
+
+def _by_query(name: str, kind: Filter) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "description": kind.about, "schema": kind.schema}
+
+
+PAGING = [
+    {
+        "name": ApiPagination.page_size_query_param,
+        "in": "query",
+        "description": f"Rows of a page; more than {ApiPagination.max_page_size} are served as so many.",
+        "schema": {"type": "integer", "minimum": 1, "default": ApiPagination.page_size},
+    },
+    {
+        "name": ApiPagination.page_query_param,
+        "in": "query",
+        "description": "Which page; one past the end is refused.",
+        "schema": {"type": "integer", "minimum": 1, "default": 1},
+    },
+]
+
+
+# -- Bodies -----------------------------------------------------------------------------------------
+
+
+def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
+    """The envelope around what may be sent; None for operations without a body."""
+    kind = getattr(route.view, f"{route.operation}_attributes", None)
+    if kind is None:
+        return None
+    partial = route.operation in ("update", "destroy")
+    data = {"type": {"const": route.resource}, "attributes": schemas.attributes(kind, partial=partial)}
+    if partial:
+        data["id"] = {**ID_TEXT, "description": "Which one; another place for it."}
+    required = route.operation not in route.view.bodiless
+    envelope = {
+        "type": "object",
+        "properties": {"data": {"type": "object", "properties": data, "required": ["attributes"] if required else []}},
+        "required": ["data"],
+    }
+    shown = {"schema": envelope}
+    if kind.example:
+        shown["example"] = {"data": {"attributes": kind.example}}
+    return {"required": required, "content": dict.fromkeys(MANAGEMENT, shown)}
+
+
+# -- Answers ----------------------------------------------------------------------------------------
+
+
+def responses(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
+    shape = shape_of(route)
+    good = response(
+        "What was asked for." if route.method == "get" else "It is done.",
+        contents(route, shape, schemas),
+        success_headers(route, shape),
+    )
+    if found := links(route):
+        good["links"] = found
+    return {str(shape.status): good, **failures.responses(errors_of(route, shape), MANAGEMENT)}
+
+
+def shape_of(route: Route) -> Shape:
+    usual = Shape(status=201 if route.operation == "create" else 200)
+    return route.view.shapes.get(route.operation, usual)
+
+
+def contents(route: Route, shape: Shape, schemas: Schemas) -> dict[str, Any]:
+    """The schema of the body in each media type."""
+    return _usual_contents(route, shape, schemas) | {
+        media_type: {"type": "string"} for media_type in route.view.other_forms.get(route.operation, ())
+    }
+
+
+def _usual_contents(route: Route, shape: Shape, schemas: Schemas) -> dict[str, Any]:
+    """The same in the two media types that all resources have."""
+    if route.operation not in route.view.shapes and route.operation in ("list", "retrieve"):
+        rows = (schemas.resource(route.resource, route.view.serializer_class), schemas.row(route.view.serializer_class))
+        form = listed if route.operation == "list" else single
+        return {media_type: form(row) for media_type, row in zip(MANAGEMENT, rows, strict=True)}
+    if shape.bodies is None:
+        return {}
+    bodies = [schemas.row(kind) for kind in shape.bodies] or [EMPTY]
+    return dict.fromkeys(MANAGEMENT, bodies[0] if len(bodies) == 1 else {"anyOf": bodies})
+
+
+def listed(row: dict[str, Any]) -> dict[str, Any]:
+    properties = {"data": {"type": "array", "items": row}, "meta": META}
+    return {"type": "object", "properties": properties, "required": ["data", "meta"]}
+
+
+def single(row: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"data": row}, "required": ["data"]}
+
+
+def success_headers(route: Route, shape: Shape) -> dict[str, Any]:
+    """The operation's own, and those that lead to what was created."""
+    found = {name: header(told, required=False) for name, told in shape.headers.items()}
+    if shape.status != 201:
+        return found
+    found |= {"Location": header("Where it is found."), "Content-Location": header("The same.")}
+    if route.view.id_header:
+        found[route.view.id_header] = header("Its id.", kind="integer")
+    return found
+
+
+def links(route: Route) -> dict[str, Any]:
+    """How the id of what was created leads to what can be done with it."""
+    if route.operation != "create" or not route.view.id_header:
+        return {}
+    given = {camel(name): f"$request.path.{camel(name)}" for name in route.parameters}
+    given["id"] = f"$response.header.{route.view.id_header}"
+    items = [other for other in routes() if other.view is route.view and other.path == f"{route.path}{{id}}/"]
+    return {name: {"operationId": name, "parameters": given} for name in map(operation_id, items)}
+
+
+def errors_of(route: Route, shape: Shape) -> set[type[errors.GatewayError]]:
+    """What the operation can end with besides what it is meant to."""
+    found = {errors.ValidationError, errors.InternalError, errors.ServiceUnavailable, *shape.errors}
+    if route.who != ANYBODY:
+        found |= {errors.AuthenticationFailed, errors.PermissionDenied}
+    if route.resource not in WITHOUT_LICENCE:
+        found |= {errors.LicenceInvalid}
+    if route.parameters or route.operation in ("update", "destroy"):
+        found |= {errors.NotFound}
+    if route.method != "get":
+        found |= {errors.Conflict, errors.PayloadTooLarge, errors.UnsupportedMediaType}
+    return found

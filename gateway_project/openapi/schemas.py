@@ -1,0 +1,98 @@
+"""JSON schemas of serializers: as drf-spectacular reads them, under the names of the wire."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent, append_meta
+from rest_framework.serializers import Serializer
+
+from gateway_project.jsonapi.fields import Attributes, Id
+from gateway_project.jsonapi.names import camel
+
+EMPTY = {"type": "object", "maxProperties": 0}
+ID_TEXT = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+META = {
+    "type": "object",
+    "description": "Which page of a list this is.",
+    "properties": {
+        "totalCount": {"type": "integer", "minimum": 0},
+        "pageNumber": {"type": "integer", "minimum": 1},
+        "pageSize": {"type": "integer", "minimum": 0},
+        "totalCountEstimated": {"const": True, "description": "There where totalCount is an estimate."},
+    },
+    "required": ["totalCount", "pageNumber", "pageSize"],
+}
+
+
+class Schemas(AutoSchema):
+    """References to schemas; what they refer to gathers in `components`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = ComponentRegistry()
+
+    @property
+    def components(self) -> dict[str, Any]:
+        """Every schema that was referred to, by name."""
+        return self.registry.build({}).get("schemas", {})
+
+    def attributes(self, kind: type[Attributes], *, partial: bool) -> dict[str, Any]:
+        """What may be sent."""
+        return self.resolve_serializer(_made(kind, partial=partial), "request").ref
+
+    def row(self, kind: type[Serializer]) -> dict[str, Any]:
+        """A serialized row, flat."""
+        return self.resolve_serializer(_made(kind), "response").ref
+
+    def resource(self, name: str, kind: type[Serializer]) -> dict[str, Any]:
+        """The same as a resource object."""
+        component = self.resolve_serializer(_made(kind), "response")
+        made = ResolvedComponent(f"{component.name}Resource", ResolvedComponent.SCHEMA, object=name)
+        if made not in self.registry:
+            made.schema = _resource(name, component.schema)
+            self.registry.register(made)
+        return made.ref
+
+    # -- What drf-spectacular asks ----------------------------------------------------------------------
+
+    def _map_basic_serializer(self, serializer, direction: str) -> dict[str, Any]:
+        schema = super()._map_basic_serializer(serializer, direction)
+        properties = {camel(name): _cleaned(found) for name, found in schema["properties"].items()}
+        if direction == "response":
+            required = [name for name, found in properties.items() if not found.get("writeOnly")]
+        else:
+            required = [camel(name) for name in schema.get("required", ())]
+        if isinstance(serializer, Attributes):
+            schema["additionalProperties"] = False
+            if serializer.partial:
+                properties["id"] = {**Id.schema, "description": "Which one; another place for it."}
+        return {**schema, "properties": properties, "required": required}
+
+    def _map_serializer_field(self, field, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
+        declared = getattr(field, "schema", None)
+        if isinstance(declared, Mapping):
+            return append_meta(deepcopy(dict(declared)), self._get_serializer_field_meta(field, direction))
+        return super()._map_serializer_field(field, direction, bypass_extensions)
+
+    def _get_serializer_name(self, serializer, direction: str, bypass_extensions: bool = False) -> str:
+        name = super()._get_serializer_name(serializer, direction, bypass_extensions)
+        return name.removesuffix("Request") if isinstance(serializer, Attributes) else name
+
+
+def _made(kind: type[Serializer], **options: Any) -> Serializer:
+    return kind(context={"schema": True}, **options)
+
+
+def _cleaned(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without drf-spectacular's own notes; null is a value of an enum that allows it."""
+    return {name: value for name, value in schema.items() if name not in ("x-spec-enum-id", "readOnly", "title")}
+
+
+def _resource(name: str, flat: dict[str, Any]) -> dict[str, Any]:
+    properties = {given: schema for given, schema in flat["properties"].items() if given != "id"}
+    attributes = {"type": "object", "properties": properties, "required": list(properties)}
+    found = {"type": {"const": name}, "id": ID_TEXT, "attributes": attributes}
+    told = {"description": flat["description"]} if "description" in flat else {}
+    return {"type": "object", **told, "properties": found, "required": list(found)}

@@ -1,0 +1,73 @@
+"""GET /schema/ and GET /docs/: what the gateway can do, for programs and for people."""
+
+from base64 import b64encode
+from functools import lru_cache
+from hashlib import sha256
+
+import orjson
+import yaml
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+
+from gateway_project.errors import ValidationError
+from gateway_project.jsonapi.filters import refuse_unknown
+from gateway_project.openapi.document import document
+from gateway_project.openapi.endpoints import Answer, Operation, endpoint
+from gateway_project.openapi.page import sections
+
+FORMATS = ("json", "yaml")
+FORMAT = {"name": "format", "in": "query", "required": False, "schema": {"enum": list(FORMATS), "default": "json"}}
+SCHEMA = Operation(
+    "This document",
+    {"200": Answer("OpenAPI 3.1.", {"application/json": {"type": "object"}, "application/yaml": {"type": "object"}})},
+    tag="documentation",
+    parameters=(FORMAT,),
+    errors=(ValidationError,),
+)
+DOCS = Operation(
+    "This document, to be read in a browser",
+    {"200": Answer("A page that needs nothing else.", {"text/html": {"type": "string"}})},
+    tag="documentation",
+)
+
+
+@endpoint(get=SCHEMA)
+def schema(request: HttpRequest) -> HttpResponse:
+    """The OpenAPI document, as JSON or with ?format=yaml."""
+    refuse_unknown(request.GET, ("format",))
+    wanted = request.GET.get("format", "json")
+    if wanted not in FORMATS:
+        raise ValidationError(f"format: must be {' or '.join(FORMATS)}.")
+    return HttpResponse(written(wanted), content_type=f"application/{wanted}")
+
+
+@lru_cache(maxsize=2)
+def written(wanted: str) -> bytes:
+    """The document in one of FORMATS."""
+    text = orjson.dumps(document())
+    if wanted == "json":
+        return text
+    # Read back, so that what stands in it twice is written twice, and not as a reference of YAML's own.
+    return yaml.dump(orjson.loads(text), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True).encode()
+
+
+@endpoint(get=DOCS)
+def docs(request: HttpRequest) -> HttpResponse:
+    """The same as a page of HTML without scripts."""
+    page, style = rendered()
+    return HttpResponse(page, headers={"Content-Security-Policy": policy(style)})
+
+
+@lru_cache(maxsize=1)
+def rendered() -> tuple[str, str]:
+    """The page, and the style that stands in it."""
+    style = (settings.BASE_DIR / "templates/docs.css").read_text()
+    return render_to_string("docs.html", {"document": document(), "style": style, **sections(document())}), style
+
+
+def policy(style: str) -> str:
+    """What a browser may do with the page: show it, in this style."""
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    nothing = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return f"{nothing}; style-src 'sha256-{digest}'; img-src data:"

@@ -1,0 +1,143 @@
+"""The console's first page: how the gateway is used, and what needs attention."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.core.cache import caches
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from gateway_project.notices import Notice, notices
+from gateway_project.work.gateway import gateway
+from keys.models import ApiKey
+from licensing import services as licensing
+from licensing.models import Limit
+from licensing.standing import standing_of
+from telemetry.overview import PERIODS, Period, overview, unpriced
+
+# So long figures are shown again: whoever reloads a page must not add a month up each time.
+FRESH_SECONDS = {"hour": 5, "day": 20, "month": 60}
+KEY_DAYS, BEHIND_SECONDS, SHOWN = 7, 30, 5
+NEARLY, LIMITS_LOOKED_AT = Decimal("0.9"), 500  # the newest: a page asks for no more counters than that
+
+
+def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """What the first page shows; unfold asks for it (UNFOLD["DASHBOARD_CALLBACK"])."""
+    period = PERIODS.get(request.GET.get("period", ""), PERIODS["day"])
+    figures = _figures(period)
+    return {
+        **context,
+        "attention": attention(),
+        "periods": PERIODS.values(),
+        "period": period,
+        "figures": figures,
+        "cards": _cards(figures["totals"]),
+        "requests_chart": _lines(figures["series"]),
+        "tokens_chart": _bars(figures["series"]),
+        "tops": [(f"Top {what}", rows) for what, rows in figures["top"].items()],
+    }
+
+
+def attention() -> list[Notice]:
+    """What an administrator should look at: the licence, providers, keys, prices and the log's way to the database."""
+    now = timezone.now()
+    return [
+        *notices(),
+        *(Notice("error", f"The provider {name} fails and rests.") for name in _resting()),
+        *_about_the_log(gateway().shipper.backlog()),
+        *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
+        *_about_limits(caches["process"].get_or_set("nearly used up", _nearly_used_up, FRESH_SECONDS["day"])),
+        *_about_prices(unpriced(now - timedelta(days=1))),
+    ]
+
+
+def _resting() -> list[str]:
+    made = gateway()
+    known = made.snapshot.providers
+    return sorted(known[number].name for number in made.breakers.resting() if number in known)
+
+
+def _about_the_log(backlog: Any) -> Iterator[Notice]:
+    if backlog.seconds > BEHIND_SECONDS:
+        yield Notice(
+            "error", f"The log waits for the database: {backlog.bytes:,} bytes, {backlog.seconds:.0f} seconds."
+        )
+
+
+def _about_keys(keys: QuerySet[ApiKey]) -> Iterator[Notice]:
+    names = list(keys.order_by("expiry").values_list("name", flat=True)[: SHOWN + 1])
+    if names:
+        yield Notice("warning", f"Keys that expire within {KEY_DAYS} days: {_listed(names)}.")
+
+
+def _nearly_used_up() -> list[str]:
+    """Limits of a day or a month of which most is used: whose, of what, and how much of it."""
+    limits = list(Limit.objects.shown().effective().longer_than_a_minute().order_by("-id")[:LIMITS_LOOKED_AT])
+    stand = zip(limits, standing_of(limits), strict=True)
+    parts = ((limit, stands.used / limit.amount) for limit, stands in stand if stands.used is not None)
+    fullest = sorted((known for known in parts if known[1] > NEARLY), key=lambda known: -known[1])
+    return [f"{limit.subject}, {limit} ({100 * part:.0f} %)" for limit, part in fullest[: SHOWN + 1]]
+
+
+def _about_limits(limits: list[str]) -> Iterator[Notice]:
+    if limits:
+        yield Notice("warning", f"Limits that are nearly used up: {_listed(limits)}.")
+
+
+def _about_prices(models: list[str]) -> Iterator[Notice]:
+    if models:
+        yield Notice("warning", f"Models with traffic and without a price: {_listed(models)}.")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (" and others" if len(names) > SHOWN else "")
+
+
+def _figures(period: Period) -> dict[str, Any]:
+    kept = caches["process"]
+    return kept.get_or_set(f"overview:{period.name}", lambda: overview(period), FRESH_SECONDS[period.name])
+
+
+def _cards(totals: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, value and a note of each figure."""
+    asked = totals["requests"] or 1
+    terms, uses = licensing.current(), licensing.statistics(1)["currentUses"]
+    return [
+        ("Requests", f"{totals['requests']:,}", f"{totals['denied']:,} denied"),
+        ("Errors", f"{totals['errors']:,}", f"{100 * totals['errors'] / asked:.1f} %"),
+        ("Tokens", f"{totals['tokens']:,}", f"{totals['output_tokens']:,} of them out"),
+        ("Cost", _money(totals["cost"]), ""),
+        ("From the cache", f"{totals['cache_hits']:,}", f"{totals['saved_tokens']:,} tokens saved"),
+        ("Latency", _latency(totals["p50"]), f"p95 {_latency(totals['p95'])}"),
+        ("Active uses", f"{uses:,}", f"of {terms.max_active_uses:,}" if terms.max_active_uses else "unlimited"),
+    ]
+
+
+def _money(cost: dict[str, Any]) -> str:
+    # Cents say nothing of a day that cost a thousandth of one.
+    return ", ".join(f"{amount:,.{2 if amount >= 1 else 6}f} {currency}" for currency, amount in cost.items()) or "0"
+
+
+def _latency(bound: int | None) -> str:
+    return "none" if bound is None else f"≤ {bound:,} ms"
+
+
+def _lines(series: dict[str, list]) -> str:
+    return _chart(
+        series["labels"],
+        {"label": "Requests", "data": series["requests"], "borderColor": "var(--color-primary-600)"},
+        {"label": "Errors", "data": series["errors"], "borderColor": "#c2410c"},
+    )
+
+
+def _bars(series: dict[str, list]) -> str:
+    tokens = {"label": "Tokens", "data": series["tokens"], "backgroundColor": "var(--color-primary-600)"}
+    return _chart(series["labels"], tokens)
+
+
+def _chart(labels: list[str], *sets: dict[str, Any]) -> str:
+    return json.dumps({"labels": labels, "datasets": sets})

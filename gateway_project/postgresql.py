@@ -1,0 +1,22 @@
+"""Connections to PostgreSQL that do not wait for ever."""
+
+from typing import Any
+
+import psycopg
+
+
+class PatientConnection(psycopg.Connection):
+    """Gives a statement so many seconds, on this side: a server that has frozen keeps no time-out of its own.
+
+    Its kernel goes on answering ours, so that neither keepalives nor tcp_user_timeout notice.
+    """
+
+    patience: float | None = None  # seconds; the server's processes set it (gunicorn.conf.py), commands may take longer
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        options.setdefault("timeout", self.patience)
+        try:
+            return super().wait(gen, *args, **options)
+        except psycopg.errors._WaitTimeout as error:
+            self.pgconn.finish()  # its answer may still come, and would be taken for the next one's
+            raise psycopg.OperationalError(f"the database did not answer within {options['timeout']} s") from error

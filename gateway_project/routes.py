@@ -1,0 +1,89 @@
+"""Every path that the gateway answers, and whether the table of access.py says who may use it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.checks import CheckMessage, Error
+from django.urls import URLPattern, get_resolver
+
+from gateway_project.access import OTHER_ROUTES, TABLE
+
+BEGIN_AND_END = re.compile(r"\A\^|/\?(\$|\\Z)\Z")
+PARAMETER = re.compile(r"\(\?P<(\w+)>[^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path; `resource` is empty for what is no resource of the management API.
+
+    `method` is empty for a view that does not say which ones it answers.
+    """
+
+    pattern: str
+    name: str
+    method: str
+    resource: str = ""
+    operation: str = ""
+    view: Any = None
+
+    @property
+    def who(self) -> str | None:
+        """Who may use it; None if the table does not say."""
+        if self.resource:
+            return TABLE.get(self.resource, {}).get(self.operation)
+        return OTHER_ROUTES.get(self.name)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names in the path."""
+        return PARAMETER.findall(self.pattern)
+
+    @property
+    def path(self) -> str:
+        """/users/{id}/: of the two spellings the one with a slash for resources, the one without for all others."""
+        path = "/" + PARAMETER.sub(r"{\1}", BEGIN_AND_END.sub("", self.pattern))
+        last = path.rpartition("/")[2]
+        return f"{path}/" if self.resource and (last == self.resource or last.startswith("{")) else path
+
+
+def routes(patterns=None, prefix: str = "") -> Iterator[Route]:
+    """All of them, from the URL configuration."""
+    for entry in get_resolver().url_patterns if patterns is None else patterns:
+        whole = prefix + str(entry.pattern)
+        if not isinstance(entry, URLPattern):
+            yield from _included(entry, whole)
+        elif actions := getattr(entry.callback, "actions", None):
+            yield from _operations(entry, whole, actions)
+        else:
+            for method in getattr(entry.callback, "operations", None) or [""]:
+                yield Route(whole, entry.name or "", method, view=entry.callback)
+
+
+def _operations(entry: URLPattern, whole: str, actions: dict[str, str]) -> Iterator[Route]:
+    resource = entry.callback.cls.resource_name
+    for method, operation in list(actions.items()):
+        if method != "head":  # which a view adds to itself at its first request, and is its GET
+            yield Route(whole, entry.name, method, resource, operation, entry.callback.cls)
+
+
+def _included(resolver, prefix: str) -> Iterator[Route]:
+    """Django's own sites count as one route each, named after their namespace: they have their own doorkeepers."""
+    if resolver.namespace:
+        yield Route(prefix, resolver.namespace, "")
+    else:
+        yield from routes(resolver.url_patterns, prefix)
+
+
+def check_routes(app_configs: object = None, **options: object) -> list[CheckMessage]:
+    """An error for each route that the table does not name."""
+    return [
+        Error(
+            f"Nobody has said who may {route.method or 'use'} {route.pattern} ({route.resource or route.name}).",
+            hint="Name the operation in gateway_project/access.py.",
+            id="gateway.E007",
+        )
+        for route in routes()
+        if route.who is None
+    ]

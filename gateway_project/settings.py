@@ -1,0 +1,273 @@
+"""Every setting once. Names in the environment are the names here; docs/settings.md lists them for operators."""
+
+import hashlib
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from gateway_project.console import theme
+from gateway_project.env import Env
+from gateway_project.keyfile import KeyFile, local_secret
+
+env = Env()
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = Path(env.text("GATEWAY_VAR_DIR", str(BASE_DIR / "var")))
+
+# -- What kind of instance this is ------------------------------------------------------------------
+# "production" demands real secrets; "local" makes and keeps its own under VAR_DIR, for one machine.
+GATEWAY_MODE = env.choice("GATEWAY_MODE", ("local", "production"), "local")
+DEBUG = env.flag("DEBUG", False)
+HOST = env.text("HOST", "127.0.0.1")
+PORT = env.whole("PORT", 8000, least=1, most=65535)
+WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", 1, least=1, most=256)
+GATEWAY_WORKER_CLASS = env.choice("GATEWAY_WORKER_CLASS", ("thread", "gevent"), "thread")
+GATEWAY_THREADS = env.whole("GATEWAY_THREADS", 1200, least=1, most=4000)
+GATEWAY_DEMO_PORT = env.whole("GATEWAY_DEMO_PORT", PORT + 1 if PORT < 65535 else 8001, least=1, most=65535)
+GATEWAY_BASE_URL = env.text("GATEWAY_BASE_URL", f"http://{HOST}:{PORT}").rstrip("/")
+ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# Whose X-Forwarded-For and X-Forwarded-Proto are believed.
+GATEWAY_TRUSTED_PROXIES = env.networks("GATEWAY_TRUSTED_PROXIES")
+
+
+def _local_secret(name: str) -> Path | None:
+    """The file of a secret of this machine's own, made at the first start; production has none."""
+    return local_secret(VAR_DIR / "secrets" / name) if GATEWAY_MODE == "local" else None
+
+
+def _read(secret: Path | None) -> str:
+    return secret.read_text().strip() if secret else ""
+
+
+# Where none is set, one that the checks refuse: an empty one makes Django fail before they can say what is missing.
+SECRET_KEY = env.text("SECRET_KEY") or _read(_local_secret("secret_key")) or "django-insecure-missing"
+# Signs access and refresh tokens; a key of its own, so that neither secret opens what the other guards.
+GATEWAY_TOKEN_KEY = env.text("GATEWAY_TOKEN_KEY") or (
+    hashlib.blake2b(b"gateway access tokens", key=SECRET_KEY.encode()[:64]).hexdigest() if SECRET_KEY else ""
+)
+# Encrypts provider credentials; the first key encrypts, all of them decrypt.
+GATEWAY_ENCRYPTION_KEYS: Sequence[str] = env.names("GATEWAY_ENCRYPTION_KEYS")
+if not GATEWAY_ENCRYPTION_KEYS and (_kept := _local_secret("encryption_key")):
+    GATEWAY_ENCRYPTION_KEYS = KeyFile(_kept)
+
+# -- Stores -----------------------------------------------------------------------------------------
+DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{VAR_DIR / 'gateway.sqlite3'}")}
+GATEWAY_DATABASE_TIMEOUT = env.seconds("GATEWAY_DATABASE_TIMEOUT", 15, least=1)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+REDIS_URL = env.text("REDIS_URL")
+GATEWAY_REDIS_PREFIX = env.text("GATEWAY_REDIS_PREFIX", "gateway")
+GATEWAY_REDIS_TIMEOUT = env.seconds("GATEWAY_REDIS_TIMEOUT", 0.25)
+GATEWAY_REDIS_CONNECTIONS = env.whole("GATEWAY_REDIS_CONNECTIONS", 64, least=1)
+CACHES = {
+    "default": {
+        "BACKEND": "django_redis.cache.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": GATEWAY_REDIS_PREFIX,
+        "OPTIONS": {
+            # django-redis pickles by default: whoever can write to Redis could run code here.
+            "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
+            "SOCKET_CONNECT_TIMEOUT": GATEWAY_REDIS_TIMEOUT,
+            "SOCKET_TIMEOUT": GATEWAY_REDIS_TIMEOUT,
+            # The pool of redis-py raises where all its connections are busy; this one waits.
+            "CONNECTION_POOL_CLASS": "redis.connection.BlockingConnectionPool",
+            "CONNECTION_POOL_KWARGS": {"max_connections": GATEWAY_REDIS_CONNECTIONS, "timeout": 2},
+        },
+    }
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10_000}},
+    # What stands in for the shared one while it is away.
+    "process": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": "process",
+        "OPTIONS": {"MAX_ENTRIES": 10_000},
+    },
+}
+
+# -- Applications -----------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "unfold.apps.BasicAppConfig",
+    "unfold.contrib.filters",
+    "gateway_project.console.apps.ConsoleConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "gateway_project",
+    "accounts",
+    "providers",
+    "keys",
+    "rules",
+    "telemetry",
+    "licensing",
+]
+MIDDLEWARE = [
+    "gateway_project.middleware.name_request",
+    "django.middleware.security.SecurityMiddleware",
+    "gateway_project.middleware.protect_pages",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "gateway_project.urls"
+WSGI_APPLICATION = "gateway_project.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+AUTH_USER_MODEL = "accounts.User"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+APPEND_SLASH = False  # both spellings of a path are routes; a redirect would lose the body
+STATIC_URL = "/static/"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+WHITENOISE_USE_FINDERS = True  # no step of collecting files between an update and its pages
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+
+# -- Console ----------------------------------------------------------------------------------------
+LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
+AUTHENTICATION_BACKENDS = ["accounts.console.Backend"]
+SESSION_COOKIE_NAME = "SvcConsole"
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/admin/"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GATEWAY_BASE_URL.startswith("https:")
+CSRF_TRUSTED_ORIGINS = [GATEWAY_BASE_URL]
+CSRF_FAILURE_VIEW = "gateway_project.responses.forged"
+UNFOLD = theme.UNFOLD
+
+# -- Management API ---------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "keys.authentication.ApiKeys",
+        "accounts.authentication.AccessTokens",
+        "accounts.authentication.SessionCookies",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["gateway_project.access.TablePermission"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.jsonapi.documents.Negotiation",
+    "DEFAULT_PARSER_CLASSES": [
+        "gateway_project.jsonapi.documents.ApiParser",
+        "gateway_project.jsonapi.documents.FlatParser",
+    ],
+    "DEFAULT_RENDERER_CLASSES": [
+        "gateway_project.jsonapi.documents.ApiRenderer",
+        "gateway_project.jsonapi.documents.FlatRenderer",
+    ],
+    "DEFAULT_FILTER_BACKENDS": ["gateway_project.jsonapi.filters.ApiFilters"],
+    "DEFAULT_PAGINATION_CLASS": "gateway_project.jsonapi.paging.ApiPagination",
+    "EXCEPTION_HANDLER": "gateway_project.jsonapi.problems.handle",
+    "DEFAULT_METADATA_CLASS": None,
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+JSON_API_FORMAT_FIELD_NAMES = "camelize"
+SPECTACULAR_SETTINGS = {
+    "OAS_VERSION": "3.1.0",
+    "COMPONENT_SPLIT_REQUEST": True,  # what is sent and what is answered are read apart
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+}
+# The function that is told of every change made through the API, as "package.module.function".
+GATEWAY_AUDIT = "telemetry.audit.record"
+# The function that raises LicenceInvalid while the installed licence is expired or invalid.
+GATEWAY_LICENCE_CHECK = "licensing.services.require_licence"
+# The function that counts the active uses of all processes.
+GATEWAY_ACTIVE_USES = "gateway_project.work.gateway.active_uses"
+# The function that tells how limits stand: how much is used, and until when.
+GATEWAY_LIMIT_STANDING = "gateway_project.work.gateway.standing"
+# The function that makes the cache forget answers that are purged through the API.
+GATEWAY_FORGET = "gateway_project.work.gateway.forget"
+
+# -- Work requests ----------------------------------------------------------------------------------
+GATEWAY_MAX_BODY_BYTES = env.whole("GATEWAY_MAX_BODY_BYTES", 32 * 1024 * 1024, least=1024)
+GATEWAY_MAX_BODIES_BYTES = env.whole("GATEWAY_MAX_BODIES_BYTES", 512 * 1024 * 1024)
+GATEWAY_MAX_RESPONSE_BYTES = env.whole("GATEWAY_MAX_RESPONSE_BYTES", 64 * 1024 * 1024, least=1024)
+GATEWAY_REQUIRED_FIELDS = env.names("GATEWAY_REQUIRED_FIELDS", "model")
+GATEWAY_CONNECT_TIMEOUT = env.seconds("GATEWAY_CONNECT_TIMEOUT", 5)
+GATEWAY_FIRST_BYTE_TIMEOUT = env.seconds("GATEWAY_FIRST_BYTE_TIMEOUT", 120)
+GATEWAY_IDLE_TIMEOUT = env.seconds("GATEWAY_IDLE_TIMEOUT", 60)
+GATEWAY_TOTAL_TIMEOUT = env.seconds("GATEWAY_TOTAL_TIMEOUT", 600)
+GATEWAY_HEARTBEAT = env.seconds("GATEWAY_HEARTBEAT", 15)
+GATEWAY_GRACEFUL_TIMEOUT = env.seconds("GATEWAY_GRACEFUL_TIMEOUT", 60, least=1)
+GATEWAY_CLIENT_TIMEOUT = env.seconds("GATEWAY_CLIENT_TIMEOUT", 20, least=1)
+GATEWAY_PROVIDER_NETWORKS = env.choice("GATEWAY_PROVIDER_NETWORKS", ("any", "public"), "any")
+GATEWAY_BREAKER_FAILURES = env.whole("GATEWAY_BREAKER_FAILURES", 5, least=1)
+GATEWAY_BREAKER_COOLDOWN = env.seconds("GATEWAY_BREAKER_COOLDOWN", 15)
+GATEWAY_CACHE_SCOPE = env.choice("GATEWAY_CACHE_SCOPE", ("global", "group", "user", "key"), "global")
+GATEWAY_CACHE_TTL = env.whole("GATEWAY_CACHE_TTL", 3600)
+GATEWAY_CACHE_MAX_BYTES = env.whole("GATEWAY_CACHE_MAX_BYTES", 256 * 1024 * 1024)
+GATEWAY_CACHE_MAX_ENTRY_BYTES = env.whole("GATEWAY_CACHE_MAX_ENTRY_BYTES", 8 * 1024 * 1024)
+GATEWAY_SNAPSHOT_INTERVAL = env.seconds("GATEWAY_SNAPSHOT_INTERVAL", 0.4, most=1)
+GATEWAY_SNAPSHOT_KEYS = env.whole("GATEWAY_SNAPSHOT_KEYS", 250_000, least=1)
+
+# -- Limits -----------------------------------------------------------------------------------------
+GATEWAY_KEY_REQUESTS_PER_MINUTE = env.whole("GATEWAY_KEY_REQUESTS_PER_MINUTE", 600)
+# What those may who have no limit of the kind of their own: "tokens/minute=20000, cost/month=12.50, concurrent=5".
+GATEWAY_LIMITS = {
+    "key": {("requests", "minute"): Decimal(GATEWAY_KEY_REQUESTS_PER_MINUTE)} | env.limits("GATEWAY_KEY_LIMITS"),
+    "user": env.limits("GATEWAY_USER_LIMITS"),
+    "group": env.limits("GATEWAY_GROUP_LIMITS"),
+    "provider": env.limits("GATEWAY_PROVIDER_LIMITS"),
+}
+# So many tokens are reserved for the answer to a request that does not say how long it may be.
+GATEWAY_RESERVED_OUTPUT_TOKENS = env.whole("GATEWAY_RESERVED_OUTPUT_TOKENS", 1024)
+GATEWAY_PROCESSES = env.whole("GATEWAY_PROCESSES", WEB_CONCURRENCY, least=1)
+
+# -- Licence ----------------------------------------------------------------------------------------
+# Of the vendor's pair: without it, no licence key verifies.
+GATEWAY_LICENCE_PUBLIC_KEY = env.text("GATEWAY_LICENCE_PUBLIC_KEY")
+# For installations without a licence.
+GATEWAY_MAX_ACTIVE_USES = env.whole("GATEWAY_MAX_ACTIVE_USES", 0, most=10**9)
+GATEWAY_ACTIVE_USE_SECONDS = env.whole("GATEWAY_ACTIVE_USE_SECONDS", 300, least=1, most=366 * 24 * 3600)
+
+# -- Log --------------------------------------------------------------------------------------------
+GATEWAY_LOG_PAYLOAD = env.choice("GATEWAY_LOG_PAYLOAD", ("full", "redacted", "none"), "full")
+GATEWAY_LOG_PAYLOAD_MAX_BYTES = env.whole("GATEWAY_LOG_PAYLOAD_MAX_BYTES", 64 * 1024)
+GATEWAY_STATS_TAGS = env.names("GATEWAY_STATS_TAGS", "*")
+GATEWAY_LOG_DAYS = env.whole("GATEWAY_LOG_DAYS", 0, most=36_500)
+GATEWAY_PAYLOAD_DAYS = env.whole("GATEWAY_PAYLOAD_DAYS", 0, most=36_500)
+GATEWAY_CACHE_RECORD_DAYS = env.whole("GATEWAY_CACHE_RECORD_DAYS", 30, most=36_500)
+GATEWAY_HOUSEKEEPING_INTERVAL = env.seconds("GATEWAY_HOUSEKEEPING_INTERVAL", 60)
+GATEWAY_LOG_INTERVAL = env.seconds("GATEWAY_LOG_INTERVAL", 0.25, most=60)
+GATEWAY_JOURNAL_DIR = Path(env.text("GATEWAY_JOURNAL_DIR", str(VAR_DIR / "journal")))
+GATEWAY_JOURNAL_SEGMENT_BYTES = env.whole("GATEWAY_JOURNAL_SEGMENT_BYTES", 4 * 1024 * 1024, least=64 * 1024)
+
+# -- Tokens -----------------------------------------------------------------------------------------
+GATEWAY_ACCESS_TOKEN_SECONDS = env.whole("GATEWAY_ACCESS_TOKEN_SECONDS", 15 * 60, least=1)
+GATEWAY_REFRESH_TOKEN_SECONDS = env.whole("GATEWAY_REFRESH_TOKEN_SECONDS", 7 * 24 * 3600, least=1)
+GATEWAY_LOGIN_FAILURES = env.whole("GATEWAY_LOGIN_FAILURES", 10, least=1)
+GATEWAY_LOGIN_FAILURES_PER_ADDRESS = env.whole("GATEWAY_LOGIN_FAILURES_PER_ADDRESS", 100, least=1)
+GATEWAY_KEY_DAYS = env.whole("GATEWAY_KEY_DAYS", 365, least=1)
+
+# -- Metrics ----------------------------------------------------------------------------------------
+GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        "gateway": {"level": env.text("GATEWAY_LOG_LEVEL", "INFO")},
+        # Refused requests are in the log of requests already.
+        "django.request": {"level": "ERROR"},
+    },
+}

@@ -1,0 +1,70 @@
+// What the theme leaves undone for people who do not see the page.
+"use strict";
+
+// Select2 makes boxes without a name: they get that of the field that they belong to.
+function nameBoxes() {
+  for (const box of document.querySelectorAll(".select2-search__field:not([aria-label]), .select2-selection--single:not([aria-label]), .select2-selection--single [role=textbox]:not([aria-label])")) {
+    const select = box.closest(".select2-container")?.previousElementSibling;
+    const label = select?.id && document.querySelector(`label[for="${select.id}"]`);
+    box.setAttribute("aria-label", label ? label.textContent.trim() : "Search");
+    box.removeAttribute("aria-labelledby");
+  }
+  // Their chosen values pretend to be a list, and hold what no list may.
+  for (const list of document.querySelectorAll("ul.select2-selection__rendered:not([role])")) list.setAttribute("role", "group");
+  for (const item of document.querySelectorAll("ul.select2-selection__rendered > li:not([role=none])")) item.setAttribute("role", "none");
+}
+
+new MutationObserver(nameBoxes).observe(document.documentElement, { childList: true, subtree: true });
+
+// A button with data-copy="id" copies the text of that element.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    button.textContent = "Copied";
+  } catch {
+    // Without TLS browsers offer no clipboard: the text is selected, for the keyboard to copy.
+    getSelection().selectAllChildren(source);
+    button.textContent = "Selected";
+  }
+});
+
+// An element with data-preview="address" shows what the server says of the form around it, as it is filled in.
+function keepPreview(element) {
+  const form = element.closest("form");
+  let waiting = 0;
+  let latest = 0;
+  const ask = async () => {
+    const number = ++latest;
+    const fields = new URLSearchParams(new FormData(form));
+    fields.delete("csrfmiddlewaretoken");
+    const answer = await fetch(`${element.dataset.preview}&${fields}`, { headers: { Accept: "text/html" } });
+    if (answer.redirected) location.reload(); // the login has ended
+    else if (answer.ok && number === latest) element.innerHTML = await answer.text();
+  };
+  const later = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(ask, 300);
+  };
+  form.addEventListener("input", later);
+  form.addEventListener("change", later);
+  // Select2 tells jQuery alone.
+  window.django?.jQuery(form).on("change", later);
+  ask();
+}
+
+addEventListener("DOMContentLoaded", () => document.querySelectorAll("[data-preview]").forEach(keepPreview));
+
+// An element with data-refresh="milliseconds" asks for its own content anew, while the page is looked at.
+addEventListener("DOMContentLoaded", () => {
+  for (const element of document.querySelectorAll("[data-refresh]")) {
+    setInterval(async () => {
+      if (document.hidden) return;
+      const answer = await fetch(location.href, { headers: { "Accept-Part": "rows" } });
+      if (answer.redirected) location.reload(); // the login has ended
+      else if (answer.ok) element.innerHTML = await answer.text();
+    }, Number(element.dataset.refresh));
+  }
+});

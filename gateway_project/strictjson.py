@@ -1,0 +1,79 @@
+"""JSON read as strictly as a gateway must: what two parsers could read differently is refused."""
+
+import json
+import math
+from typing import Any
+
+from gateway_project.errors import ValidationError
+
+MAX_DEPTH = 64
+# A parsed value takes many times the memory of its text; an image or a long prompt is one value.
+MAX_CONTAINERS, MAX_VALUES = 100_000, 2_000_000
+# Beyond it a float stands for several integers.
+EXACT = 2**53
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in a body. Raises ValidationError saying what is wrong with it."""
+    if raw.count(b"{") + raw.count(b"[") > MAX_CONTAINERS or raw.count(b",") > MAX_VALUES:
+        raise ValidationError(f"The body holds more than {MAX_CONTAINERS} objects and lists or {MAX_VALUES} values.")
+    try:
+        value = _decoder.decode(raw.decode("utf-8"))
+        if b"\\u" in raw:
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character
+    except UnicodeDecodeError:
+        raise ValidationError("The body is not UTF-8.") from None
+    except UnicodeEncodeError:
+        raise ValidationError("The body holds half a surrogate pair (\\ud800 to \\udfff).") from None
+    except RecursionError:
+        raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.") from None
+    except json.JSONDecodeError as error:
+        raise ValidationError(f"The body is not JSON: {error.msg} at character {error.pos}.") from None
+    except ValueError as error:  # the hooks' words, or Python's about a number with too many digits
+        raise ValidationError(f"The body is not usable JSON: {_first_line(error)}.") from None
+    if type(value) is not dict:
+        raise ValidationError("The body must be a JSON object.")
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
+def _number(text: str) -> float | int:
+    """The number; 1.0 and 1e0 are read as 1, so that one value has one form."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return int(number) if -EXACT < number < EXACT and number.is_integer() else number
+
+
+def _constant(text: str) -> Any:
+    raise ValueError(f"{text} is not a JSON value")
+
+
+def _first_line(error: ValueError) -> str:
+    text = str(error)
+    return "a number has too many digits" if "int_max_str_digits" in text or "integer string" in text else text
+
+
+def _depth(value: Any) -> int:
+    """How deeply a value is nested, without recursion."""
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+    return depth
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_constant=_constant)

@@ -1,0 +1,211 @@
+"""The database's part of the change feed: triggers that note every change of a watched row, whoever makes it.
+
+They are put up after every migrate and every flush, not by a migration: SQLite drops a table's triggers when
+a migration rebuilds the table, and refuses to alter one that a trigger speaks of.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.apps import apps
+from django.db import connections, transaction
+
+CHANGES = "gateway_project_change"
+PREFIX = "gateway_change_"
+OPERATIONS = ("insert", "update", "delete")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """One table whose changes are noted: as what kind, under which of its columns, and which not."""
+
+    kind: str
+    model: str
+    row: str = "id"  # the column whose value is noted; "" notes 0, which says "reload them all"
+    unless: tuple[str, ...] = ()  # an update of these columns alone is nobody's business
+    only: tuple[str, ...] = ()  # updates of other columns than these are nobody's business
+    inserts: bool = True
+    deletes: str = ""  # the condition under which a deleted row {old} is noted; always unless told
+
+
+WATCHED = (
+    Watch("key", "keys.ApiKey", unless=("last_used",)),
+    Watch("user", "accounts.User", unless=("last_login",)),
+    Watch("user", "accounts.User_roles", row="user_id"),
+    Watch("user", "accounts.Group_members", row="user_id"),
+    Watch("role", "accounts.Role"),
+    Watch("role", "accounts.Role_features", row="role_id"),
+    Watch("role", "accounts.Feature", row=""),
+    Watch("group", "accounts.Group"),
+    Watch(
+        "session",
+        "accounts.Session",
+        row="",
+        only=("ended_at",),
+        inserts=False,
+        # Clearing away sessions that were over changes nothing.
+        deletes="{old}.ended_at IS NULL AND {old}.expires_at > CURRENT_TIMESTAMP",
+    ),
+    Watch("provider", "providers.Provider"),
+    Watch("provider", "providers.Model", row="provider_id"),
+    Watch("price", "providers.ModelPrice", row=""),
+    Watch("rule", "rules.Rule"),
+    Watch("limit", "licensing.Limit"),
+    Watch("licence", "licensing.Licence", unless=("warned_on",)),
+)
+KINDS = tuple(dict.fromkeys(watch.kind for watch in WATCHED))
+
+
+def install(using: str, plan: object = None, **signal: object) -> None:
+    """Put the triggers up as this code wants them; after migrations and a flush (no plan) every kind counts."""
+    connection = connections[using]
+    with transaction.atomic(using=using), connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+        if CHANGES not in tables:
+            return
+        for statement in _statements(connection.vendor, tables):
+            cursor.execute(statement)
+        _drop(cursor, connection.vendor, unless=set(_names(connection.vendor, tables)))
+        if plan is None and connection.vendor == "sqlite":
+            cursor.execute(_GO_AHEAD, [time.time_ns() // 1000])
+        if plan or plan is None:
+            cursor.executemany(f"INSERT INTO {CHANGES} (kind, row_id) VALUES (%s, 0)", [(k,) for k in KINDS])
+
+
+def make_way(using: str, plan: object = (), **signal: object) -> None:
+    """Take the triggers down before migrations on SQLite, which alters no table that a trigger speaks of."""
+    connection = connections[using]
+    if plan and connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            _drop(cursor, connection.vendor, unless=set())
+
+
+def _drop(cursor, vendor: str, *, unless: set[str]) -> None:
+    cursor.execute(_FIND[vendor], [f"{PREFIX}%"])
+    for name, table in cursor.fetchall():
+        if name not in unless:
+            cursor.execute(f'DROP TRIGGER "{name}"' + (f" ON {table}" if vendor == "postgresql" else ""))
+
+
+# A flush begins ids anew, behind the positions of all readers: they go on from the microseconds since 1970,
+# where no reader has been yet.
+_GO_AHEAD = (
+    f"INSERT INTO {CHANGES} (id, kind, row_id) SELECT max(%s, coalesce(max(id), 0) + 1), '{KINDS[0]}', 0 FROM {CHANGES}"
+)
+_FIND = {
+    "sqlite": "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE %s",
+    "postgresql": """
+        SELECT tgname, tgrelid::regclass::text FROM pg_trigger
+        JOIN pg_class ON pg_class.oid = tgrelid
+        WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace AND tgname LIKE %s
+    """,
+}
+
+
+def _watches(tables: set[str]) -> Iterator[tuple[Watch, str]]:
+    """Each watch with its table, where the table exists: an app may be migrated back to nothing."""
+    for watch in WATCHED:
+        table = apps.get_model(watch.model)._meta.db_table
+        if table in tables:
+            yield watch, table
+
+
+def _names(vendor: str, tables: set[str]) -> Iterator[str]:
+    truncate = ("truncate",) if vendor == "postgresql" else ()
+    for watch, table in _watches(tables):
+        for operation in (*OPERATIONS, *truncate):
+            if watch.inserts or operation != "insert":
+                yield f"{PREFIX}{table}_{operation}"
+
+
+def _statements(vendor: str, tables: set[str]) -> Iterator[str]:
+    if vendor == "postgresql":
+        # Replicas that start together would otherwise replace one another's functions and fail.
+        yield "SELECT pg_advisory_xact_lock(hashtext('gateway change triggers'))"
+    for watch, table in _watches(tables):
+        yield from (_postgresql if vendor == "postgresql" else _sqlite)(watch, table)
+
+
+# -- SQLite: one row at a time, and no columns of a row but by name -----------------------------------------
+
+
+def _sqlite(watch: Watch, table: str) -> Iterator[str]:
+    old, new = _row(watch, "OLD"), _row(watch, "NEW")
+    bodies = {
+        "insert": ("", f"VALUES ('{watch.kind}', {new})"),
+        "update": (_differs(watch), f"SELECT '{watch.kind}', {old} UNION SELECT '{watch.kind}', {new}"),
+        "delete": (watch.deletes.format(old="OLD"), f"VALUES ('{watch.kind}', {old})"),
+    }
+    for operation, (condition, rows) in bodies.items():
+        name = f"{PREFIX}{table}_{operation}"
+        yield f'DROP TRIGGER IF EXISTS "{name}"'
+        if watch.inserts or operation != "insert":
+            yield (
+                f'CREATE TRIGGER "{name}" AFTER {operation.upper()} ON "{table}"'
+                f"{f' WHEN {condition}' if condition else ''}"
+                f" BEGIN INSERT INTO {CHANGES} (kind, row_id) {rows}; END"
+            )
+
+
+def _differs(watch: Watch) -> str:
+    fields = apps.get_model(watch.model)._meta.local_concrete_fields
+    columns = watch.only or [field.column for field in fields if field.column not in watch.unless]
+    return " OR ".join(f'OLD."{column}" IS NOT NEW."{column}"' for column in columns)
+
+
+def _row(watch: Watch, alias: str) -> str:
+    return f'{alias}."{watch.row}"' if watch.row else "0"
+
+
+# -- PostgreSQL: once a statement, with all its rows, so that a bulk write stays fast -----------------------
+
+
+def _postgresql(watch: Watch, table: str) -> Iterator[str]:
+    yield _function(watch, table)
+    seen = {"insert": "NEW TABLE AS new_rows", "delete": "OLD TABLE AS old_rows", "truncate": ""}
+    # A trigger that is given the rows may not name columns (UPDATE OF); the function compares them.
+    seen["update"] = f"{seen['delete']} {seen['insert']}"
+    for operation, rows in seen.items():
+        if watch.inserts or operation != "insert":
+            # OR REPLACE waits for writers; DROP would wait for readers too, with everybody queueing behind.
+            yield (
+                f'CREATE OR REPLACE TRIGGER "{PREFIX}{table}_{operation}"'
+                f' AFTER {operation.upper()} ON "{table}"'
+                f"{f' REFERENCING {rows}' if rows else ''}"
+                f' FOR EACH STATEMENT EXECUTE FUNCTION "{PREFIX}{table}"()'
+            )
+
+
+def _function(watch: Watch, table: str) -> str:
+    note = f"INSERT INTO {CHANGES} (kind, row_id)"
+    kept = watch.deletes.format(old="o") or "TRUE"
+    return f"""
+        CREATE OR REPLACE FUNCTION "{PREFIX}{table}"() RETURNS trigger LANGUAGE plpgsql
+        SET search_path FROM CURRENT AS $$
+        BEGIN
+            IF TG_OP = 'INSERT' THEN
+                {note} SELECT DISTINCT '{watch.kind}', {_row(watch, "n")} FROM new_rows n;
+            ELSIF TG_OP = 'DELETE' THEN
+                {note} SELECT DISTINCT '{watch.kind}', {_row(watch, "o")} FROM old_rows o WHERE {kept};
+            ELSIF TG_OP = 'UPDATE' THEN
+                {note} SELECT DISTINCT '{watch.kind}', touched.id
+                FROM old_rows o FULL JOIN new_rows n ON n.id = o.id
+                CROSS JOIN LATERAL (VALUES ({_row(watch, "o")}), ({_row(watch, "n")})) AS touched (id)
+                WHERE touched.id IS NOT NULL AND ({_changed(watch)});
+            ELSE
+                {note} VALUES ('{watch.kind}', 0);
+            END IF;
+            RETURN NULL;
+        END $$
+    """
+
+
+def _changed(watch: Watch) -> str:
+    """Whether a row is another than before; names no column that it need not, so that migrations are free."""
+    if watch.only:
+        return " OR ".join(f'o."{column}" IS DISTINCT FROM n."{column}"' for column in watch.only)
+    if watch.unless:
+        columns = ", ".join(f"'{column}'" for column in watch.unless)
+        return f"to_jsonb(o) - ARRAY[{columns}] IS DISTINCT FROM to_jsonb(n) - ARRAY[{columns}]"
+    return "o IS DISTINCT FROM n"

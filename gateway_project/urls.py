@@ -1,0 +1,67 @@
+"""Every path of the gateway; a trailing slash is optional on each."""
+
+from django.contrib import admin
+from django.urls import re_path
+from django.views.generic import RedirectView
+
+from accounts.login import AuthViewSet
+from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
+from gateway_project import health, metrics
+from gateway_project.jsonapi.routes import ID, path, resource
+from gateway_project.openapi import views as openapi
+from gateway_project.version import VersionViewSet
+from gateway_project.work import views
+from gateway_project.work.described import of_entrance, of_models
+from gateway_project.work.doors import ENTRANCES, OPENAI
+from keys.viewsets import KeyViewSet
+from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
+from providers.viewsets import FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
+from rules.viewsets import RuleViewSet
+from telemetry.viewsets import CacheViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
+
+MEMBERS = f"groups/(?P<group_id>{ID})/members"
+
+urlpatterns = [
+    re_path(r"^admin/", admin.site.urls),
+    re_path(r"^admin$", RedirectView.as_view(pattern_name="admin:index"), name="admin"),
+    re_path(r"^work/?$", views.work, name="work"),
+    *[
+        re_path(rf"^{path[1:]}/?$", views.door(post=of_entrance(entrance)), name=path[1:])
+        for path, entrance in ENTRANCES.items()
+        if entrance.door.in_shape
+    ],
+    re_path(r"^v1/models/?$", views.door(get=of_models(OPENAI, one=False)), name="v1/models"),
+    re_path(r"^v1/models/(?P<id>.+?)/?$", views.door(get=of_models(OPENAI, one=True)), name="v1/models/item"),
+    re_path(r"^healthz/?$", health.healthz, name="healthz"),
+    re_path(r"^readyz/?$", health.readyz, name="readyz"),
+    re_path(r"^metrics/?$", metrics.metrics, name="metrics"),
+    re_path(r"^schema/?$", openapi.schema, name="schema"),
+    re_path(r"^docs/?$", openapi.docs, name="docs"),
+    path("auth/login", AuthViewSet, {"post": "login"}, name="login"),
+    path("auth/logout", AuthViewSet, {"post": "logout"}, name="logout"),
+    *resource(UserViewSet),
+    *resource(RoleViewSet),
+    *resource(FeatureViewSet),
+    *resource(GroupViewSet),
+    path(MEMBERS, MemberViewSet, {"get": "list", "post": "create"}, name="members"),
+    path(f"{MEMBERS}/(?P<id>{ID})", MemberViewSet, {"delete": "destroy"}, name="members-item"),
+    *resource(ProviderViewSet),
+    *resource(ModelViewSet, prefix=f"providers/(?P<provider_id>{ID})/"),
+    *resource(FormatViewSet),
+    *resource(PriceViewSet),
+    *resource(KeyViewSet),
+    *resource(RuleViewSet),
+    *resource(LimitViewSet),
+    *resource(CacheViewSet),
+    *resource(LogViewSet),
+    *resource(LicenceViewSet, item=False),
+    *resource(StatsViewSet, item=False),
+    path("stats/usage", UsageViewSet, {"get": "list"}, name="usage"),
+    path("stats/unpriced", UnpricedViewSet, {"get": "list"}, name="unpriced"),
+    *resource(VersionViewSet, item=False),
+]
+
+handler400 = "gateway_project.responses.bad_request"
+handler403 = "gateway_project.responses.forbidden"
+handler404 = "gateway_project.responses.not_found"
+handler500 = "gateway_project.responses.server_error"

@@ -1,0 +1,65 @@
+"""GET /version: which code this process runs, asked of git or of the file REVISION once."""
+
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+from django.conf import settings
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from gateway_project import PRODUCT_VERSION
+from gateway_project.jsonapi.documents import Plain
+from gateway_project.jsonapi.shapes import Shape
+from gateway_project.jsonapi.viewsets import ApiViewSet
+
+
+class VersionRecord(serializers.Serializer):
+    """Which code runs."""
+
+    branch = serializers.CharField()
+    git = serializers.CharField()
+    product_version = serializers.CharField()
+    update_available = serializers.CharField()
+
+
+class VersionAnswer(serializers.Serializer):
+    """The version record as it goes out."""
+
+    data = VersionRecord()
+
+
+class VersionViewSet(ApiViewSet):
+    """The version record; needs no authentication."""
+
+    resource_name = "version"
+    authentication_classes = ()
+    shapes = {"list": Shape((VersionAnswer,))}
+
+    def list(self, request, **kwargs) -> Response:
+        self.filter_values()
+        return Response(Plain(data=version()))
+
+
+@lru_cache(maxsize=1)
+def version() -> dict[str, str]:
+    """The version record. Nobody is asked for updates: a gateway calls no address that was not configured."""
+    branch, commit = revision(settings.BASE_DIR)
+    return {"branch": branch, "git": commit, "productVersion": PRODUCT_VERSION, "updateAvailable": "false"}
+
+
+def revision(directory: Path) -> tuple[str, str]:
+    """(branch, commit): the two words in the file REVISION, which images are built with, else git's; or empty."""
+    try:
+        branch, commit = (directory / "REVISION").read_text().split()
+    except (OSError, ValueError):
+        branch, commit = _git(directory, "rev-parse", "--abbrev-ref", "HEAD"), _git(directory, "rev-parse", "HEAD")
+    return branch, commit
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

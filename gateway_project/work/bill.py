@@ -1,0 +1,109 @@
+"""What a request used and cost, once it has ended: reported by the provider, or estimated and marked so."""
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from gateway_project.errors import ProviderOverloaded, ProviderRejected
+from providers.formats import Usage, WorkRequest
+from providers.formats.base import COUNT_TOKENS
+from providers.prices import KNOWN, NOT_KNOWN, Cost, cost
+
+if TYPE_CHECKING:
+    from gateway_project.work.exchange import Exchange
+    from gateway_project.work.snapshot import Snapshot
+
+# Where the text of a request stands; the rest of its body are numbers and switches.
+TEXTS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "texts", "contents")
+CHARACTERS_A_TOKEN = 4
+# What a provider refused it did not work on.
+REFUSALS = (ProviderRejected, ProviderOverloaded)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Tokens and money of one request; `cost` is None where nothing was bought: no provider did any work."""
+
+    usage: Usage | None = None
+    estimated: bool = False  # whether the usage, or a part of it, was not reported
+    cost: Cost | None = None
+
+
+NOTHING_BOUGHT = Bill()
+NOBODY_KNOWS = Bill(cost=NOT_KNOWN)
+
+
+def bill_of(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
+    """The bill of a request that has ended, at the price of the moment when this is first asked."""
+    if exchange.bill is None:
+        exchange.bill = _bill(exchange, snapshot)
+    return exchange.bill
+
+
+def tokens_in(text: str | bytes) -> int:
+    """About how many tokens a text has: four characters each, as in the languages and tokenisers in common use."""
+    return _tokens(len(text))
+
+
+def input_tokens(work: WorkRequest) -> int:
+    """About how many tokens a request has: its texts, without what stands around them and without images."""
+    return _tokens(sum(_characters(work.body[name]) for name in TEXTS if name in work.body))
+
+
+def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
+    answer = exchange.answer
+    if exchange.stored is not None:
+        price = snapshot.price(exchange.target, time())
+        return Bill(answer.usage, False, Cost(Decimal(0), price.currency if price else "", KNOWN))
+    if not exchange.attempts or exchange.request.operation == COUNT_TOKENS:
+        return NOTHING_BOUGHT
+    if answer is None:
+        return NOTHING_BOUGHT if isinstance(exchange.error, REFUSALS) else NOBODY_KNOWS
+    usage = _whole(exchange)
+    estimated = usage is not answer.usage
+    return Bill(usage, estimated, cost(usage, snapshot.price(exchange.target, time()), estimated=estimated))
+
+
+def _whole(exchange: "Exchange") -> Usage:
+    """The usage as it was reported, where all of it was; else what was reported with the missing parts estimated."""
+    usage, request = exchange.answer.usage or Usage(), exchange.request
+    missing = {}
+    if usage.input is None:
+        missing["input"] = input_tokens(request)
+    if request.operation != "embedding" and (usage.output is None or _was_cut(exchange)):
+        # A stream that was cut has said at most what it had counted when it began.
+        missing["output"] = max(usage.output or 0, tokens_in(_answered(exchange)))
+    return replace(usage, **missing) if missing else usage
+
+
+def _was_cut(exchange: "Exchange") -> bool:
+    return exchange.stream is not None and not exchange.stream.reader.done
+
+
+def _answered(exchange: "Exchange") -> str | bytes:
+    """What the model wrote; calls of tools count as they stand in the answer."""
+    answer = exchange.answer
+    if exchange.stream is not None:
+        return exchange.stream.reader.text(answer.body)
+    return answer.text or (answer.body if answer.finish_reason == "tool" else "")
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_A_TOKEN)
+
+
+def _characters(value: Any) -> int:
+    """The characters of all texts in a JSON value; a file inside of it, base64 of a picture, is no text."""
+    total, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            total += 0 if one.startswith("data:") else len(one)
+        elif isinstance(one, dict):
+            waiting += [inner for name, inner in one.items() if name not in ("data", "file_data")]
+        elif isinstance(one, list):
+            waiting += one
+        elif type(one) is int:  # a text that came as tokens
+            total += CHARACTERS_A_TOKEN
+    return total

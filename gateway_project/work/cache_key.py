@@ -1,0 +1,59 @@
+"""The cache key: equal requests have one, different requests never share one."""
+
+import hashlib
+import json
+import re
+import unicodedata
+from typing import Any
+
+import orjson
+
+# All combining marks there are lie below.
+MARKS = "".join(mark for mark in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(mark))
+LONG_RUN = re.compile(f"[{MARKS}]{{31}}")
+
+
+def canonical(body: dict[str, Any]) -> bytes:
+    """A parsed request as canonical JSON: sorted names, one spelling of each character.
+
+    Numbers have one form since they were parsed (strictjson). `model` is left out: the name that the
+    provider is asked for is a part of the key in its own right.
+    """
+    value = {name: item for name, item in body.items() if name != "model"}
+    text = _dumped(value)
+    if text.isascii() or _is_composed(text.decode()):
+        return text
+    return _dumped(_normal(value))
+
+
+def cache_key(content: bytes, *parts: str | int | list) -> str:
+    """SHA-256 over the canonical request and the parts (model, provider, operation, headers, scope, …), as hex."""
+    # JSON holds no line break: where the parts end is certain.
+    return hashlib.sha256(orjson.dumps(parts) + b"\n" + content).hexdigest()
+
+
+def _is_composed(text: str) -> bool:
+    """Whether the text is to be taken as it is: composed already, or with runs of marks that no language has.
+
+    Composing such a run takes quadratic time (UAX #15 draws the line at 30, too).
+    """
+    return bool(LONG_RUN.search(text)) or unicodedata.is_normalized("NFC", text)
+
+
+def _dumped(value: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # an integer beyond 64 bits, which is written the same way every time too
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _normal(value: Any) -> Any:
+    """The value with every text composed, names too: before they are sorted, since it may move them."""
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
+    if isinstance(value, list):
+        return [_normal(item) for item in value]
+    if isinstance(value, dict):
+        found = {unicodedata.normalize("NFC", name): _normal(item) for name, item in value.items()}
+        return found if len(found) == len(value) else value  # two spellings of one name are two fields
+    return value

@@ -1,0 +1,316 @@
+"""The counts and leases of one process: all there are where there is no Redis, and its share while Redis is away."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway_project.work.limits import (
+    COUNT,
+    LEASE,
+    RESERVE,
+    USE,
+    Admission,
+    Hold,
+    LimitCheck,
+    Lost,
+    Settlement,
+    Standing,
+    days_around,
+    window_begin,
+    window_end,
+)
+
+# A request ends at once, waits for the answer that another is getting, or asks a provider.
+AT_ONCE, WAITS, ASKS = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Count:
+    """What was used in one window, and what is held in it; `lost` while what came before `since` is not known."""
+
+    check: LimitCheck
+    begin: int
+    since: float
+    lost: bool = False
+    used: int = 0
+    held: int = 0
+
+
+@dataclass(slots=True)
+class Use:
+    """One member's use: its requests in flight, and the moment until which it lives without any."""
+
+    flying: set[str] = field(default_factory=set)
+    until: float = 0.0
+
+    def lives(self, now: float) -> bool:
+        return bool(self.flying) or self.until > now
+
+
+class Counters:
+    """Not locked: whoever calls holds the lock of the state that these belong to.
+
+    With `share_of` so many processes it is one's share: a part of what was left when Redis was last heard of. A share
+    never waits for a count that was lost.
+    """
+
+    def __init__(self, *, share_of: int | None = None) -> None:
+        self.share_of = share_of
+        self.begun = time.time()
+        self._counts: dict[str, Count] = {}
+        self._known: dict[str, tuple[float, int]] = {}
+        self._leases: defaultdict[str, set[str]] = defaultdict(set)
+        self._uses: defaultdict[str, dict[str, Use]] = defaultdict(dict)
+        self._peaks: defaultdict[str, dict[int, int]] = defaultdict(dict)
+
+    # -- Asked, in the order of an admission ------------------------------------------------------------
+
+    def ask(self, checks: Sequence[LimitCheck], token: str, now: float, *, blind: bool) -> Admission:
+        """Whether these limits let a request in, whatever becomes of it; blind to what is not known."""
+        if not blind and (lost := self._lost(checks, now)):
+            return Admission([], lost=lost)
+        return Admission([], self._used_up(checks, token, now))
+
+    def ask_candidates(
+        self,
+        admission: Admission,
+        checks: Sequence[LimitCheck],
+        choices: Sequence[Sequence[LimitCheck]],
+        token: str,
+        now: float,
+        *,
+        blind: bool,
+    ) -> None:
+        """Whether there is room for what a provider is asked for, and the first of the candidates that has some."""
+        if not blind:
+            admission.lost = self._lost([check for choice in choices for check in choice], now)
+        admission.refused = self._short(checks, now)
+        if admission.turned_away or not choices:
+            return
+        full = []
+        for number, choice in enumerate(choices):
+            standing = self._used_up(choice, token, now) or self._short(choice, now)
+            if standing is None:
+                admission.choice, admission.full = number, full
+                return
+            full.append(standing)
+        admission.refused = min(full, key=lambda standing: standing.reset_seconds)
+
+    def take(self, admission: Admission, checks: Iterable[LimitCheck], token: str, mode: int, now: float) -> None:
+        """Count a request that nothing refuses."""
+        for check in checks:
+            hold = self._take(check, token, mode, now)
+            if hold is not None:
+                admission.holds.append(hold)
+            admission.standing.append(Standing(check, self._room(check, now), self._reset(check, now)))
+
+    def take_use(self, check: LimitCheck, token: str, now: float) -> None:
+        """A member is at work: until the request of this token ends, or without one up to now."""
+        use = self._uses[check.name].setdefault(check.member, Use())
+        use.until = max(use.until, now + check.window_seconds)
+        if token:
+            use.flying.add(token)
+        self._note_peak(check.name, now)
+
+    def flies(self, check: LimitCheck) -> bool:
+        """Whether a request of the member is in flight."""
+        use = self._uses[check.name].get(check.member)
+        return use is not None and bool(use.flying)
+
+    def settle(self, settlement: Settlement, *, elsewhere: bool = False) -> None:
+        """Give back what a request held, and count what it came to, unless that was counted elsewhere."""
+        for hold, amount in zip(settlement.holds, settlement.amounts, strict=True):
+            check = hold.check
+            if check.kind == LEASE:
+                self._leases[check.name].discard(settlement.token)
+            elif check.kind == USE:
+                self._end_use(check, settlement.token)
+            elif check.kind == RESERVE:
+                self._settle_reserve(hold, amount, elsewhere=elsewhere)
+
+    def uses(self, name: str, now: float) -> int:
+        """How many uses are live."""
+        uses = self._uses[name]
+        for member in [member for member, use in uses.items() if not use.lives(now)]:
+            del uses[member]
+        return len(uses)
+
+    def peaks(self, name: str) -> dict[int, int]:
+        """The most uses that were live at one moment of each of the last days, by its first second."""
+        return dict(self._peaks[name])
+
+    def known_total(self, check: LimitCheck, now: float) -> int | None:
+        """What is used and held of it; None where nothing has been counted, or what was lost is not rebuilt."""
+        if check.since:
+            count = self._counts.get(check.name)
+            if count is None or count.lost or count.begin != window_begin(check.window_seconds, now):
+                return None
+        return self._total(check, now)
+
+    def is_lost(self, lost: Lost) -> bool:
+        """Whether a count that was lost is not rebuilt yet, and still counts for something."""
+        count = self._counts.get(lost.check.name)
+        return count is not None and count.lost and count.begin == lost.begin
+
+    def rebuild(self, name: str, begin: int, used: int) -> None:
+        """What the log tells about a count that was lost."""
+        count = self._counts.get(name)
+        if count is not None and count.lost and count.begin == begin:
+            count.used += used
+            count.lost = False
+
+    # -- While Redis is there, and when it comes back -----------------------------------------------------
+
+    def know(self, standing: Iterable[Standing], now: float) -> None:
+        """How the limits stood in Redis at a moment."""
+        for check, left, _ in standing:
+            self._known[check.name] = now, check.amount - left
+
+    def mirror(self, token: str, holds: Iterable[Hold]) -> None:
+        """The leases that a request took of Redis: they are this process's, also when Redis goes away."""
+        for hold in holds:
+            if hold.check.kind == LEASE:
+                self._leases[hold.check.name].add(token)
+            elif hold.check.kind == USE:
+                self._uses[hold.check.name].setdefault(hold.check.member, Use()).flying.add(token)
+
+    def hand_over(self) -> list[Count]:
+        """What was counted here since it was last handed over, for Redis to add; from now on it counts as known."""
+        made = [replace(count) for count in self._counts.values() if count.used]
+        for count in made:
+            known = self._used_elsewhere(count.check, count.begin)
+            self._known[count.check.name] = (count.begin, count.used + known)
+            self._counts[count.check.name].used = 0
+        return made
+
+    def take_back(self, made: Iterable[Count]) -> None:
+        """What was handed over did not arrive."""
+        for count in made:
+            now = self._counts[count.check.name]
+            if now.begin == count.begin:
+                now.used += count.used
+                self._known[count.check.name] = (count.begin, self._known[count.check.name][1] - count.used)
+
+    # -- Inside -----------------------------------------------------------------------------------------
+
+    def _lost(self, checks: Iterable[LimitCheck], now: float) -> list[Lost]:
+        """The counts among these that have to be rebuilt first."""
+        windowed = ((check, self._count(check, now)) for check in checks if check.since)
+        return [Lost(check, count.begin, count.since) for check, count in windowed if count.lost]
+
+    def _used_up(self, checks: Iterable[LimitCheck], token: str, now: float) -> Standing | None:
+        """The first limit that lets nobody in."""
+        for check in checks:
+            used, amount = self._used(check, now), self._amount(check, now)
+            if check.kind == COUNT:
+                full = used + check.take > amount
+            elif check.kind == RESERVE:
+                full = used >= amount
+            else:
+                full = 0 < amount <= used and not self._has(check, token, now)
+            if full:
+                return Standing(check, 0, self._reset(check, now))
+        return None
+
+    def _short(self, checks: Iterable[LimitCheck], now: float) -> Standing | None:
+        """The first limit without room for what is to be reserved."""
+        for check in checks:
+            if check.kind == RESERVE and self._room(check, now) < check.least:
+                return Standing(check, 0, self._reset(check, now))
+        return None
+
+    def _count(self, check: LimitCheck, now: float) -> Count:
+        begin = window_begin(check.window_seconds, now)
+        count = self._counts.get(check.name)
+        if count is None or count.begin != begin:
+            known = self.share_of is not None or not check.since or max(self.begun, check.since) <= begin
+            count = self._counts[check.name] = Count(check, begin, now, not known)
+        return count
+
+    def _used(self, check: LimitCheck, now: float) -> int:
+        if check.kind == LEASE:
+            return len(self._leases[check.name])
+        if check.kind == USE:
+            # Those that are over are looked for where it matters.
+            found = len(self._uses[check.name])
+            return found if found < self._amount(check, now) or not check.amount else self.uses(check.name, now)
+        return self._count(check, now).used
+
+    def _total(self, check: LimitCheck, now: float) -> int:
+        held = self._count(check, now).held if check.kind == RESERVE else 0
+        return self._used(check, now) + held
+
+    def _has(self, check: LimitCheck, token: str, now: float) -> bool:
+        if check.kind == LEASE:
+            return token in self._leases[check.name]
+        return check.member in self._uses[check.name]
+
+    def _room(self, check: LimitCheck, now: float) -> int:
+        return self._amount(check, now) - self._total(check, now)
+
+    def _amount(self, check: LimitCheck, now: float) -> int:
+        """The limit, or this process's share of what was left of it when Redis was last heard of."""
+        if self.share_of is None:
+            return check.amount
+        if check.kind in (LEASE, USE):
+            return max(check.amount // self.share_of, min(check.amount, 1))
+        rest = max(check.amount - self._used_elsewhere(check, window_begin(check.window_seconds, now)), 0)
+        # A share of a minute's requests is never nothing; that of a quota may be.
+        least = 0 if check.since or check.kind == RESERVE else 1
+        return max(rest // self.share_of, min(rest, least))
+
+    def _used_elsewhere(self, check: LimitCheck, begin: int) -> int:
+        """What Redis had counted in the window that begins then, when it was last heard of."""
+        at, used = self._known.get(check.name, (0, 0))
+        return used if at >= begin else 0
+
+    def _reset(self, check: LimitCheck, now: float) -> int:
+        if check.kind in (COUNT, RESERVE):
+            return window_end(check.window_seconds, window_begin(check.window_seconds, now)) - int(now)
+        if check.kind == USE:
+            ends = [use.until for use in self._uses[check.name].values() if not use.flying]
+            return max(int(min(ends, default=now) - now), 0) + 1
+        return 1
+
+    def _take(self, check: LimitCheck, token: str, mode: int, now: float) -> Hold | None:
+        if check.kind == COUNT:
+            count = self._count(check, now)
+            count.used += check.take
+            return Hold(check, check.take, count.begin, now) if check.since and mode != AT_ONCE else None
+        if check.kind == RESERVE:
+            return self._reserve(check, now) if mode == ASKS else None
+        if check.kind == USE:
+            self.take_use(check, token if mode != AT_ONCE else "", now)
+        elif mode != AT_ONCE:
+            self._leases[check.name].add(token)
+        return Hold(check) if mode != AT_ONCE else None
+
+    def _note_peak(self, name: str, now: float) -> None:
+        """Uses grow nowhere but where one is taken."""
+        peaks, days = self._peaks[name], days_around(now)
+        if len(self._uses[name]) > peaks.get(days[1], 0):
+            peaks[days[1]] = max(self.uses(name, now), peaks.get(days[1], 0))
+        for day in peaks.keys() - set(days):
+            del peaks[day]
+
+    def _reserve(self, check: LimitCheck, now: float) -> Hold:
+        count = self._count(check, now)
+        take = min(check.take, self._room(check, now))
+        count.held += take
+        return Hold(check, take, count.begin, now, local=True)
+
+    def _settle_reserve(self, hold: Hold, amount: int, *, elsewhere: bool) -> None:
+        count = self._counts.get(hold.check.name)
+        if count is None or count.begin != hold.begin:
+            return  # it belongs to a window that is over
+        if hold.local:
+            count.held -= hold.take
+        if not elsewhere:
+            count.used += amount
+
+    def _end_use(self, check: LimitCheck, token: str) -> None:
+        use = self._uses[check.name].get(check.member)
+        if use is not None and token in use.flying:
+            use.flying.discard(token)
+            use.until = time.time() + check.window_seconds

@@ -1,0 +1,141 @@
+"""What the OpenAPI document says of work requests."""
+
+from gateway_project import errors
+from gateway_project.openapi.answers import header
+from gateway_project.openapi.endpoints import Answer, Operation
+from gateway_project.openapi.resources import KEY, TOKEN
+from gateway_project.work.doors.base import ClientDoor, Entrance
+from gateway_project.work.stages.reading import CACHE_CONTROLS, MODEL_LENGTH, OPERATIONS, PASSED_ON
+
+# Every way in which a request for work can end badly.
+ERRORS = (
+    errors.ValidationError,
+    errors.ProviderNotSelected,
+    errors.PayloadTooLarge,
+    errors.UnsupportedMediaType,
+    errors.RuleDenied,
+    errors.LicenceInvalid,
+    errors.RateLimited,
+    errors.QuotaExceeded,
+    errors.ActiveUseLimitReached,
+    errors.ProviderRejected,
+    errors.ProviderError,
+    errors.ProviderOverloaded,
+    errors.ProviderTimeout,
+    errors.CacheMiss,
+    errors.ServiceUnavailable,
+)
+HEADERS = {
+    "X-Svc-Cache": {
+        "description": "Whether the answer was stored.",
+        "required": True,
+        "schema": {"enum": ["HIT", "MISS", "BYPASS"]},
+    },
+    "X-Svc-Provider": header("Who answered."),
+    "X-Svc-Dropped": header("Parameters of the request that the provider did not get.", required=False),
+    "X-Svc-Estimate": header("`tokens`, where the gateway counted them and no provider.", required=False),
+    "RateLimit": header("What is left of the limit that will be reached first.", required=False),
+    "RateLimit-Policy": header("That limit.", required=False),
+    "Server-Timing": header("How long each stage took, in milliseconds."),
+}
+
+
+def _asked(name: str, description: str, **schema: object) -> dict:
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+
+
+PARAMETERS = (
+    _asked("X-Svc-Request-ID", "The id in the log; what is no good one is replaced.", type="string"),
+    _asked("X-Svc-Provider", "The provider to use, by name.", type="string"),
+    _asked(
+        "X-Svc-Operation",
+        "What is asked for; else it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
+        enum=list(OPERATIONS),
+    ),
+    _asked("X-Svc-Cache", "Neither read nor write; write only; or only what is stored.", enum=list(CACHE_CONTROLS)),
+    _asked("X-Svc-Cache-TTL", "Seconds that the answer is stored.", type="integer", minimum=0, maximum=999_999_999),
+    _asked("X-Svc-Timeout", "Seconds for the whole request.", type="number", exclusiveMinimum=0, maximum=999_999_999),
+    *(_asked(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$") for name in PASSED_ON),
+    _asked("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
+)
+BODY = {
+    "type": "object",
+    "description": "Whatever the provider takes; what it does with all but the model is its own.",
+    "properties": {
+        "model": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MODEL_LENGTH,
+            "description": "The model to use; `provider/model` names the provider too.",
+        },
+        "stream": {"type": ["boolean", "null"], "description": "Whether the answer comes while it is made."},
+        "messages": {"description": "A conversation."},
+        "prompt": {"description": "A text to go on with."},
+        "input": {"description": "What to embed."},
+    },
+    "required": ["model"],
+    "examples": [{"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}],
+}
+WORK = Operation(
+    summary="Ask a model",
+    description=(
+        "The answer is the provider's own body. A stream is forwarded while it arrives; where it fails, an error "
+        "event with the three fields of every error ends it. Identical requests are answered from the cache."
+    ),
+    tag="work",
+    parameters=PARAMETERS,
+    body=BODY,
+    answers={
+        "200": Answer(
+            "The provider's answer, or a stored one.",
+            {
+                "application/json": {"description": "The provider's own body."},
+                "text/event-stream": {"type": "string", "description": "A stream, as the provider sends it."},
+                "application/x-ndjson": {"type": "string", "description": "The same, where it sends lines of JSON."},
+            },
+            HEADERS,
+        )
+    },
+    errors=ERRORS,
+    credentials=(KEY, TOKEN),
+)
+
+
+def of_entrance(entrance: Entrance) -> Operation:
+    """The same for a path of a door: body and answers are those of its clients' own documentation."""
+    shape = f"As {entrance.door.ecosystem} documents it"
+    return Operation(
+        summary=f"{entrance.summary}, for clients of {entrance.door.ecosystem}",
+        description=f"{shape}, whatever the provider's format is: the same pipeline as `POST /work`.",
+        tag="doors",
+        parameters=tuple(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
+        body={"type": "object", "required": ["model"], "properties": {"model": BODY["properties"]["model"]}},
+        answers={
+            "200": Answer(
+                f"{shape}.",
+                {"application/json": {"type": "object"}, "text/event-stream": {"type": "string"}},
+                HEADERS,
+            )
+        },
+        failures=_failures(entrance.door),
+        credentials=(KEY, TOKEN),
+    )
+
+
+def of_models(door: ClientDoor, *, one: bool) -> Operation:
+    """The list of models, or one of it."""
+    named = {"name": "id", "in": "path", "required": True, "description": "Its name.", "schema": {"type": "string"}}
+    return Operation(
+        summary="A model that the caller may ask" if one else "The models that the caller may ask",
+        description="Exactly what the rules allow; in the shape of the client that asks.",
+        tag="doors",
+        parameters=(named,) if one else (),
+        answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},
+        failures=_failures(door),
+        credentials=(KEY, TOKEN),
+    )
+
+
+def _failures(door: ClientDoor) -> dict[str, Answer]:
+    told = Answer(f"An error in the shape of {door.ecosystem}.", {"application/json": {"type": "object"}})
+    return {"4XX": told, "5XX": told}

@@ -1,0 +1,49 @@
+"""The doors that clients come in by: one line for each path, with whose clients they are and how they write.
+
+A new one is a dialect (providers/formats/base.py: requests into the neutral form, answers out of it), where its
+ecosystem is new a `ClientDoor` (base.py: key, errors, listings), and a line in ENTRANCES.
+"""
+
+from typing import Any
+
+from gateway_project.work.doors.anthropic import AnthropicDoor
+from gateway_project.work.doors.anthropic_messages import AnthropicMessages
+from gateway_project.work.doors.base import ClientDoor, Door, Entrance
+from gateway_project.work.doors.openai import OpenAIDoor
+from gateway_project.work.doors.openai_chat import OpenAIChat
+from gateway_project.work.doors.openai_completion import OpenAICompletion
+from gateway_project.work.doors.openai_embedding import OpenAIEmbedding
+from gateway_project.work.doors.openai_responses import OpenAIResponses
+from providers.formats.base import Dialect
+
+OPENAI, ANTHROPIC = OpenAIDoor(), AnthropicDoor()
+# What a body on /work is read as, by its operation.
+DIALECTS: dict[str, Dialect] = {
+    "chat": OpenAIChat(),
+    "completion": OpenAICompletion(),
+    "embedding": OpenAIEmbedding(),
+}
+MESSAGES = AnthropicMessages()
+WORK = Entrance(Door())
+ENTRANCES: dict[str, Entrance] = {
+    "/work": WORK,
+    "/v1/chat/completions": Entrance(OPENAI, "chat", DIALECTS["chat"], "Go on with a conversation"),
+    "/v1/responses": Entrance(OPENAI, "chat", OpenAIResponses(), "Go on with a conversation of items"),
+    "/v1/completions": Entrance(OPENAI, "completion", DIALECTS["completion"], "Go on with a text"),
+    "/v1/embeddings": Entrance(OPENAI, "embedding", DIALECTS["embedding"], "Embed texts"),
+    "/v1/messages": Entrance(ANTHROPIC, "chat", MESSAGES, "Go on with a conversation"),
+    "/v1/messages/count_tokens": Entrance(ANTHROPIC, "count_tokens", MESSAGES, "Count the tokens of a conversation"),
+}
+# What tells clients apart on the paths that several ecosystems share (models, and those that do not exist).
+TELL_TALES: dict[str, ClientDoor] = {"HTTP_ANTHROPIC_VERSION": ANTHROPIC, "HTTP_X_API_KEY": ANTHROPIC}
+ROOT, MODELS = "/v1", "/v1/models"
+
+
+def is_ours(path: str) -> bool:
+    """Whether a path is one for work or below the root of the doors."""
+    return path.startswith(ROOT + "/") or path in ENTRANCES or path in (ROOT, "/work/")
+
+
+def door_of(headers: dict[str, Any]) -> ClientDoor:
+    """Whose client it is that sends these headers (WSGI's spelling), as far as they tell; else OpenAI's."""
+    return next((door for name, door in TELL_TALES.items() if name in headers), OPENAI)

@@ -1,0 +1,60 @@
+"""OpenAI's manners: errors, listings, and where the key is (openai-openapi and openai-python, August 2026)."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from gateway_project.errors import GatewayError
+from gateway_project.work.doors.base import ClientDoor, Model
+from providers.formats.base import dumped
+
+# Codes that clients know; every other error has its own name for a code.
+CODES = {
+    "AuthenticationFailed": "invalid_api_key",
+    "RateLimited": "rate_limit_exceeded",
+    "QuotaExceeded": "insufficient_quota",
+    "ProviderOverloaded": "rate_limit_exceeded",
+    "ProviderNotSelected": "model_not_found",
+}
+WORD_BEGINS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class OpenAIDoor(ClientDoor):
+    """Keys are bearer tokens; an error is `{"error": {message, type, param, code}}`."""
+
+    ecosystem = "OpenAI"
+    request_id_header = "x-request-id"
+
+    def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
+        return error_body(error)
+
+    def listing(self, models: Iterable[Model], query: str) -> dict[str, Any]:
+        return {"object": "list", "data": [self.model(model) for model in models]}
+
+    def model(self, model: Model) -> dict[str, Any]:
+        return {"id": model.name, "object": "model", "created": 0, "owned_by": model.provider}
+
+
+def error_body(error: GatewayError) -> dict[str, Any]:
+    """An error as OpenAI writes it; a provider's own code for it is kept, since clients act upon it."""
+    code = error.reason or code_of(error)
+    return {"error": {"message": error.message, "type": _type(error), "param": error.field or None, "code": code}}
+
+
+def error_event(error: GatewayError) -> bytes:
+    """The same in the middle of a stream: the SDKs raise on it."""
+    return b"data: " + dumped(error_body(error)) + b"\n\n"
+
+
+def code_of(error: GatewayError) -> str:
+    """The error's code, such as `rule_denied`."""
+    name = error.exception
+    return CODES.get(name) or WORD_BEGINS.sub("_", name).lower()
+
+
+def _type(error: GatewayError) -> str:
+    if error.exception == "QuotaExceeded":
+        return "insufficient_quota"
+    if error.code == 429:
+        return "rate_limit_error"
+    return "server_error" if error.code >= 500 else "invalid_request_error"

@@ -1,0 +1,140 @@
+"""The one object that travels through the pipeline; each field is written by the stage named beside it."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import getrandbits
+from typing import TYPE_CHECKING, Any
+
+from gateway_project.errors import GatewayError
+from gateway_project.work.doors import WORK
+from gateway_project.work.doors.base import Entrance
+from gateway_project.work.limitbook import NO_LIMITS, Limits
+from providers.calls import Call
+from providers.formats import Answer, StreamReader, WorkRequest
+
+if TYPE_CHECKING:
+    from gateway_project.work.bill import Bill
+    from gateway_project.work.demand import Demand
+    from gateway_project.work.flights import Flight
+    from gateway_project.work.limits import Hold, Standing
+    from gateway_project.work.snapshot import Caller, KeySnapshot, Target
+    from providers.transport import Conversation
+    from rules.matching import RuleSnapshot
+
+
+LONGEST_LIST = 2000  # of the names in `dropped`, which clients choose
+
+
+@dataclass(slots=True)
+class Incoming:
+    """What the view hands over: headers in WSGI's spelling, the body not read yet, the way to the client."""
+
+    headers: Mapping[str, Any]
+    read: Callable[[Callable[[int], None]], bytes]  # is given whom to ask for the memory of a long body
+    client: Any = None  # the client's socket, to notice when it goes away
+    address: str = ""
+
+    def header(self, name: str) -> str:
+        """A header by its WSGI name (HTTP_X_SVC_CACHE), '' when it was not sent."""
+        return self.headers.get(name, "")
+
+
+@dataclass(slots=True)
+class Stored:
+    """An answer as the cache holds it: `chunks` are the pieces of a stream, None for a whole answer."""
+
+    body: bytes
+    content_type: str
+    chunks: list[int] | None
+    provider_id: int
+    provider: str
+    usage: list[int | None] | None = None
+    finish_reason: str = ""
+    provider_finish_reason: str = ""
+    dropped: str = ""
+
+
+@dataclass(slots=True)
+class Stream:
+    """A provider's stream that has begun: what it said already, and the rest."""
+
+    conversation: "Conversation"
+    pieces: Any
+    reader: StreamReader
+    first: bytes
+    content_type: str
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One work request on its way through the stages."""
+
+    incoming: Incoming  # the view
+    request_id: str = ""  # the view
+    entrance: Entrance = WORK  # the view
+    started: float = field(default_factory=time.perf_counter)
+    started_at: float = field(default_factory=time.time)
+
+    caller: "Caller | None" = None  # authenticate
+    key: "KeySnapshot | None" = None  # authenticate
+    call: Call | None = None  # authenticate: its deadline; read_request may shorten it
+    limits: "Limits" = NO_LIMITS  # authenticate
+    request: WorkRequest | None = None  # read_request
+    held_bytes: int = 0  # read_request: of the gateway's room for bodies, until the log is written
+    cache_control: str = ""  # read_request: "", bypass, refresh or only
+    cache_seconds: int | None = None  # read_request
+    wanted_provider: str = ""  # read_request
+    tags: dict[str, str] = field(default_factory=dict)  # read_request
+    offered: "tuple[Target, ...]" = ()  # apply_rules: who could serve it
+    rule: "RuleSnapshot | None" = None  # apply_rules
+    candidates: "tuple[Target, ...]" = ()  # select_provider: best first
+    content: bytes = b""  # select_provider: the canonical request
+    demand: "Demand | None" = None  # admit: what it may come to
+    standing: "list[Standing] | None" = None  # admit: what the limits leave; settlement_of: after what was used
+    token: str = ""  # admit: under which it holds what it has taken
+    holds: "list[Hold]" = field(default_factory=list)  # admit; settlement_of empties it
+    passed_over: "tuple[Target, ...]" = ()  # admit: candidates whose limits have no room
+    admitted: "Target | None" = None  # admit: the candidate whose limits were taken from
+    cache_key: str = ""  # look_up_cache
+    cache_status: str = "BYPASS"  # look_up_cache
+    following: str = ""  # look_up_cache: the token with which it waits for another's answer, and is still waiting
+    flight: "Flight | None" = None  # look_up_cache, for the one request that others wait for
+    target: "Target | None" = None  # call_provider: who served it; look_up_cache on a hit
+    attempts: int = 0  # call_provider
+    dropped: str = ""  # call_provider: names of parameters that the provider did not get; look_up_cache on a hit
+    conversation: "Conversation | None" = None  # call_provider
+    answer: Answer | None = None  # read_response; look_up_cache on a hit
+    stored: Stored | None = None  # look_up_cache on a hit
+    stream: Stream | None = None  # read_response
+    journal_number: int | None = None  # call_provider: the start record
+
+    error: GatewayError | None = None  # run, delivery
+    outcome: str = ""  # delivery
+    bill: "Bill | None" = None  # bill_of, once it has ended
+    sent: list[bytes] = field(default_factory=list)  # delivery: the chunks of a stream
+    sent_bytes: int = 0  # delivery
+    first_byte_ms: float | None = None  # delivery
+    timings: list[tuple[str, float, float]] = field(default_factory=list)  # run: name, begin and end by perf_counter
+
+    def elapsed_ms(self) -> float:
+        return (time.perf_counter() - self.started) * 1000
+
+    @property
+    def served_by(self) -> int | None:
+        """The id of the provider that answered, None where none did."""
+        return self.target.provider.id if self.target and self.answer and not self.stored else None
+
+    @property
+    def model(self) -> str:
+        return self.request.model if self.request else ""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the client is being answered with a stream."""
+        return self.stream is not None or (self.stored is not None and self.stored.chunks is not None)
+
+
+def new_request_id() -> str:
+    """A correlation id for a request that brought none: unique, not secret, and without a system call."""
+    return f"{getrandbits(128):032x}"

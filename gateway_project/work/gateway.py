@@ -1,0 +1,177 @@
+"""What a process needs to serve work: started once, handed to every stage."""
+
+import contextlib
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from django.conf import settings
+
+from accounts.sessions import clear_away_all
+from gateway_project.bodies import Room
+from gateway_project.work.chores import Chore, Chores
+from gateway_project.work.expiry import warn_of_expiry
+from gateway_project.work.flights import Flights
+from gateway_project.work.follower import Follower
+from gateway_project.work.fullness import Fullness
+from gateway_project.work.housekeeping import Housekeeping
+from gateway_project.work.recount import Recounter
+from gateway_project.work.snapshot import Snapshot
+from gateway_project.work.standing import standing_in
+from gateway_project.work.state import LocalState, SharedState
+from gateway_project.work.uses import keeping_peaks, uses_of
+from gateway_project.work.watch import Ticker, Watcher
+from licensing.models import Limit
+from licensing.standing import Stands
+from licensing.statistics import Uses
+from providers.calls import End
+from providers.health import Breakers
+from providers.transport import Transport
+from telemetry.housekeeping import Housekeeper
+from telemetry.journal import RESERVE_BYTES, Journal, JournalFull
+from telemetry.metrics import Metrics, own_metrics
+from telemetry.shipping import Shipper
+
+PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, SESSIONS_EVERY_SECONDS = 5.0, 10.0, 300.0
+
+
+@dataclass(slots=True)
+class Gateway:
+    """The parts of one process."""
+
+    snapshot: Snapshot
+    follower: Follower
+    state: SharedState
+    flights: Flights
+    transport: Transport
+    watcher: Watcher
+    breakers: Breakers
+    full: Fullness
+    recounter: Recounter
+    journal: Journal
+    shipper: Shipper
+    chores: Chores
+    log_housekeeper: Housekeeper  # with a thread of its own: its chores take long
+    metrics: Metrics
+    room: Room
+    housekeeper: Ticker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.housekeeper = Ticker("housekeeper", Housekeeping(self))
+
+    def start(self) -> None:
+        """Load what there is and start the threads; the database may be away."""
+        self.journal.prepare()
+        self.follower.start()
+        self.watcher.start()
+        self.housekeeper.start()
+        self.recounter.start()
+        self.shipper.start()
+        self.chores.start()
+        self.log_housekeeper.start()
+
+    def end_calls(self) -> None:
+        """End every call in flight: their clients are told that the gateway is stopping."""
+        self.watcher.interrupt_all(End.STOPPING)
+
+    def stop(self) -> None:
+        """Stop the threads and ship what the journal still holds, as far as the database answers."""
+        self.watcher.stop()
+        self.housekeeper.stop()
+        self.follower.stop()
+        self.log_housekeeper.stop()
+        self.chores.stop()
+        self.recounter.stop()
+        self.shipper.stop()
+
+    def note_cached(self, record: bytes) -> None:
+        """Write that an answer was stored; the list of cached answers may miss one where the disk is full."""
+        with contextlib.suppress(JournalFull):
+            self.journal.cached(record)
+
+
+_gateway: Gateway | None = None
+_lock = threading.Lock()
+
+
+def gateway() -> Gateway:
+    """The gateway of this process, started when it is first asked for."""
+    global _gateway
+    if _gateway is None:
+        with _lock:
+            if _gateway is None:
+                made = _make()
+                made.start()
+                _gateway = made
+    return _gateway
+
+
+def running() -> Gateway | None:
+    """The gateway of this process, if it has been started."""
+    return _gateway
+
+
+def forget(keys: Collection[str]) -> bool:
+    """Serve these stored answers no more; whether that is certain. Asked by the management API (GATEWAY_FORGET)."""
+    state = _state() if _gateway is None else _gateway.state
+    return state.forget(keys)
+
+
+def active_uses() -> Uses:
+    """The active uses of all processes. Asked by the management API (GATEWAY_ACTIVE_USES)."""
+    return uses_of(_state() if _gateway is None else _gateway.state)
+
+
+def standing(limits: Sequence[Limit]) -> list[Stands]:
+    """How limits stand in all processes. Asked by the management API (GATEWAY_LIMIT_STANDING)."""
+    return standing_in(_state() if _gateway is None else _gateway.state, limits)
+
+
+def _make() -> Gateway:
+    snapshot = Snapshot()
+    # Room is kept for the end of every open request; a segment has to hold much more than that.
+    segment_bytes = max(settings.GATEWAY_JOURNAL_SEGMENT_BYTES, 4 * RESERVE_BYTES * settings.GATEWAY_THREADS)
+    journal = Journal(settings.GATEWAY_JOURNAL_DIR, segment_bytes=segment_bytes)
+    state = _state()
+    flights = Flights(state)
+    transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=settings.GATEWAY_HEARTBEAT)
+    shipper = Shipper(journal, settings.GATEWAY_JOURNAL_DIR, interval=settings.GATEWAY_LOG_INTERVAL)
+    return Gateway(
+        snapshot=snapshot,
+        follower=Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL),
+        state=state,
+        flights=flights,
+        transport=transport,
+        watcher=Watcher(),
+        breakers=Breakers(failures=settings.GATEWAY_BREAKER_FAILURES, cooldown=settings.GATEWAY_BREAKER_COOLDOWN),
+        full=Fullness(),
+        recounter=Recounter(state, shipper, interval=settings.GATEWAY_LOG_INTERVAL),
+        journal=journal,
+        shipper=shipper,
+        chores=Chores(_chores(state)),
+        log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
+        metrics=own_metrics(),
+        room=Room(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),
+    )
+
+
+def _chores(state: SharedState) -> tuple[Chore, ...]:
+    """What is done with the database now and then, by every process."""
+    return (
+        Chore(keeping_peaks(state), every=PEAKS_EVERY_SECONDS, at_end=True),
+        Chore(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
+        Chore(clear_away_all, every=SESSIONS_EVERY_SECONDS),
+    )
+
+
+def _state() -> SharedState:
+    if not settings.REDIS_URL:
+        return LocalState(cache_bytes=settings.GATEWAY_CACHE_MAX_BYTES)
+    from gateway_project.work.redis_state import RedisState
+
+    return RedisState(
+        prefix=settings.GATEWAY_REDIS_PREFIX,
+        processes=settings.GATEWAY_PROCESSES,
+        connections=settings.GATEWAY_REDIS_CONNECTIONS,
+        timeout=settings.GATEWAY_REDIS_TIMEOUT,
+    )

@@ -1,0 +1,33 @@
+"""What a process does in the background, ten times a second."""
+
+from typing import TYPE_CHECKING
+
+from gateway_project.memory import hand_back
+from gateway_project.work.vitals import vitals
+
+if TYPE_CHECKING:
+    from gateway_project.work.gateway import Gateway
+
+PUBLISH_EVERY_TICKS, TIDY_EVERY_TICKS = 10, 50
+
+
+class Housekeeping:
+    """Called at every tick. It may wait for Redis or the disk, so that deadlines have a thread of their own."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway = gateway
+        self._ticks = 0
+
+    def __call__(self) -> None:
+        gateway = self._gateway
+        self._ticks += 1
+        gateway.metrics.fold(gateway.snapshot.offering)
+        gateway.journal.prepare()
+        gateway.flights.renew()
+        gateway.state.renew_holds()
+        gateway.state.probe()
+        if self._ticks % PUBLISH_EVERY_TICKS == 0:
+            gateway.metrics.publish(vitals(gateway))
+        if self._ticks % TIDY_EVERY_TICKS == 0:
+            gateway.transport.close_idle()
+            hand_back()

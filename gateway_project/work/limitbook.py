@@ -1,0 +1,163 @@
+"""The limits of everybody, as checks that are ready to be asked."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from gateway_project.work.limits import COUNT, DAY, LEASE, MINUTE, MONTH, RESERVE, LimitCheck
+
+REQUESTS, TOKENS, COST, CONCURRENT = "requests", "tokens", "cost", "concurrent"
+WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
+KINDS = {REQUESTS: COUNT, TOKENS: RESERVE, COST: RESERVE, CONCURRENT: LEASE}
+# Money is counted in whole billionths: a token can cost less than a millionth.
+NANO = 10**9
+GREATEST_IN_HEADERS = 10**15 - 1  # RFC 9651, 3.3.1
+REMEMBERED = 100_000
+
+
+class Subject(NamedTuple):
+    """Whose limit it is: a key, user, group or provider."""
+
+    kind: str
+    id: int
+
+
+class LimitRow(NamedTuple):
+    """A limit as it was set; an amount of 0 is unlimited, whatever the defaults say."""
+
+    subject: Subject
+    name: str  # the subject's
+    measure: str
+    window: str
+    amount: Decimal
+
+
+class LimitSnapshot(NamedTuple):
+    """What a check is to people."""
+
+    subject: Subject
+    name: str
+    measure: str
+    window: str
+    policy: str  # its name in the headers RateLimit and RateLimit-Policy
+    header: str  # its item in RateLimit-Policy
+
+    def in_headers(self, amount: int) -> int:
+        """An amount in the unit that headers have: money in millionths, and nothing beyond their greatest number."""
+        return min(amount // 1000 if self.measure == COST else amount, GREATEST_IN_HEADERS)
+
+    @property
+    def whose(self) -> str:
+        return f"the {self.subject.kind} {self.name}"
+
+    def quantity(self, amount: int) -> str:
+        """An amount of what is measured: 600 requests."""
+        if self.measure == COST:
+            return f"{Decimal(amount) / NANO:f}"
+        return f"{amount} {'concurrent requests' if self.measure == CONCURRENT else self.measure}"
+
+    def told(self, amount: int) -> str:
+        """An amount of the limit: 600 requests a minute."""
+        return f"{self.quantity(amount)}{'' if self.measure == CONCURRENT else f' a {self.window}'}"
+
+
+class Limits(NamedTuple):
+    """The checks of one caller, and whether some of them reserve."""
+
+    checks: tuple[LimitCheck, ...] = ()
+    reserves: bool = False
+
+
+NO_LIMITS = Limits()
+Defaults = Mapping[str, Mapping[tuple[str, str], Decimal]]  # subject, then measure and window
+
+
+class LimitBook:
+    """Every limit that was set, and the defaults for those that have none of their own.
+
+    What a limit has counted is complete only from the moment when it was first known: `before` is the book that
+    this one follows, of which it takes these moments over.
+    """
+
+    def __init__(
+        self, rows: Iterable[LimitRow] = (), defaults: Defaults | None = None, before: "LimitBook | None" = None
+    ) -> None:
+        self._defaults = defaults or {}
+        self._begun = before._begun if before else time.time()
+        self._since: dict[tuple[Subject, str, str], float] = {}
+        self._rows: dict[Subject, dict[tuple[str, str], LimitRow]] = {}
+        self._known: dict[object, Limits] = {}
+        for row in rows:
+            self._rows.setdefault(row.subject, {})[row.measure, row.window] = row
+            key = (row.subject, row.measure, row.window)
+            self._since[key] = before._since.get(key, time.time()) if before else self._begun
+        self.of_providers = any(subject.kind == "provider" for subject in self._rows) or self._has_default("provider")
+
+    def of_caller(self, key, caller) -> Limits:
+        """The limits of a request: of its key (None for a login), its user, and each group of the user."""
+        known = key.id if key is not None else None, caller.id, caller.group_ids
+        found = self._known.get(known)
+        if found is None:
+            subjects = [("user", caller.id, caller.name)]
+            if key is not None:
+                subjects.insert(0, ("key", key.id, key.name))
+            subjects += [("group", group_id, "") for group_id in caller.group_ids]
+            found = self._remember(known, subjects)
+        return found
+
+    def of_provider(self, provider) -> Limits:
+        """The limits of what a provider is asked for."""
+        known = "provider", provider.id
+        found = self._known.get(known)
+        return found if found is not None else self._remember(known, [("provider", provider.id, provider.name)])
+
+    def checks_of(self, subject: Subject, name: str = "") -> list[LimitCheck]:
+        """The checks of one subject, those of the default limits among them."""
+        rows = self._rows.get(subject, {})
+        wanted = dict(self._defaults.get(subject.kind, {})) | {kind: row.amount for kind, row in rows.items()}
+        name = next((row.name for row in rows.values()), name) or str(subject.id)
+        return [self.check(subject, name, *kind, amount) for kind, amount in wanted.items() if amount > 0]
+
+    def check(self, subject: Subject, name: str, measure: str, window: str, amount: Decimal) -> LimitCheck:
+        """The check of one limit."""
+        seconds, units = WINDOWS[window], int(amount * NANO) if measure == COST else int(amount)
+        since = 0.0 if seconds in (0, MINUTE) else self._since.get((subject, measure, window), self._begun)
+        return LimitCheck(
+            f"{measure}:{subject.kind}:{subject.id}:{window}",
+            units,
+            seconds,
+            KINDS[measure],
+            since=since,
+            limit=_described(subject, name, measure, window, units),
+        )
+
+    def _has_default(self, kind: str) -> bool:
+        return any(amount > 0 for amount in self._defaults.get(kind, {}).values())
+
+    def _remember(self, known: object, subjects: Sequence[tuple[str, int, str]]) -> Limits:
+        checks = tuple(
+            check for kind, subject_id, name in subjects for check in self.checks_of(Subject(kind, subject_id), name)
+        )
+        reserves = any(check.kind == RESERVE for check in checks)
+        if len(self._known) >= REMEMBERED:
+            self._known.clear()
+        found = self._known[known] = Limits(checks, reserves)
+        return found
+
+
+def _described(subject: Subject, name: str, measure: str, window: str, units: int) -> LimitSnapshot:
+    """The shortest names are those of the commonest limits: "key" is requests a minute of the key."""
+    parts = [subject.kind]
+    if subject.kind == "group":
+        parts.append(str(subject.id))
+    if measure != REQUESTS:
+        parts.append(measure)
+    if window not in ("minute", "none"):
+        parts.append(window)
+    policy = "-".join(parts)
+    unit = {REQUESTS: "", TOKENS: ';qu="tokens"', COST: ';qu="millionths"', CONCURRENT: ';qu="concurrent-requests"'}
+    # A month has no number of seconds.
+    seconds = f";w={WINDOWS[window]}" if WINDOWS[window] > 0 else ""
+    made = LimitSnapshot(subject, name, measure, window, policy, "")
+    return made._replace(header=f'"{policy}";q={made.in_headers(units)}{unit[measure]}{seconds}')

@@ -1,0 +1,62 @@
+"""GET /v1/models: exactly the models that the caller's rules allow, out of memory."""
+
+from contextlib import suppress
+
+import orjson
+
+from gateway_project.delivery import Delivery
+from gateway_project.errors import AccessError, GatewayError, NotFound
+from gateway_project.work.doors.base import Model
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway, gateway
+from gateway_project.work.stages.authentication import authenticate
+from gateway_project.work.stages.delivery import add_headers
+from gateway_project.work.stages.log import write_log
+from gateway_project.work.stages.rules import who_serves
+from telemetry.journal import JournalFull
+
+
+def answer(exchange: Exchange, model: str) -> Delivery:
+    """The list of models, or the one that is named, in the shape of the caller's door."""
+    try:
+        authenticate(exchange, gateway())
+        delivery = _delivered(_document(exchange, model, gateway()))
+    except GatewayError as error:
+        exchange.error = error
+        if isinstance(error, AccessError):  # whoever tries keys here is seen in the log as they are at work requests
+            with suppress(JournalFull):
+                write_log(exchange, gateway())
+        delivery = exchange.entrance.door.refusal(error, exchange.request_id)
+    add_headers(delivery.headers, exchange)
+    return delivery
+
+
+def allowed(exchange: Exchange, gateway: Gateway) -> list[Model]:
+    """The models that the caller could ask now, by name; a key that is linked to a provider sees that one's."""
+    key, snapshot = exchange.key, gateway.snapshot
+    provider = snapshot.providers.get(key.provider_id) if key is not None and key.provider_id is not None else None
+    names = snapshot.offering if key is None or key.provider_id is None else provider.models if provider else ()
+    found = (_model(name, exchange, gateway) for name in sorted(names))
+    return [model for model in found if model is not None]
+
+
+def _document(exchange: Exchange, name: str, gateway: Gateway) -> dict:
+    door = exchange.entrance.door
+    if not name:
+        return door.listing(allowed(exchange, gateway), exchange.incoming.header("QUERY_STRING"))
+    model = _model(name, exchange, gateway)
+    if model is None:
+        raise NotFound(f"There is no model {name} that you may use.", reason="model_not_found")
+    return door.model(model)
+
+
+def _model(name: str, exchange: Exchange, gateway: Gateway) -> Model | None:
+    targets = who_serves(name, exchange.caller, exchange.key, gateway.snapshot)
+    if not targets:
+        return None
+    return Model(name, min(targets, key=lambda target: target.provider.priority).provider.name)
+
+
+def _delivered(document: dict) -> Delivery:
+    body = orjson.dumps(document)
+    return Delivery(200, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))], body)

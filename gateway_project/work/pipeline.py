@@ -1,0 +1,112 @@
+"""The way of a work request: read this first.
+
+The nine stages of the specification, in their order. A stage reads what earlier ones wrote into the
+exchange and writes its own fields; all it does when something is wrong is to raise an error.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
+
+from gateway_project.delivery import Delivery
+from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.flights import StillFlying
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.stages.admission import admit
+from gateway_project.work.stages.authentication import authenticate
+from gateway_project.work.stages.cache import give_up_flight, look_up_cache, update_cache
+from gateway_project.work.stages.counting import count_tokens
+from gateway_project.work.stages.delivery import deliver, hold
+from gateway_project.work.stages.log import write_log
+from gateway_project.work.stages.provider_call import call_provider, each_candidate, error_of
+from gateway_project.work.stages.reading import read_request
+from gateway_project.work.stages.response import read_response
+from gateway_project.work.stages.routing import select_provider
+from gateway_project.work.stages.rules import apply_rules
+from providers.calls import End, Interrupted
+from telemetry.journal import JournalFull
+
+log = logging.getLogger("gateway.work")
+
+Stage = Callable[[Exchange, Gateway], None]
+
+STAGES: tuple[tuple[str, Stage], ...] = (
+    ("auth", authenticate),  # 1. whose request is this, and within which limits?
+    ("request", read_request),  # 2. what is asked for?
+    ("rules", apply_rules),  # 3. may they ask this model of one of these providers?
+    ("select", select_provider),  # 4. which of them, best first?
+    ("cache", look_up_cache),  # 5. a stored answer ends the walk to the provider
+    ("", count_tokens),  # and so does an estimate, where only a number of tokens was asked for
+    (
+        "",
+        each_candidate(  # the next one if this one fails, until one has begun to answer
+            ("provider", call_provider),  # 6. the provider is asked
+            ("response", read_response),  # 7. what it said is checked and read
+        ),
+    ),
+    ("store", update_cache),  # 8. a new answer is stored
+)  # 9. delivery: deliver(); and the log: write_log()
+FROM_CACHE = STAGES[4:]
+
+
+def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
+    """Run the stages, log what happened, and hand back what goes to the client."""
+    gateway.metrics.begin()
+    run(exchange, gateway, STAGES)
+    if exchange.following:
+        return hold(exchange, partial(_go_on, exchange, gateway))
+    return _finish(exchange, gateway)
+
+
+def _go_on(exchange: Exchange, gateway: Gateway) -> Delivery | None:
+    """What has become of a request that waited for another's answer; None if it still does."""
+    run(exchange, gateway, FROM_CACHE)
+    return None if exchange.following else _finish(exchange, gateway)
+
+
+def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
+    if exchange.stream is not None and exchange.error is None:
+        return deliver(exchange, gateway)  # the entry is written when the stream has ended
+    gateway.watcher.remove(exchange.call)
+    give_up_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
+    try:
+        write_log(exchange, gateway)
+    except JournalFull:
+        exchange.error = ServiceUnavailable("The request cannot be logged: the journal's disk is full.")
+        return deliver(exchange, gateway)
+    return deliver(exchange, gateway)
+
+
+def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]]) -> None:
+    """Walk through the stages; what goes wrong is the exchange's error."""
+    try:
+        for name, stage in stages:
+            begun = perf_counter()
+            try:
+                stage(exchange, gateway)
+            finally:
+                if name:
+                    exchange.timings.append((name, begun, perf_counter()))
+    except StillFlying:
+        pass  # exchange.following says so
+    except GatewayError as error:
+        exchange.error = _limits_first(error, exchange, gateway)
+    except Interrupted as interrupted:
+        exchange.error = error_of(interrupted)
+        exchange.outcome = "client_closed" if interrupted.end is End.CLIENT_CLOSED else ""
+    except Exception as error:
+        log.exception("Request %s failed.", exchange.request_id)
+        exchange.error = InternalError()
+        exchange.error.__cause__ = error
+
+
+def _limits_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:
+    """A request that fails before its limits were counted is counted too; the limit is the first thing to say."""
+    if exchange.standing is None and exchange.limits.checks:
+        try:
+            admit(exchange, gateway, asks=False)
+        except GatewayError as limited:
+            return limited
+    return error

@@ -1,0 +1,118 @@
+"""Counts that were lost, with Redis or with the process that had them, are rebuilt from the log: off the request path.
+
+Requests whose limits are not known wait for it, a few seconds at most.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from gateway_project.work.limitbook import Subject
+from gateway_project.work.limits import Lost
+from gateway_project.work.standing import in_units
+from gateway_project.work.state import SharedState
+from providers.calls import Call
+from telemetry.quotas import used
+from telemetry.shipping import Shipper
+
+log = logging.getLogger("gateway.limits")
+
+WAIT_SECONDS = 6.0
+SLICE_SECONDS = 0.1
+PAUSE_SECONDS = 1.0
+LEAST_LAG_SECONDS = 0.5
+# As long as one process may take until another one tries.
+TASK, TASK_SECONDS = "recount", 20.0
+
+
+class Recounter:
+    """The thread that asks the log what was used, once entries have had the time to arrive there."""
+
+    def __init__(self, state: SharedState, shipper: Shipper, *, interval: float) -> None:
+        self._state = state
+        self._shipper = shipper
+        self._lag = LEAST_LAG_SECONDS + 2 * interval  # the entries of all processes are on their way so long
+        self._wanted: dict[tuple[str, int], Lost] = {}
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="recount", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def wait(self, lost: Sequence[Lost], call: Call) -> bool:
+        """Whether these counts were rebuilt in time. Raises Interrupted when the request itself was ended."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        names = {(one.check.name, one.begin) for one in lost}
+        with self._changed:
+            self._wanted |= {(one.check.name, one.begin): one for one in lost}
+            self._changed.notify_all()
+            while names & self._wanted.keys() and not self._stopped:
+                if time.monotonic() > deadline:
+                    return False
+                call.check()
+                self._changed.wait(SLICE_SECONDS)
+        return not self._stopped
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._wanted and not self._stopped:
+                    self._changed.wait()
+                if self._stopped:
+                    break
+                wanted = dict(self._wanted)
+            try:
+                self._recount(wanted)
+            except Exception:
+                log.exception("What was used could not be counted; it is tried again.")
+                connection.close()
+                time.sleep(PAUSE_SECONDS)
+        connection.close()
+
+    def _recount(self, wanted: dict[tuple[str, int], Lost]) -> None:
+        """One look: what others have rebuilt is done; what is ripe is rebuilt here, unless another process is at it."""
+        lost = self._state.still_lost(list(wanted.values()))
+        self._done(wanted.keys() - {(one.check.name, one.begin) for one in lost})
+        ripe = [one for one in lost if time.time() >= one.until + self._lag]
+        if not ripe or not self._shipper.has_adopted or not self._state.alone(TASK, TASK_SECONDS):
+            time.sleep(SLICE_SECONDS)
+            return
+        try:
+            self._state.rebuild(list(_counted(ripe)))
+        except DatabaseError as error:
+            log.warning("What was used cannot be asked of the database: %s", str(error).split("\n")[0])
+            connection.close()
+            time.sleep(PAUSE_SECONDS)
+        finally:
+            self._state.finish(TASK)
+            if not connection.in_atomic_block:
+                connection.close_if_unusable_or_obsolete()
+
+    def _done(self, names: Iterable[tuple[str, int]]) -> None:
+        with self._changed:
+            for name in names:
+                self._wanted.pop(name, None)
+            self._changed.notify_all()
+
+
+def _counted(lost: Iterable[Lost]) -> Iterator[tuple[Lost, int]]:
+    """What the log tells about each; one question for all limits of one subject in one window."""
+    for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
+        amounts = in_units(used(subject.kind, subject.id, begin=begin, until=until))
+        for one in counts:
+            yield one, amounts[one.check.limit.measure]
+
+
+def _span(lost: Lost) -> tuple[Subject, int, float]:
+    return lost.check.limit.subject, lost.begin, lost.until

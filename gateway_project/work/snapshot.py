@@ -1,0 +1,156 @@
+"""What every request needs to know, in memory: keys, callers, rules, providers, limits and licence.
+
+`Snapshot` answers without the database; `Follower` (follower.py) keeps it at most a second old.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+from urllib.parse import quote
+
+from gateway_project.work.limitbook import LimitBook
+from licensing.terms import Terms
+from providers import auth
+from providers.formats import AS_IS, Format, Options
+from providers.prices import Price, PriceBook
+from providers.sigv4 import Signer
+from providers.transport import Patience
+from rules.matching import RuleBook, RuleSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class KeySnapshot:
+    """An API key that is not deleted; `expires` in seconds since 1970, infinite for never."""
+
+    id: int
+    name: str
+    digest: bytes
+    owner_id: int
+    provider_id: int | None
+    expires: float
+    locked: bool
+    permissions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A user as requests see them."""
+
+    id: int
+    name: str
+    usable: bool
+    features: frozenset[str]
+    group_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSnapshot:
+    """An enabled provider with its credential in the clear; never printed."""
+
+    id: int
+    name: str
+    url: str
+    auth_method: str
+    credential: str = field(repr=False)
+    format: Format | None
+    format_name: str
+    priority: int
+    weight: int
+    patience: Patience
+    total_seconds: float
+    cache_scope: str
+    cache_seconds: int
+    models: frozenset[str]
+    host: str = ""  # of its URL, in lower case
+    options: Options = AS_IS
+    max_output_tokens: dict[str, int] = field(default_factory=dict)  # by model, where an administrator said it
+    header_name: str = ""  # the name as a header may carry it
+    auth_headers: dict[str, str] = field(repr=False, default_factory=dict)
+    signer: Signer | None = field(repr=False, default=None)  # in their place, where each request is signed by itself
+
+    def hide(self, text: str) -> str:
+        """The text without the credential, in every form in which it is sent."""
+        sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
+        sent |= auth.secrets(self.auth_method, self.credential) | {self.credential, quote(self.credential, safe="")}
+        for secret in sorted(sent - {""}, key=len, reverse=True):
+            text = text.replace(secret, "…")
+        return text
+
+    def authentication(self, address: str, body: bytes, at: float) -> dict[str, str]:
+        """The headers that authenticate a request at this moment (seconds since 1970)."""
+        return self.signer.headers(address, body, at) if self.signer else self.auth_headers
+
+    def options_for(self, model: str) -> Options:
+        """What its record and the model's say about translating."""
+        most = self.max_output_tokens.get(model)
+        return self.options if most is None else replace(self.options, max_output_tokens=most)
+
+    def address(self, path: str) -> str:
+        """The whole URL of a path of its format, with the credential where the method puts it there."""
+        return auth.url(self.auth_method, self.credential, self.format.url(self.url, path))
+
+
+class Target(NamedTuple):
+    """Where a request may go: a provider, and the name under which it knows the model."""
+
+    provider: ProviderSnapshot
+    model: str
+
+
+class Snapshot:
+    """The tables at one moment. Only the follower changes it, each entry in one step."""
+
+    def __init__(self) -> None:
+        self.loaded = False
+        self.keys: dict[str, KeySnapshot] = {}
+        self.public_ids: dict[int, str] = {}
+        self.keys_complete = True
+        self.callers: dict[int, Caller] = {}
+        self.rules = RuleBook()
+        self.rule_rows: dict[int, RuleSnapshot] = {}
+        self.providers: dict[int, ProviderSnapshot] = {}
+        self.providers_by_name: dict[str, ProviderSnapshot] = {}
+        self.offering: dict[str, tuple[Target, ...]] = {}
+        self.prices = PriceBook()
+        self.terms: Terms | None = None  # the licence's, or those of an installation without one
+        self.limits = LimitBook()
+
+    def put_key(self, public_id: str, key: KeySnapshot) -> None:
+        self.keys[public_id] = key
+        self.public_ids[key.id] = public_id
+
+    def drop_key(self, key_id: int) -> None:
+        public_id = self.public_ids.pop(key_id, None)
+        if public_id is not None:
+            self.keys.pop(public_id, None)
+
+    def put_rules(self, rules: Iterable[RuleSnapshot]) -> None:
+        self.rule_rows = {rule.id: rule for rule in rules}
+        self.rules = RuleBook(self.rule_rows.values())
+
+    def put_providers(self, providers: Iterable[ProviderSnapshot]) -> None:
+        found = {provider.id: provider for provider in providers}
+        offering = defaultdict(list)
+        for provider in found.values():
+            for model in provider.models:
+                offering[model].append(Target(provider, model))
+        self.offering = {model: tuple(targets) for model, targets in offering.items()}
+        self.providers_by_name = {provider.name: provider for provider in found.values()}
+        self.providers = found
+
+    def price(self, target: Target, at: float) -> Price | None:
+        """What the target's model costs at this moment (seconds since 1970); None where nobody said."""
+        provider, model = target
+        return self.prices.price(provider.id, provider.host, model, at)
+
+    def offers(self, model: str) -> tuple[Target, ...]:
+        """Every enabled provider with this model; `provider/model` names one of them.
+
+        A name that some provider has as it stands is that model, slash and all.
+        """
+        if found := self.offering.get(model):
+            return found
+        name, slash, bare = model.partition("/")
+        provider = self.providers_by_name.get(name) if slash else None
+        return (Target(provider, bare),) if provider is not None and bare in provider.models else ()

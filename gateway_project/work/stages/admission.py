@@ -1,0 +1,204 @@
+"""The limits: all are asked, and taken from, in the round trip that looks for a stored answer; the end settles them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
+from gateway_project.work import uses
+from gateway_project.work.bill import bill_of
+from gateway_project.work.demand import demand_of, reserving
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.limitbook import CONCURRENT, NANO, TOKENS
+from gateway_project.work.limits import (
+    COUNT,
+    MINUTE,
+    RESERVE,
+    USE,
+    Admission,
+    Hold,
+    LimitCheck,
+    Settlement,
+    Standing,
+)
+from gateway_project.work.snapshot import Target
+
+Checks = Sequence[LimitCheck]
+
+
+def admit(
+    exchange: Exchange, gateway: Gateway, key: str = "", token: str = "", *, reads: bool = False, asks: bool = True
+) -> Admission:
+    """One round trip: the limits counted, the cache read, the flight claimed.
+
+    `asks` says that a provider is called if no stored answer is found. Raises RateLimited, QuotaExceeded and
+    ActiveUseLimitReached; then nothing was counted.
+    """
+    checks = _checks(exchange, gateway, asks=asks)
+    choices = _choices(exchange, gateway) if asks and gateway.snapshot.limits.of_providers else ()
+    if not checks and not choices and not key:
+        exchange.standing = exchange.standing or []
+        return Admission([])
+    if asks and not token:
+        token = exchange.token or gateway.flights.token()
+    admission = _ask(exchange, gateway, checks, key, token, reads=reads, choices=choices)
+    if choices and admission.refused is None:
+        exchange.passed_over = exchange.candidates[: admission.choice]
+        exchange.admitted = exchange.candidates[admission.choice]
+    return admission
+
+
+def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """Take from the limits of the provider that is asked next, unless that was done when the request was admitted.
+
+    Raises RateLimited and QuotaExceeded where it has no room.
+    """
+    if not gateway.snapshot.limits.of_providers or target is exchange.admitted:
+        return
+    _settle(exchange, gateway, [hold for hold in exchange.holds if _is_of_provider(hold)])
+    exchange.admitted = None
+    if checks := gateway.snapshot.limits.of_provider(target.provider).checks:
+        choice = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
+        _ask(exchange, gateway, (), "", exchange.token or gateway.flights.token(), reads=False, choices=[choice])
+    exchange.admitted = target
+
+
+def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
+    """What the request held, for the one round trip that tells the shared state what it came to; empty after that."""
+    return _settlement(exchange, gateway, exchange.holds)
+
+
+def settle(exchange: Exchange, gateway: Gateway) -> None:
+    """Give back and count what is not settled yet."""
+    _settle(exchange, gateway, exchange.holds)
+
+
+def refusal(refused: Standing) -> LimitError:
+    """The error for a limit that is used up: which, whose, and when it is whole again."""
+    check, _, seconds = refused
+    if check.kind == USE:
+        return ActiveUseLimitReached(
+            f"All {check.amount} active uses of the licence are taken; one may be free in {seconds} s.",
+            retry_after=seconds,
+        )
+    error = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
+    return error(_told(check, seconds), retry_after=seconds)
+
+
+def _told(check: LimitCheck, seconds: int) -> str:
+    limit = check.limit
+    amount = f"{limit.told(check.amount)} of {limit.whose}"
+    if check.kind == RESERVE and check.least > check.amount:
+        return (
+            f"The request may come to {limit.quantity(check.least)}, more than the limit of {amount}; "
+            "ask for a shorter answer (max_tokens), or send less."
+        )
+    if limit.measure == CONCURRENT:
+        return f"The limit of {amount} is reached; try again when one of them has ended."
+    at = datetime.now(UTC) + timedelta(seconds=seconds)
+    room = f" for a request of up to {limit.quantity(check.least)}" if check.kind == RESERVE else ""
+    return f"The limit of {amount} has no room{room}; it is whole again in {seconds} s, at {at:%Y-%m-%dT%H:%M:%SZ}."
+
+
+def _checks(exchange: Exchange, gateway: Gateway, *, asks: bool) -> Checks:
+    """The caller's limits that have not been taken from yet: all at first, later what is reserved and held."""
+    limits = exchange.limits
+    checks: Checks = limits.checks
+    if exchange.candidates:  # who is denied before is not at work
+        checks = (*checks, uses.check_of(exchange.caller, gateway.snapshot))
+    if exchange.standing is not None:
+        held = {hold.check.name for hold in exchange.holds}
+        checks = [check for check in checks if check.kind != COUNT and check.name not in held]
+    if not asks or not limits.reserves:
+        return checks
+    return reserving(checks, _demand(exchange), exchange.candidates, gateway.snapshot)
+
+
+def _choices(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
+    """The limits of each candidate, up to the first that has none and so has room always."""
+    choices: list[Checks] = []
+    for target in exchange.candidates:
+        checks = gateway.snapshot.limits.of_provider(target.provider).checks
+        choices.append(reserving(checks, _demand(exchange), (target,), gateway.snapshot))
+        if not checks:
+            break
+    return choices if choices[0] else ()
+
+
+def _demand(exchange: Exchange):
+    if exchange.demand is None:
+        exchange.demand = demand_of(exchange.request)
+    return exchange.demand
+
+
+def _ask(
+    exchange: Exchange,
+    gateway: Gateway,
+    checks: Checks,
+    key: str,
+    token: str,
+    *,
+    reads: bool,
+    choices: Sequence[Checks],
+) -> Admission:
+    admission, blind = gateway.state.admit(checks, key, token, read=reads, choices=choices), False
+    while admission.lost:
+        blind = blind or not gateway.recounter.wait(admission.lost, exchange.call)
+        admission = gateway.state.admit(checks, key, token, read=reads, choices=choices, blind=blind)
+    exchange.token = token
+    exchange.holds += admission.holds
+    for full in admission.full:
+        gateway.full.note(full)
+    if admission.refused is not None:
+        exchange.standing = [admission.refused]
+        raise refusal(admission.refused)
+    exchange.standing = _newest(exchange.standing, admission.standing)
+    return admission
+
+
+def _newest(known: list[Standing] | None, told: list[Standing]) -> list[Standing]:
+    if not known:
+        return told
+    names = {standing.check.name for standing in told}
+    return [standing for standing in known if standing.check.name not in names] + told
+
+
+def _is_of_provider(hold: Hold) -> bool:
+    limit = hold.check.limit  # None for the use of a licence
+    return limit is not None and limit.subject.kind == "provider"
+
+
+def _settle(exchange: Exchange, gateway: Gateway, holds: list[Hold]) -> None:
+    if holds:
+        gateway.state.settle(_settlement(exchange, gateway, holds))
+
+
+def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold]) -> Settlement:
+    amounts = [_amount(hold, exchange, gateway) for hold in holds]
+    exchange.holds = [hold for hold in exchange.holds if hold not in holds]
+    for hold, amount in zip(holds, amounts, strict=True):
+        if hold.check.kind == RESERVE:
+            _stand_anew(exchange, hold, amount)
+    return Settlement(exchange.token, holds, amounts)
+
+
+def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
+    """What the request came to, of what this was held for; a provider that did not serve it has done nothing."""
+    check, limit = hold.check, hold.check.limit
+    if check.kind != RESERVE:
+        return hold.take
+    if limit.subject.kind == "provider" and limit.subject.id != exchange.served_by:
+        return 0
+    bill = bill_of(exchange, gateway.snapshot)
+    if limit.measure == TOKENS:
+        return bill.usage.all_input + (bill.usage.output or 0) if bill.usage else 0
+    cost = bill.cost
+    return round(cost.amount * NANO) if cost is not None and cost.amount is not None else 0
+
+
+def _stand_anew(exchange: Exchange, hold: Hold, amount: int) -> None:
+    """What is left, now that it is known what was used."""
+    standing = exchange.standing
+    for place, (check, left, reset) in enumerate(standing):
+        if check.name == hold.check.name:
+            standing[place] = Standing(check, left + hold.take - amount, reset)

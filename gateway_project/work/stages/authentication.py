@@ -1,0 +1,74 @@
+"""Stage 1: whose request is this, and within which limits?"""
+
+import time
+
+from accounts import tokens
+from gateway_project import load
+from gateway_project.errors import AuthenticationFailed, LicenceInvalid, PermissionDenied, ServiceUnavailable
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.snapshot import Caller, KeySnapshot
+from keys import secrets
+
+FEATURE = "work"
+NOBODYS_DIGEST = bytes(32)
+
+
+def authenticate(exchange: Exchange, gateway: Gateway) -> None:
+    """Set caller, key and limits. The limits are counted with the cache look-up, in one round trip."""
+    if load.is_full():
+        raise ServiceUnavailable("The gateway is full: it serves as many requests at once as it can.")
+    credential = exchange.entrance.door.credential(exchange.incoming.headers)
+    if not credential:
+        raise AuthenticationFailed
+    if credential.startswith(secrets.PREFIX):
+        exchange.key = key = _key(credential, gateway)
+        exchange.caller = caller = _owner(key, gateway)
+        allowed = FEATURE in key.permissions and FEATURE in caller.features
+    else:
+        exchange.caller = caller = _holder(credential, gateway)
+        allowed = FEATURE in caller.features
+    exchange.limits = gateway.snapshot.limits.of_caller(exchange.key, caller)
+    if not allowed:
+        raise PermissionDenied("The credential does not have the permission to send work.")
+    require_licence(gateway)
+
+
+def require_licence(gateway: Gateway) -> None:
+    """Raise LicenceInvalid while the installed licence is expired or invalid, as memory has it."""
+    if problem := gateway.snapshot.terms.problem(time.time()):
+        raise LicenceInvalid(problem)
+
+
+def _key(text: str, gateway: Gateway) -> KeySnapshot:
+    parsed = secrets.parse(text)
+    if parsed is None:
+        raise AuthenticationFailed
+    public_id, digest = parsed
+    key = gateway.follower.find_key(public_id)
+    # An unknown key costs the same comparison as a wrong one.
+    if not secrets.matches(key.digest if key else NOBODYS_DIGEST, digest) or key is None:
+        raise AuthenticationFailed
+    if key.locked or key.expires <= time.time():
+        raise AuthenticationFailed
+    return key
+
+
+def _owner(key: KeySnapshot, gateway: Gateway) -> Caller:
+    caller = gateway.snapshot.callers.get(key.owner_id)
+    if caller is None or not caller.usable:
+        raise AuthenticationFailed
+    return caller
+
+
+def _holder(text: str, gateway: Gateway) -> Caller:
+    """The user of an access token, whose session has not ended up to this moment."""
+    token = tokens.read_access(text)
+    if token is None:
+        raise AuthenticationFailed
+    if gateway.follower.session_owner(token.session) != token.user_id:
+        raise AuthenticationFailed
+    caller = gateway.snapshot.callers.get(token.user_id)
+    if caller is None or not caller.usable:
+        raise AuthenticationFailed
+    return caller

@@ -1,0 +1,210 @@
+"""Stages 5 and 8: a stored answer ends the walk to the provider; a new one is stored."""
+
+import math
+
+from django.conf import settings
+
+from gateway_project.errors import CacheMiss, GatewayError, UpstreamError
+from gateway_project.work.cache_key import cache_key
+from gateway_project.work.exchange import Exchange, Stored
+from gateway_project.work.flights import StillFlying
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits import Admission
+from gateway_project.work.snapshot import Target
+from gateway_project.work.stages.admission import admit, settle, settlement_of
+from gateway_project.work.stages.log import cache_record
+from gateway_project.work.stored import pack, unpack
+from providers.calls import End
+from providers.formats import Answer, Usage
+from providers.formats.base import COUNT_TOKENS
+from telemetry.records import written
+
+
+def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
+    """Count the request against its limits, and set a stored answer where there is one.
+
+    Of identical requests without one, the first goes on and the others wait here for its answer.
+    Raises RateLimited, CacheMiss where only a stored answer was wanted, or what the first one met; StillFlying where
+    the client of a stream needs a sign of life: then this is called again.
+    """
+    target = exchange.candidates[0]
+    if exchange.following:
+        token, exchange.following = exchange.following, ""
+        _use(exchange, gateway, target, _follow(exchange, gateway, token), token)
+        return
+    if exchange.cache_control == "bypass" or not _cache_seconds(exchange, target):
+        admit(exchange, gateway)
+        return
+    exchange.cache_key = key_of(exchange, target)
+    exchange.cache_status = "MISS"
+    if exchange.cache_control == "refresh":
+        admit(exchange, gateway)
+        return
+    asks = exchange.cache_control != "only"
+    token = gateway.flights.token() if asks else ""
+    _use(exchange, gateway, target, admit(exchange, gateway, exchange.cache_key, token, reads=True, asks=asks), token)
+
+
+def _use(exchange: Exchange, gateway: Gateway, target: Target, admission: Admission, token: str) -> None:
+    """Take the answer that was found, lead, or wait for the one who does; without a token only take."""
+    while True:
+        if admission.value is not None:
+            if not _take(exchange, admission.value, target):
+                break  # somebody else wrote it: nobody leads, and the next good answer takes its place
+            return
+        if admission.leads:
+            exchange.flight = gateway.flights.lead(exchange.cache_key, token)
+            return
+        if not token:
+            break
+        admission = _follow(exchange, gateway, token)
+    if not token:
+        raise CacheMiss
+    admit(exchange, gateway)  # what was held back for a stored answer
+
+
+def key_of(exchange: Exchange, target: Target) -> str:
+    """The cache key of a request to a provider: what is asked, of whom, and for whom it may be kept."""
+    provider, request = target.provider, exchange.request
+    return cache_key(
+        exchange.content,
+        target.model,
+        provider.id,
+        provider.url,
+        provider.format_name,
+        request.operation,
+        request.dialect.name,
+        request.door,
+        sorted(request.headers.items()),
+        scope_of(exchange, provider.cache_scope),
+    )
+
+
+def scope_of(exchange: Exchange, scope: str) -> str:
+    """Whom a stored answer is shared with."""
+    caller = exchange.caller
+    if scope == "key" and exchange.key is not None:
+        return f"key {exchange.key.id}"
+    if scope in ("user", "key"):
+        return f"user {caller.id}"
+    if scope == "group":
+        return f"groups {sorted(caller.group_ids)}" if caller.group_ids else f"user {caller.id}"
+    return ""
+
+
+def update_cache(exchange: Exchange, gateway: Gateway) -> None:
+    """Store a whole answer, and hand it to those who wait for it."""
+    if exchange.answer is None or exchange.stored is not None:
+        return
+    keep(exchange, gateway, exchange.answer, None)
+
+
+def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int] | None) -> None:
+    """Store an answer that is complete: whole, or as the chunks of a stream that reached its end."""
+    if not exchange.cache_key:
+        return
+    target = exchange.target
+    stored = _stored(exchange, answer, chunks)
+    value = pack(stored)
+    fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
+    seconds = _cache_seconds(exchange, target) if fits else 0
+    if target == exchange.candidates[0]:
+        _keep_for_all(exchange, gateway, value, seconds)
+    else:
+        # After a fail-over it is another provider's answer, which not all who wait may see: they ask themselves.
+        if exchange.flight is not None:
+            give_up_flight(exchange, gateway, None)
+        exchange.cache_key = key_of(exchange, target)
+        if seconds > 0:
+            gateway.state.store(exchange.cache_key, value, seconds, "", settlement_of(exchange, gateway))
+    if seconds > 0:
+        gateway.note_cached(written(cache_record(exchange, stored, seconds)))
+
+
+def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> None:
+    """Those who wait get it even where it is not kept."""
+    flight, exchange.flight = exchange.flight, None
+    if flight is not None:
+        gateway.flights.land(flight, value, seconds, settlement=settlement_of(exchange, gateway))
+    elif seconds > 0:
+        gateway.state.store(exchange.cache_key, value, seconds, "", settlement_of(exchange, gateway))
+
+
+def _stored(exchange: Exchange, answer: Answer, chunks: list[int] | None) -> Stored:
+    return Stored(
+        answer.body,
+        answer.content_type,
+        chunks,
+        exchange.target.provider.id,
+        exchange.target.provider.name,
+        _usage_list(answer.usage),
+        answer.finish_reason,
+        answer.provider_finish_reason,
+        exchange.dropped,
+    )
+
+
+def give_up_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | None) -> None:
+    """Let those who wait know that no answer comes: they get what the provider did, or one of them takes over.
+
+    What befell this request alone, its own deadline or its client's leaving, is nothing to the others. What it held
+    is settled, in the same round trip where there is one.
+    """
+    flight, exchange.flight = exchange.flight, None
+    if flight is None:
+        settle(exchange, gateway)
+    else:
+        shared = isinstance(error, UpstreamError) and exchange.call.end is not End.TOTAL
+        settlement = settlement_of(exchange, gateway)
+        gateway.flights.land(flight, None, 0, error if shared else None, settlement=settlement)
+
+
+def _follow(exchange: Exchange, gateway: Gateway, token: str) -> Admission:
+    seconds = settings.GATEWAY_HEARTBEAT if _can_be_told_to_wait(exchange) else math.inf
+    try:
+        with gateway.watcher.watching(exchange.call):
+            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds)
+    except StillFlying:
+        exchange.following = token
+        raise
+    if value is not None:
+        return Admission([], value=value)
+    return admit(exchange, gateway, exchange.cache_key, token, reads=True)
+
+
+def _can_be_told_to_wait(exchange: Exchange) -> bool:
+    """Whether its answer is a stream of events, in which a comment may stand before anything else is known."""
+    events = exchange.entrance.door.in_shape or exchange.candidates[0].provider.format.streams("text/event-stream")
+    return exchange.request.stream and events
+
+
+def _take(exchange: Exchange, value: bytes, target: Target) -> bool:
+    stored = unpack(value)
+    if stored is None:
+        return False
+    usage = Usage(*stored.usage) if stored.usage is not None else None
+    exchange.stored = stored
+    exchange.dropped = stored.dropped
+    exchange.target = target
+    exchange.cache_status = "HIT"
+    exchange.answer = Answer(
+        stored.body,
+        stored.content_type,
+        usage=usage,
+        finish_reason=stored.finish_reason,
+        provider_finish_reason=stored.provider_finish_reason,
+    )
+    return True
+
+
+def _cache_seconds(exchange: Exchange, target: Target) -> int:
+    if exchange.request.operation == COUNT_TOKENS:  # it costs nothing, and may be an estimate
+        return 0
+    most = target.provider.cache_seconds
+    return most if exchange.cache_seconds is None else min(exchange.cache_seconds, most)
+
+
+def _usage_list(usage: Usage | None) -> list[int | None] | None:
+    if usage is None:
+        return None
+    return [usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning]

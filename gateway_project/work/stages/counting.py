@@ -1,0 +1,21 @@
+"""Between 5 and 6: tokens are counted by a provider that does so when it is asked, else they are estimated."""
+
+from gateway_project.work.bill import input_tokens
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from providers.formats import Answer
+from providers.formats.base import COUNT_TOKENS, dumped
+
+
+def count_tokens(exchange: Exchange, gateway: Gateway) -> None:
+    """Set the answer to a request for a count that no provider has to be asked for. Raises ValidationError."""
+    if exchange.request.operation != COUNT_TOKENS:
+        return
+    first = exchange.candidates[0]
+    if first.provider.format.counts_tokens:
+        exchange.candidates = tuple(one for one in exchange.candidates if one.provider.format.counts_tokens)
+        return
+    request = exchange.request
+    request.dialect.chat(request.body)  # it has to be a conversation all the same
+    exchange.target = first
+    exchange.answer = Answer(dumped({"input_tokens": input_tokens(request)}), estimated=True)

@@ -1,0 +1,240 @@
+"""The answer goes back to the client: whole, as a stream while it arrives, or as an error."""
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+import orjson
+from django.conf import settings
+
+from gateway_project.delivery import Delivery
+from gateway_project.errors import GatewayError, InternalError, ProviderError
+from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits import Standing
+from gateway_project.work.stages.cache import give_up_flight, keep
+from gateway_project.work.stages.log import log, write_log
+from gateway_project.work.stages.provider_call import error_of, hide_credential
+from providers.calls import End, Interrupted
+from providers.formats import Answer, StreamReader
+
+EVENT_STREAM = "text/event-stream"
+HEARTBEAT = b": heartbeat\n\n"
+
+
+def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
+    """What the client gets for the exchange as the stages left it. A stream writes its own log entry when it ends."""
+    if exchange.error is not None:
+        delivery = exchange.entrance.door.refusal(exchange.error, exchange.request_id, exchange.attempts)
+    elif exchange.stream is not None:
+        chunks = _live(exchange, gateway)
+        next(chunks)
+        delivery = Delivery(200, _stream_headers(exchange.stream.content_type), chunks)
+    elif exchange.stored is not None and exchange.stored.chunks is not None:
+        delivery = Delivery(200, _stream_headers(exchange.stored.content_type), _replayed(exchange))
+    else:
+        answer = exchange.answer
+        length = str(len(answer.body))
+        delivery = Delivery(200, [("Content-Type", answer.content_type), ("Content-Length", length)], answer.body)
+    add_headers(delivery.headers, exchange)
+    return delivery
+
+
+def hold(exchange: Exchange, go_on: Callable[[], Delivery | None]) -> Delivery:
+    """A stream that begins before its answer is there; `go_on` waits for it, for as long as a heartbeat takes."""
+    chunks = _held(exchange, go_on)
+    next(chunks)
+    delivery = Delivery(200, _stream_headers(EVENT_STREAM), chunks)
+    add_headers(delivery.headers, exchange)
+    return delivery
+
+
+def _held(exchange: Exchange, go_on: Callable[[], Delivery | None]) -> Iterator[bytes]:
+    """Heartbeats until it is known what the answer is, and then that, as events."""
+    delivery = None
+    try:
+        yield b""  # hold() takes this one
+        exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
+        while delivery is None:
+            yield HEARTBEAT
+            delivery = go_on()
+    except GeneratorExit:  # writing to the client failed
+        exchange.call.interrupt(End.CLIENT_CLOSED)
+        go_on()
+        raise
+    if exchange.error is not None:
+        yield _error_event(exchange)
+    elif not isinstance(delivery.body, bytes):
+        yield from delivery.body
+    elif exchange.answer.content_type.startswith(EVENT_STREAM):
+        yield delivery.body
+    else:  # a provider that was asked for a stream, and gave a whole answer
+        yield b"data: " + delivery.body.replace(b"\n", b"\ndata: ") + b"\n\n"
+
+
+def _error_event(exchange: Exchange) -> bytes:
+    if exchange.entrance.door.in_shape:
+        return exchange.request.dialect.error_event(exchange.request, exchange.error)
+    return b"data: " + orjson.dumps(exchange.error.body()) + b"\n\n"
+
+
+def _stream_headers(content_type: str) -> list[tuple[str, str]]:
+    """The last two keep proxies from gathering a stream before they hand it on."""
+    return [
+        ("Content-Type", content_type),
+        ("Cache-Control", "no-cache, no-transform"),
+        ("X-Accel-Buffering", "no"),
+    ]
+
+
+def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
+    """What every answer says about itself in its headers."""
+    headers.append(("X-Svc-Request-ID", exchange.request_id))
+    if name := exchange.entrance.door.request_id_header:
+        headers.append((name, exchange.request_id))
+    if exchange.request is not None:
+        headers.append(("X-Svc-Cache", exchange.cache_status))
+    if exchange.target is not None:
+        headers.append(("X-Svc-Provider", exchange.target.provider.header_name))
+    if exchange.dropped:
+        headers.append(("X-Svc-Dropped", exchange.dropped))
+    if exchange.answer is not None and exchange.answer.estimated:
+        headers.append(("X-Svc-Estimate", "tokens"))
+    if exchange.standing:
+        _add_limits(headers, exchange.standing)
+    timings = [f"{name};dur={(end - begun) * 1e3:.2f}" for name, begun, end in exchange.timings]
+    headers.append(("Server-Timing", ", ".join(timings)))
+
+
+def _add_limits(headers: list[tuple[str, str]], standing: list[Standing]) -> None:
+    """How the limits stand (draft-ietf-httpapi-ratelimit-headers-10); what has no window is not whole at a time."""
+    shown = [stands for stands in standing if stands.check.limit is not None]
+    if shown:
+        headers.append(("RateLimit-Policy", ", ".join(check.limit.header for check, _, _ in shown)))
+        headers.append(("RateLimit", ", ".join(map(_left, shown))))
+
+
+def _left(standing: Standing) -> str:
+    check, left, reset = standing
+    limit = check.limit
+    until = f";t={reset}" if check.window_seconds else ""
+    return f'"{limit.policy}";r={limit.in_headers(max(left, 0))}{until}'
+
+
+def _replayed(exchange: Exchange) -> Iterator[bytes]:
+    """A stored stream, chunk by chunk."""
+    start = 0
+    for size in exchange.stored.chunks:
+        yield exchange.stored.body[start : start + size]
+        start += size
+
+
+def _live(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
+    """The provider's stream as it arrives; where it fails, an error event ends it."""
+    begun = perf_counter()
+    try:
+        yield b""  # deliver() takes this one: a generator that has begun is sure to come to its end
+        yield from _forward(exchange)
+        _finish(exchange, gateway)
+    except GeneratorExit:  # writing to the client failed
+        exchange.outcome = "client_closed"
+        raise
+    except Interrupted as interrupted:
+        exchange.error = error_of(interrupted)
+        exchange.outcome = "client_closed" if interrupted.end is End.CLIENT_CLOSED else "truncated"
+    except GatewayError as error:
+        hide_credential(error, exchange.target)
+        exchange.error = error
+        exchange.outcome = "failed" if exchange.stream.reader.error is error else "truncated"
+        if exchange.call.end is not End.TOTAL:
+            gateway.breakers.failed(exchange.target.provider.id)
+    except Exception as error:
+        log.exception("A stream failed.")
+        exchange.error, exchange.outcome = InternalError(), "failed"
+        exchange.error.__cause__ = error
+    else:
+        return
+    finally:
+        _close(exchange, gateway, begun)
+    if exchange.outcome != "client_closed":
+        yield _broken(exchange)
+
+
+def _forward(exchange: Exchange) -> Iterator[bytes]:
+    stream, reader, sent = exchange.stream, exchange.stream.reader, exchange.sent
+    most = settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
+    exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
+    chunk = stream.first
+    pieces = stream.pieces
+    heartbeat = HEARTBEAT if _holds_events(stream) else b""  # lines of JSON have no comments
+    if not chunk and heartbeat:  # it was a silence that began this stream
+        yield heartbeat
+    while True:
+        if chunk:
+            exchange.sent_bytes += len(chunk)
+            if exchange.sent_bytes <= most:
+                sent.append(chunk)
+            yield chunk
+        if reader.done or reader.error is not None:
+            return
+        piece = next(pieces, None)
+        if piece is None:
+            chunk = reader.end(stream.conversation.settled)
+            if not chunk:
+                return
+            continue
+        if not piece and heartbeat:
+            yield heartbeat
+        chunk = reader.feed(piece) if piece else b""
+
+
+def _finish(exchange: Exchange, gateway: Gateway) -> None:
+    """Decide what the end of the stream means. Raises ProviderError where it was not a whole stream."""
+    reader = exchange.stream.reader
+    if reader.error is not None:
+        raise reader.error
+    if not reader.done:
+        raise ProviderError("The provider's stream ended without its terminal mark.")
+    exchange.outcome = "completed"
+    exchange.answer = answer = _read(exchange, reader)
+    if exchange.sent_bytes <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES:
+        keep(exchange, gateway, answer, [len(chunk) for chunk in exchange.sent])
+
+
+def _close(exchange: Exchange, gateway: Gateway, begun: float) -> None:
+    """Whatever happened: the provider's connection is given up, nobody waits in vain, and the entry is written."""
+    gateway.watcher.remove(exchange.call)
+    exchange.stream.conversation.close()
+    if exchange.answer is None:
+        exchange.answer = _read(exchange, exchange.stream.reader)
+    give_up_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
+    exchange.timings.append(("stream", begun, perf_counter()))
+    write_log(exchange, gateway)
+
+
+def _read(exchange: Exchange, reader: StreamReader) -> Answer:
+    return Answer(
+        b"".join(exchange.sent),
+        exchange.stream.content_type,
+        usage=reader.usage,
+        finish_reason=reader.finish_reason,
+        provider_finish_reason=reader.provider_finish_reason,
+    )
+
+
+def _holds_events(stream: Stream) -> bool:
+    """Whether it consists of server-sent events, or else of lines of JSON."""
+    return stream.content_type.lower().startswith(EVENT_STREAM)
+
+
+def _broken(exchange: Exchange) -> bytes:
+    """The error inside a stream: in the door's shape, or its three fields as a data event or as a line of JSON."""
+    stream, error, after = exchange.stream, exchange.error, exchange.sent[-1:]
+    if not exchange.entrance.door.in_shape and (told := stream.reader.own_error(error)):
+        return told
+    gap = b"\n\n" if _holds_events(stream) else b"\n"
+    if exchange.entrance.door.in_shape:
+        told = stream.reader.broken(error)
+    else:
+        told = (b"data: " if _holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
+    begun = after and not after[0].endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
+    return gap + told if begun else told

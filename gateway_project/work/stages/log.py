@@ -1,0 +1,222 @@
+"""Stage 9: exactly one WorkRequest entry for each request, written to the journal whatever happened."""
+
+import hashlib
+import logging
+import time
+from contextlib import suppress
+from typing import Any
+
+import orjson
+from django.conf import settings
+
+from gateway_project.errors import AccessError, AuthenticationFailed, GatewayError, LimitError
+from gateway_project.work.bill import Bill, bill_of
+from gateway_project.work.exchange import Exchange, Stored
+from gateway_project.work.gateway import Gateway
+from telemetry.journal import JournalFull
+from telemetry.records import empty_cache_entry, empty_log_entry, written
+
+log = logging.getLogger("gateway.log")
+# What stands in the entry of a request and nowhere else: whoever adds it up counts it once.
+COUNTED = {
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+    *("usage_estimated", "cost", "currency", "cost_status"),
+}
+
+NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
+
+
+def write_log(exchange: Exchange, gateway: Gateway) -> None:
+    """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
+    if exchange.held_bytes:
+        gateway.room.give_back(exchange.held_bytes)
+    entry = empty_log_entry() | _identity(exchange)
+    _describe_result(entry, exchange)
+    _describe_bill(entry, bill_of(exchange, gateway.snapshot))
+    try:
+        _write(entry, exchange, gateway)
+    except JournalFull:
+        gateway.metrics.end(entry | NOT_LOGGED)
+        raise
+    gateway.metrics.end(entry)
+    if _has_more_to_tell(exchange.error):
+        with suppress(JournalFull):  # the request itself is logged
+            gateway.journal.event(written(_error_entry(entry, exchange)))
+    if exchange.key is not None:
+        gateway.shipper.key_used(exchange.key.id, exchange.started_at)
+
+
+def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
+    whole = written(entry | {"payload": _payload(exchange)})
+    number, exchange.journal_number = exchange.journal_number, None
+    if number is None:
+        gateway.journal.whole(whole)
+    else:
+        gateway.journal.end(number, whole, written(_short(entry)))
+
+
+def start_record(exchange: Exchange) -> bytes:
+    """What is known before the provider is called; it becomes an `aborted` entry if no end follows."""
+    return written(_identity(exchange) | {"attempts": 1})
+
+
+def cache_record(exchange: Exchange, stored: Stored, seconds: int) -> dict[str, Any]:
+    """The row that lists a stored answer for administrators."""
+    entry = empty_cache_entry()
+    now = time.time()
+    keep_text = settings.GATEWAY_LOG_PAYLOAD == "full"
+    entry.update(
+        request_hash=exchange.cache_key,
+        response=_text(stored.body, settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES) if keep_text else "",
+        content_type=stored.content_type,
+        chunks=stored.chunks is not None,
+        provider_id=stored.provider_id,
+        provider_name=stored.provider,
+        model=exchange.model,
+        user_id=exchange.caller.id,
+        username=exchange.caller.name,
+        created_at=timestamp(now),
+        expires_at=timestamp(now + seconds),
+        size_bytes=len(stored.body),
+    )
+    return entry
+
+
+def timestamp(seconds: float) -> str:
+    """A moment as both databases read it, in UTC."""
+    whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(whole))}.{micro:06d}"
+
+
+def _identity(exchange: Exchange) -> dict[str, Any]:
+    """Who asked what of whom, as far as it is known by now."""
+    known: dict[str, Any] = {
+        "entry_type": "WorkRequest",
+        "timestamp": timestamp(exchange.started_at),
+        "correlation_id": exchange.request_id,
+        "address": exchange.incoming.address,
+    }
+    if (caller := exchange.caller) is not None:
+        known["user_id"], known["username"], known["group_ids"] = caller.id, caller.name, caller.group_ids
+    if (key := exchange.key) is not None:
+        known["key_id"], known["key_name"] = key.id, key.name
+    if (rule := exchange.rule) is not None:
+        known["rule_id"], known["rule_name"] = rule.id, rule.name
+    if (target := exchange.target) is not None:
+        known["provider_id"], known["provider_name"] = target.provider.id, target.provider.name
+    if (request := exchange.request) is not None:
+        known["operation"], known["stream"], known["model"] = request.operation, request.stream, request.model
+        known["cache_status"], known["cache_hash"] = exchange.cache_status, exchange.cache_key
+        known["tags"] = exchange.tags
+    return known
+
+
+def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
+    """How it ended."""
+    error = exchange.error
+    outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
+    entry["entry_source"] = "Cache" if exchange.stored else "Worker" if exchange.attempts else "Not Set"
+    entry["status"] = error.code if error is not None and not exchange.first_byte_ms else 200
+    entry["severity"] = error.severity if error is not None else "info"
+    entry["exception"] = error.exception if error is not None else ""
+    entry["message"] = _sentence(exchange, outcome)
+    entry["attempts"] = exchange.attempts
+    if exchange.answer is not None:
+        answer = exchange.answer
+        entry["finish_reason"] = answer.finish_reason
+        entry["provider_finish_reason"] = answer.provider_finish_reason[:128]
+    entry["duration_ms"] = round(exchange.elapsed_ms(), 3)
+    entry["first_byte_ms"] = exchange.first_byte_ms
+    entry["stages"] = waterfall(exchange)
+
+
+def waterfall(exchange: Exchange) -> list[tuple[str, float, float]]:
+    """The stages in their order: name, begin and length in milliseconds since the request came."""
+    zero = exchange.started
+    return [
+        (name, round((begun - zero) * 1e3, 3), round((end - begun) * 1e3, 3)) for name, begun, end in exchange.timings
+    ]
+
+
+def outcome_of(error: GatewayError | None) -> str:
+    """The outcome that an error means, where nothing more is known."""
+    if error is None:
+        return "completed"
+    return "denied" if isinstance(error, AccessError | LimitError) else "failed"
+
+
+def _describe_bill(entry: dict[str, Any], bill: Bill) -> None:
+    """What it used and cost; nothing of what nobody knows."""
+    usage, cost = bill.usage, bill.cost
+    if usage is not None:
+        entry["input_tokens"], entry["output_tokens"] = usage.input, usage.output
+        entry["cache_read_tokens"], entry["cache_write_tokens"] = usage.cache_read, usage.cache_write
+        entry["reasoning_tokens"], entry["usage_estimated"] = usage.reasoning, bill.estimated
+    if cost is not None:
+        entry["cost_status"], entry["currency"] = cost.status, cost.currency
+        entry["cost"] = None if cost.amount is None else f"{cost.amount:f}"
+
+
+def _sentence(exchange: Exchange, outcome: str) -> str:
+    model, provider = exchange.model, exchange.target.provider.name if exchange.target else ""
+    if outcome == "completed":
+        return f"{model} answered from the cache." if exchange.stored else f"{model} answered by {provider}."
+    if outcome == "client_closed":
+        return f"The client left before {model or 'the request'} was answered."
+    return exchange.error.message if exchange.error else f"{model} of {provider} did not finish its answer."
+
+
+def _has_more_to_tell(error: GatewayError | None) -> bool:
+    """Whether a Message follows; none does of a bad credential, which anybody can send as often as they like."""
+    return error is not None and error.severity != "info" and not isinstance(error, AuthenticationFailed)
+
+
+def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
+    """The same as a Message, with what caused it: for those who look for the reason."""
+    cause = exchange.error.__cause__
+    context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
+    if exchange.target is not None:  # a library's words may quote a URL with the credential in it
+        context = exchange.target.provider.hide(context)
+    return empty_log_entry() | {
+        **{name: value for name, value in entry.items() if name not in COUNTED},
+        "entry_type": "Message",
+        "message": exchange.error.message + context,
+        "stages": [],
+    }
+
+
+def _short(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry without what can be long: it always finds room in the journal."""
+    cut = {name: value[:64] for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
+    return entry | cut | {"stages": [], "tags": {}}
+
+
+def _payload(exchange: Exchange) -> str:
+    """What was asked and answered, as far as the setting keeps it."""
+    kind = settings.GATEWAY_LOG_PAYLOAD
+    if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
+        return ""  # whoever is over a limit may not fill the disk instead
+    request, answer = (
+        exchange.request.raw,
+        exchange.answer.body if exchange.answer else b"".join(exchange.sent),
+    )
+    if kind == "redacted":
+        return orjson.dumps({"request": _fingerprint(request), "response": _fingerprint(answer)}).decode()
+    most = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2
+    return f'{{"request": {_json(request, most)}, "response": {_json(answer, most)}}}'
+
+
+def _fingerprint(body: bytes) -> dict[str, Any]:
+    return {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+
+
+def _json(body: bytes, most: int) -> str:
+    """A body inside a JSON text: as it is where it is JSON, else as a string, cut where it is too long."""
+    if len(body) <= most and body[:1] == b"{" and body.rstrip()[-1:] == b"}" and body.isascii():
+        return body.decode()
+    return orjson.dumps(_text(body, most)).decode()
+
+
+def _text(body: bytes, most: int) -> str:
+    text = body[:most].decode("utf-8", "replace")
+    return text if len(body) <= most else f"{text}… ({len(body)} bytes)"

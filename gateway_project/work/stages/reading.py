@@ -1,0 +1,144 @@
+"""Stage 2: the request is read: its body, its model, its operation and the X-Svc- headers."""
+
+import math
+import re
+
+from django.conf import settings
+
+from gateway_project.errors import UnsupportedMediaType, ValidationError
+from gateway_project.strictjson import parse_object
+from gateway_project.work.doors import DIALECTS
+from gateway_project.work.exchange import Exchange, Incoming
+from gateway_project.work.gateway import Gateway
+from providers.calls import End
+from providers.formats import WorkRequest
+
+OPERATION_OF = {"messages": "chat", "prompt": "completion", "input": "embedding"}
+OPERATIONS = tuple(OPERATION_OF.values())
+CACHE_CONTROLS = ("bypass", "refresh", "only")
+MODEL_LENGTH = 200
+SLOWEST_BYTES_A_SECOND = 64 * 1024
+# A client that stops altogether is told so by the read that runs out of its time: that must come first.
+BODY_GRACE_SECONDS = 2
+# Fields that decide something here; some providers read names in any case, and would decide otherwise.
+READ_HERE = {"model", "stream"}
+TAG = re.compile(r"([A-Za-z0-9_.-]{1,64})=([^\x00-\x1f\x7f,]{0,256})\Z")
+MOST_TAGS = 20
+PASSED_ON = {"anthropic-version": "HTTP_ANTHROPIC_VERSION", "anthropic-beta": "HTTP_ANTHROPIC_BETA"}
+HEADER = re.compile(r"[\x20-\x7e]{1,1024}")
+
+
+def read_request(exchange: Exchange, gateway: Gateway) -> None:
+    """Set the request and what its headers ask for. Raises ValidationError naming what is wrong."""
+    incoming = exchange.incoming
+    if incoming.header("CONTENT_TYPE").partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
+    raw = _body(exchange, gateway)
+    body = parse_object(raw)
+    for name in settings.GATEWAY_REQUIRED_FIELDS:
+        if body.get(name) is None:
+            raise ValidationError(f"The field {name} is missing.")
+    for name in body:
+        if name not in READ_HERE and name.lower() in READ_HERE:
+            raise ValidationError(f"The field {name} differs from {name.lower()} in its case only.")
+    stream = body.get("stream")
+    if stream is not None and type(stream) is not bool:
+        raise ValidationError("stream must be true or false.")
+    entrance = exchange.entrance
+    operation = entrance.operation or _operation(incoming.header("HTTP_X_SVC_OPERATION"), body)
+    exchange.request = WorkRequest(
+        operation,
+        _model(body),
+        body,
+        raw,
+        stream is True,
+        dialect=entrance.dialect or DIALECTS[operation],
+        door=entrance.door.in_shape,
+        id=exchange.request_id,
+        created=int(exchange.started_at),
+        headers=_passed_on(incoming),
+    )
+    _read_headers(exchange)
+
+
+def _body(exchange: Exchange, gateway: Gateway) -> bytes:
+    """The body, of a client that sends steadily: its connection is shut down when its time is over."""
+    call, client = exchange.call, exchange.incoming.client
+
+    def take(size: int) -> None:
+        gateway.room.take(size)
+        exchange.held_bytes += size
+
+    if client is None:
+        return exchange.incoming.read(take)
+    length = exchange.incoming.header("CONTENT_LENGTH")
+    size = int(length) if length.isdecimal() else settings.GATEWAY_MAX_BODY_BYTES
+    patience = settings.GATEWAY_CLIENT_TIMEOUT + BODY_GRACE_SECONDS
+    call.expect(End.BODY, patience + size / SLOWEST_BYTES_A_SECOND)
+    call.attach(client)
+    try:
+        with gateway.watcher.watching(call):
+            return exchange.incoming.read(take)
+    finally:
+        call.detach()
+        call.expect(End.TOTAL, math.inf)
+
+
+def _model(body: dict) -> str:
+    model = body.get("model")
+    if not isinstance(model, str) or not model.strip():
+        raise ValidationError("model must be a non-empty string: the name of the model to use.")
+    if len(model) > MODEL_LENGTH or not model.isprintable():
+        raise ValidationError(f"model must have at most {MODEL_LENGTH} printable characters.")
+    return model
+
+
+def _operation(wanted: str, body: dict) -> str:
+    if wanted:
+        return _one_of("X-Svc-Operation", wanted, OPERATIONS)
+    return next((operation for name, operation in OPERATION_OF.items() if name in body), "chat")
+
+
+def _read_headers(exchange: Exchange) -> None:
+    header = exchange.incoming.header
+    if wanted := header("HTTP_X_SVC_CACHE"):
+        exchange.cache_control = _one_of("X-Svc-Cache", wanted, CACHE_CONTROLS)
+    if seconds := header("HTTP_X_SVC_CACHE_TTL"):
+        exchange.cache_seconds = int(_number("X-Svc-Cache-TTL", seconds, whole=True))
+    if seconds := header("HTTP_X_SVC_TIMEOUT"):
+        exchange.call.shorten(_number("X-Svc-Timeout", seconds, whole=False))
+    if tags := header("HTTP_X_SVC_TAGS"):
+        exchange.tags = _tags(tags)
+    exchange.wanted_provider = header("HTTP_X_SVC_PROVIDER")
+
+
+def _passed_on(incoming: Incoming) -> dict[str, str]:
+    """The client's headers that a provider gets too, if its format has a use for them."""
+    found = {name: value for name, wsgi_name in PASSED_ON.items() if (value := incoming.header(wsgi_name))}
+    for name, value in found.items():
+        if not HEADER.fullmatch(value):
+            raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.")
+    return found
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValidationError(f"{name} must be one of {', '.join(allowed)}.")
+    return value
+
+
+def _number(name: str, text: str, *, whole: bool) -> float:
+    pattern = r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]{1,9})?"
+    if not re.fullmatch(pattern, text, re.ASCII) or (not whole and float(text) <= 0):
+        raise ValidationError(f"{name} must be a {'whole ' if whole else ''}number of seconds.")
+    return float(text)
+
+
+def _tags(text: str) -> dict[str, str]:
+    found = [TAG.match(part.strip()) for part in text.split(",")]
+    if len(found) > MOST_TAGS or not all(found):
+        raise ValidationError(
+            f"X-Svc-Tags must be at most {MOST_TAGS} of name=value, separated by commas; "
+            "names have 1 to 64 of A-Z a-z 0-9 . _ -."
+        )
+    return dict(match.groups() for match in found)

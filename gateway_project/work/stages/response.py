@@ -1,0 +1,46 @@
+"""Stage 7: the provider's answer is checked and read, or its stream begun."""
+
+from gateway_project.errors import ProviderError
+from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.gateway import Gateway
+from providers.formats import StreamReader
+from providers.formats.base import EVENT_STREAM
+
+
+def read_response(exchange: Exchange, gateway: Gateway) -> None:
+    """Set the answer, or the stream once it has something to hand on. Raises ProviderError for what is neither."""
+    conversation, exchange.conversation = exchange.conversation, None
+    target_format = exchange.target.provider.format
+    content_type = conversation.headers.get("content-type", "")
+    if exchange.request.stream and target_format.streams(content_type):
+        shown = EVENT_STREAM if target_format.translates(exchange.request) else _clean(content_type)
+        exchange.stream = _begin(conversation, target_format.reader(exchange.request), shown)
+        return
+    body = conversation.read()
+    exchange.answer = target_format.answer(exchange.request, body)
+    gateway.watcher.remove(exchange.call)
+
+
+def _clean(content_type: str) -> str:
+    """The provider's media type, if it can stand in a header of ours."""
+    good = content_type.isascii() and content_type.isprintable() and len(content_type) <= 200
+    return content_type if good else EVENT_STREAM
+
+
+def _begin(conversation, reader: StreamReader, content_type: str) -> Stream:
+    """Read as far as the first bytes for the client: until then an error can still be a status."""
+    pieces = conversation.pieces()
+    try:
+        for piece in pieces:
+            first = reader.feed(piece) if piece else b""
+            if reader.error is not None:
+                raise reader.error
+            if first or reader.done or not piece:  # a silence: the client needs a sign of life
+                return Stream(conversation, pieces, reader, first, content_type)
+        first = reader.end(conversation.settled)
+        if reader.done and reader.error is None:
+            return Stream(conversation, pieces, reader, first, content_type)
+        raise reader.error or ProviderError("The provider ended its stream before it said anything.")
+    except BaseException:
+        conversation.close()
+        raise

@@ -1,0 +1,47 @@
+"""Stage 3: may this caller ask this model of one of these providers?"""
+
+from gateway_project.errors import RuleDenied
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.snapshot import Caller, KeySnapshot, Snapshot, Target
+from rules.matching import RuleSnapshot
+
+
+def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
+    """Set who could serve the request, and the first rule that lets it proceed. Raises RuleDenied."""
+    offered = _offered(exchange.model, exchange.key, gateway.snapshot)
+    if wanted := exchange.wanted_provider:
+        offered = tuple(target for target in offered if target.provider.name == wanted)
+    exchange.rule, exchange.offered = _judge(exchange.model, offered, exchange.caller, gateway.snapshot)
+    if exchange.rule is None:
+        model = offered[0].model if offered else exchange.model
+        raise RuleDenied(f"No rule allows {exchange.caller.name} to use the model {model}.")
+
+
+def who_serves(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
+    """Who could serve this caller's request for the model, as it would be judged; () where nobody may or can."""
+    rule, allowed = _judge(model, _offered(model, key, snapshot), caller, snapshot)
+    return tuple(target for target in allowed if rule is not None and target.provider.format is not None)
+
+
+def _offered(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
+    """The key's own provider, else every provider with the model."""
+    if key is None or key.provider_id is None:
+        return snapshot.offers(model)
+    provider = snapshot.providers.get(key.provider_id)
+    return (Target(provider, model.removeprefix(f"{provider.name}/")),) if provider else ()
+
+
+def _judge(
+    model: str, offered: tuple[Target, ...], caller: Caller, snapshot: Snapshot
+) -> tuple[RuleSnapshot | None, tuple[Target, ...]]:
+    """The first rule that lets the caller ask for the model, and those that it leaves of the offers."""
+    rule = snapshot.rules.first(
+        user_id=caller.id,
+        group_ids=caller.group_ids,
+        model=offered[0].model if offered else model,
+        provider_ids=[target.provider.id for target in offered],
+    )
+    if rule is not None and rule.provider_id is not None:
+        offered = tuple(target for target in offered if target.provider.id == rule.provider_id)
+    return rule, offered

@@ -1,0 +1,84 @@
+"""POST /work and the doors below /v1: parse, run, deliver."""
+
+import re
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+
+from gateway_project.bodies import read_body
+from gateway_project.delivery import Delivery
+from gateway_project.errors import GatewayError, NotFound
+from gateway_project.openapi.endpoints import Operation, View, endpoint, refusal
+from gateway_project.work import listing
+from gateway_project.work.described import WORK
+from gateway_project.work.doors import ENTRANCES, MODELS, door_of
+from gateway_project.work.doors.base import Door, Entrance
+from gateway_project.work.exchange import Exchange, Incoming, new_request_id
+from gateway_project.work.gateway import gateway
+from gateway_project.work.pipeline import serve
+from providers.calls import Call
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
+
+
+@endpoint(post=WORK)
+def work(request: HttpRequest) -> HttpResponseBase:
+    """Answer a work request with the provider's own body."""
+    return answer(request.META).to_django()
+
+
+def door(**operations: Operation) -> View:
+    """A view of a path below /v1, answered in the shape of its client; these are its methods."""
+
+    @csrf_exempt  # no cookie is looked at here
+    def view(request: HttpRequest, **kwargs: str) -> HttpResponseBase:
+        return answer(request.META).to_django()
+
+    view.operations = operations
+    return view
+
+
+def answer(environ: dict[str, Any]) -> Delivery:
+    """What the sender of a request for work, or for anything below /v1, gets; `environ` is WSGI's."""
+    path = environ["PATH_INFO"].removesuffix("/")
+    if entrance := ENTRANCES.get(path):
+        return _work(environ, entrance)
+    found = door_of(environ)
+    if path != MODELS and not path.startswith(MODELS + "/"):
+        return _refused(NotFound(f"There is nothing at {environ['PATH_INFO']}."), environ, found)
+    if environ["REQUEST_METHOD"] != "GET":
+        return _refused(refusal(["GET"]), environ, found)
+    return listing.answer(_exchange(environ, Entrance(found)), path[len(MODELS) + 1 :])
+
+
+def _work(environ: dict[str, Any], entrance: Entrance) -> Delivery:
+    if environ["REQUEST_METHOD"] != "POST":
+        return _refused(refusal(["POST"]), environ, entrance.door)
+    return serve(_exchange(environ, entrance), gateway())
+
+
+def _exchange(environ: dict[str, Any], entrance: Entrance) -> Exchange:
+    incoming = Incoming(
+        headers=environ,
+        read=lambda take: read_body(environ, settings.GATEWAY_MAX_BODY_BYTES, take),
+        client=environ.get("gunicorn.socket"),
+        address=environ.get("REMOTE_ADDR", ""),
+    )
+    exchange = Exchange(incoming, request_id(environ), entrance)
+    exchange.call = Call(client=incoming.client, total_seconds=settings.GATEWAY_TOTAL_TIMEOUT)
+    return exchange
+
+
+def _refused(error: GatewayError, environ: dict[str, Any], door: Door) -> Delivery:
+    """An error of a request that goes no further than here."""
+    delivery = door.refusal(error, wanted := request_id(environ))
+    delivery.headers += [(name, wanted) for name in ("X-Svc-Request-ID", door.request_id_header) if name]
+    return delivery
+
+
+def request_id(environ: dict[str, Any]) -> str:
+    """The client's request id where it is a good one, else a new one."""
+    wanted = environ.get("HTTP_X_SVC_REQUEST_ID", "")
+    return wanted if wanted and REQUEST_ID.match(wanted) else new_request_id()

@@ -1,0 +1,181 @@
+"""gunicorn's thread worker without the ways in which slow clients could stall it.
+
+It touches gunicorn's internals, so the version is pinned and each way has a test.
+"""
+
+import contextlib
+import logging
+import select
+import socket
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+
+from gunicorn import util
+from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
+from gunicorn.workers.gthread import TConn, ThreadWorker
+
+from gateway_project import drain, load
+from gateway_project.delivery import REASONS, of_error
+from gateway_project.errors import InternalError, ValidationError
+
+OUR_FAULT = (InvalidResponseHeader, InvalidResponseHeaderName)
+
+GOODBYE_SECONDS = 2.0
+GOODBYE_BYTES = 64 * 1024
+LOOK_EVERY_MS = 100
+LOOK_AT_HEADS_SECONDS = 0.25
+RESERVE_THREADS = 8
+
+
+class GatewayThreadWorker(ThreadWorker):
+    """gthread that slow senders, slow readers and slow closers cannot hold up for long."""
+
+    def init_process(self) -> None:
+        self.goodbyes = Goodbyes()
+        self.goodbyes.start()
+        self.heads: dict[int, tuple[TConn, float]] = {}
+        threading.Thread(target=self._end_slow_heads, name="heads", daemon=True).start()
+        # For when all threads are busy: health is answered still, and work is told so.
+        self.reserve = ThreadPoolExecutor(RESERVE_THREADS, thread_name_prefix="reserve")
+        self.busy = 0
+        self.log.error_log.addFilter(_is_no_slow_client)
+        super().init_process()
+
+    def enqueue_req(self, conn: TConn) -> None:
+        """Bound every read and write in the kernel: gunicorn's setblocking() calls undo Python's time-outs."""
+        if not hasattr(conn, "bounded"):
+            limit = struct.pack("ll", int(drain.CLIENT_SECONDS), 0)
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
+            conn.bounded = True
+        self.busy += 1  # here and in finish_request: both run in the thread that accepts
+        conn.beyond = self.busy > self.cfg.threads
+        pool = self.reserve if conn.beyond else self.tpool
+        future = pool.submit(self.handle, conn)
+        future.add_done_callback(lambda done: self.method_queue.defer(self.finish_request, conn, done))
+
+    def finish_request(self, conn: TConn, fs) -> None:
+        self.busy -= 1
+        super().finish_request(conn, fs)
+
+    def handle_request(self, req, conn: TConn):
+        self.heads.pop(id(conn), None)  # the head is whole
+        return super().handle_request(req, conn)
+
+    def _end_slow_heads(self) -> None:
+        """A client has its time for a whole head, not for each byte of it."""
+        while True:
+            time.sleep(LOOK_AT_HEADS_SECONDS)
+            limit = time.monotonic() - drain.CLIENT_SECONDS
+            for conn, since in list(self.heads.values()):
+                if since < limit:
+                    with contextlib.suppress(OSError):
+                        conn.sock.shutdown(socket.SHUT_RDWR)
+
+    def handle(self, conn: TConn):
+        """Let another thread wait for a closing client: gunicorn would do it in the one that accepts."""
+        load.mark(conn.beyond)
+        self.heads[id(conn)] = (conn, time.monotonic())
+        try:
+            keep = super().handle(conn)
+        finally:
+            self.heads.pop(id(conn), None)
+        if keep is False:
+            self.goodbyes.say(conn.sock)
+            conn.close = _closed_elsewhere
+        return keep
+
+    def handle_error(self, req, client, addr, exc) -> None:
+        """What gunicorn itself refuses gets the document of every error, not gunicorn's page."""
+        from gateway_project.work.exchange import new_request_id
+
+        if isinstance(exc, ParseException) and not isinstance(exc, OUR_FAULT):
+            self.log.warning("Refused a malformed request of %s: %s", addr and addr[0], exc)
+            error = ValidationError("The request's first line or its headers are malformed or too long.")
+        else:
+            self.log.error("A request failed outside its view.", exc_info=exc)
+            error = InternalError()
+        answer = of_error(error, new_request_id())
+        headers = [("Connection", "close"), *answer.headers]
+        lines = [f"HTTP/1.1 {REASONS[answer.status]}", *(f"{name}: {value}" for name, value in headers)]
+        with contextlib.suppress(OSError):
+            util.write_nonblock(client, "\r\n".join([*lines, "\r\n"]).encode("latin-1") + answer.body)
+
+    def handle_exit(self, sig, frame) -> None:
+        """SIGTERM: from now on the time for running requests counts."""
+        drain.begin()
+        super().handle_exit(sig, frame)
+
+
+class Goodbyes:
+    """Ends connections so that the client gets all that was sent: one thread waits for all clients to close.
+
+    A socket that is closed with bytes unread makes the kernel throw away what the client has not taken yet
+    (RFC 9112, section 9.6).
+    """
+
+    def __init__(self) -> None:
+        self._new: SimpleQueue[socket.socket] = SimpleQueue()
+        self._waiting: dict[int, tuple[socket.socket, float, int]] = {}
+        self._poller = select.poll()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="goodbyes", daemon=True).start()
+
+    def say(self, sock: socket.socket) -> None:
+        """Send the end of our side now, and close once the client has ended its own, or its time is up."""
+        try:
+            sock.setblocking(False)
+            sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            sock.close()
+        else:
+            self._new.put(sock)
+
+    def _run(self) -> None:
+        while True:
+            self._take_new(wait=not self._waiting)
+            for number, _ in self._poller.poll(LOOK_EVERY_MS):
+                self._read(number)
+            now = time.monotonic()
+            for number, (_, until, _) in list(self._waiting.items()):
+                if now >= until:
+                    self._close(number)
+
+    def _take_new(self, *, wait: bool) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                sock = self._new.get(block=wait)
+                wait = False
+                self._waiting[sock.fileno()] = (sock, time.monotonic() + GOODBYE_SECONDS, 0)
+                self._poller.register(sock, select.POLLIN)
+
+    def _read(self, number: int) -> None:
+        sock, until, read = self._waiting[number]
+        try:
+            size = len(sock.recv(GOODBYE_BYTES))
+        except BlockingIOError:
+            return
+        except OSError:
+            size = 0
+        if size and read + size < GOODBYE_BYTES:
+            self._waiting[number] = (sock, until, read + size)
+        else:
+            self._close(number)
+
+    def _close(self, number: int) -> None:
+        sock, _, _ = self._waiting.pop(number)
+        self._poller.unregister(number)
+        sock.close()
+
+
+def _closed_elsewhere(graceful: bool = False) -> None:
+    """Stands in for the close of a connection whose goodbye has been said."""
+
+
+def _is_no_slow_client(record: logging.LogRecord) -> bool:
+    """gunicorn takes a read that ran out of its time for a fault of ours, and would print its stack."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BlockingIOError))

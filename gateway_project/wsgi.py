@@ -1,0 +1,34 @@
+"""The WSGI application that gunicorn serves."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+django_application: WSGIHandler = get_wsgi_application()
+
+from django.conf import settings  # noqa: E402
+
+from gateway_project import metrics  # noqa: E402
+from gateway_project.health import is_alive, is_ready  # noqa: E402
+from gateway_project.proxies import TrustedProxies  # noqa: E402
+from gateway_project.work.doors import is_ours  # noqa: E402
+from gateway_project.work.views import answer  # noqa: E402  needs the settings
+
+PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
+# Balancers ask by address, which ALLOWED_HOSTS does not list.
+WATCHED = {"/healthz": is_alive, "/readyz": is_ready, "/metrics": metrics.answer}
+
+
+def application(environ: dict[str, Any], start_response) -> Iterable[bytes]:
+    """Django, but for work requests: they use no session, no form and no database connection that middleware
+    and signals would have to look after, and save a third of their CPU by going to their view directly."""
+    PROXIES.see_through(environ)
+    if is_ours(environ["PATH_INFO"]):
+        return answer(environ).to_wsgi(start_response)
+    if environ["REQUEST_METHOD"] in ("GET", "HEAD") and (look := WATCHED.get(environ["PATH_INFO"].removesuffix("/"))):
+        return look(environ).to_wsgi(start_response)
+    return django_application(environ, start_response)
