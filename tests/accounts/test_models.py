@@ -1,0 +1,113 @@
+"""People and their rights, as the database keeps them."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounts.builtin import FEATURES
+from accounts.models import Feature, Group, Role, Session, User
+
+
+def test_every_instance_has_the_built_in_features_and_roles(db):
+    assert set(FEATURES) <= set(Feature.objects.values_list("name", flat=True))
+    user = Role.objects.get(name="user")
+    assert set(user.features.values_list("name", flat=True)) == {"work", "models.create"}
+    assert Role.objects.get(name="admin").features.count() == len(FEATURES)
+
+
+def test_what_is_built_in_survives_a_flush(transactional_db):
+    call_command("flush", interactive=False, verbosity=0)
+    assert set(Role.objects.values_list("name", flat=True)) == {"admin", "user"}
+
+
+def test_a_feature_taken_from_a_built_in_role_stays_taken(transactional_db):
+    Role.objects.get(name="user").features.remove(Feature.objects.get(name="models.create"))
+    call_command("migrate", verbosity=0, skip_checks=True)
+    assert set(Role.objects.get(name="user").features.values_list("name", flat=True)) == {"work"}
+
+
+@pytest.mark.parametrize("name", ["", "Work", "models create", "x" * 65, "work\n", "wörk"])
+def test_a_feature_is_named_with_small_letters_underscores_and_dots(db, name):
+    with pytest.raises(ValidationError):
+        Feature(name=name).full_clean()
+
+
+def test_a_username_is_unique_in_any_case(db):
+    User.objects.create_user("Ann", "secret")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        User.objects.create_user("ANN", "secret")
+
+
+def test_a_user_logs_in_under_a_name_in_any_case(db):
+    ann = User.objects.create_user("Ann", "secret")
+    assert User.objects.get_by_natural_key("aNN") == ann
+    assert ann.check_password("secret")
+    assert not ann.check_password("Secret")
+
+
+def test_a_user_has_the_features_of_all_their_roles(db):
+    ann = User.objects.create_user("ann", "secret")
+    viewers = Role.objects.create(name="viewers")
+    viewers.features.add(Feature.objects.get(name="logs.view_all"), Feature.objects.get(name="work"))
+    ann.roles.add(viewers)
+    assert ann.feature_names() == {"work", "models.create", "logs.view_all"}
+
+
+def test_an_admin_has_every_feature_there_is_and_the_console(db):
+    root = User.objects.create_superuser("root", "secret")
+    Feature.objects.create(name="made.later")
+    assert "made.later" in root.feature_names()
+    assert (root.is_admin, root.is_staff, root.is_superuser) == (True, True, True)
+    assert root.has_perm("keys.delete_apikey")
+    assert root.has_perms(["a", "b"])
+    assert root.has_module_perms("keys")
+
+
+@pytest.mark.parametrize("flags", [{"is_active": False}, {"is_deleted": True}])
+def test_an_admin_who_is_inactive_or_deleted_does_not_get_into_the_console(db, flags):
+    root = User.objects.create_superuser("root", "secret", **flags)
+    assert root.is_admin
+    assert not root.is_staff
+    assert not root.has_perm("keys.delete_apikey")
+    assert not root.has_module_perms("keys")
+    assert not User.objects.usable().exists()
+
+
+def test_nobody_else_gets_into_the_console(db):
+    ann = User.objects.create_user("ann", "secret")
+    assert not ann.is_admin
+    assert not ann.has_perm("keys.delete_apikey")
+    assert not User().is_admin
+
+
+def test_whether_prefetched_users_are_admins_asks_no_query(db, django_assert_num_queries):
+    User.objects.create_superuser("root", "secret")
+    users = list(User.objects.prefetch_related("roles"))
+    with django_assert_num_queries(0):
+        assert [user.is_admin for user in users] == [True]
+    assert list(User.objects.admins()) == users
+
+
+def test_a_group_knows_its_members_and_they_know_it(db):
+    ann = User.objects.create_user("ann", "secret")
+    group = Group.objects.create(name="team")
+    group.members.add(ann)
+    group.members.add(ann)
+    assert list(group.members.all()) == [ann]
+    assert list(Group.objects.holding(ann)) == [group]
+
+
+def test_a_session_is_live_until_it_ends_or_expires(db):
+    ann, now = User.objects.create_user("ann", "secret"), timezone.now()
+    session = Session.objects.create(user=ann, expires_at=now + timedelta(hours=1))
+    assert list(Session.objects.live(now)) == [session]
+    assert not Session.objects.live(now + timedelta(hours=1)).exists()
+    assert session.is_live(now)
+    session.ended_at = now
+    session.save()
+    assert not Session.objects.live(now).exists()
+    assert not session.is_live(now)

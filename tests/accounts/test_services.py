@@ -1,0 +1,85 @@
+"""Changes to people and their sessions."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Role, Session, User
+from accounts.services import create_user
+from accounts.sessions import end_sessions
+from gateway_project.errors import Conflict, ValidationError
+
+
+def role_names(user):
+    return set(user.roles.values_list("name", flat=True))
+
+
+def test_a_new_user_can_log_in_and_has_the_role_user(db):
+    ann = create_user(username="ann", password="secret", display_name="Ann", email="ann@example.org")
+    stored = User.objects.get(pk=ann.pk)
+    assert stored.check_password("secret")
+    assert (stored.display_name, stored.email, stored.is_active) == ("Ann", "ann@example.org", True)
+    assert role_names(stored) == {"user"}
+
+
+def test_roles_can_be_named_or_given_and_replace_the_usual_one(db):
+    viewers = Role.objects.create(name="viewers")
+    assert role_names(create_user(username="a", password="secret", roles=["admin", viewers])) == {
+        "admin",
+        "viewers",
+    }
+    assert role_names(create_user(username="b", password="secret", roles=[])) == set()
+
+
+def test_a_name_that_exists_in_any_case_is_a_conflict_even_of_a_deleted_user(db):
+    create_user(username="Ann", password="secret", is_deleted=True)
+    with pytest.raises(Conflict, match="ANN"):
+        create_user(username="ANN", password="secret")
+    with pytest.raises(Conflict):
+        create_user(username="Ann", password="secret")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"username": ""},
+        {"username": " ann"},
+        {"username": "an\0n"},
+        {"username": "x" * 151},
+        {"password": ""},
+        {"password": "\ud800"},
+        {"email": "nobody"},
+        {"display_name": "a\0b"},
+        {"roles": ["nosuch"]},
+    ],
+)
+def test_what_cannot_be_stored_is_refused_and_leaves_nothing(db, wrong):
+    with pytest.raises(ValidationError) as refused:
+        create_user(**{"username": "ann", "password": "secret", **wrong})
+    assert refused.value.message.startswith(f"{next(iter(wrong))}: ")
+    assert not User.objects.exists()
+
+
+@pytest.fixture
+def sessions(db):
+    ann = create_user(username="ann", password="secret")
+    later = timezone.now() + timedelta(hours=1)
+    return [Session.objects.create(user=ann, expires_at=later, device=str(n)) for n in range(3)]
+
+
+def test_all_sessions_of_a_user_end_at_once(sessions):
+    other = create_user(username="bob", password="secret")
+    kept = Session.objects.create(user=other, expires_at=timezone.now() + timedelta(hours=1))
+    assert end_sessions(user=sessions[0].user) == 3
+    assert list(Session.objects.live()) == [kept]
+
+
+@pytest.mark.parametrize("as_id", [True, False])
+def test_all_but_one_end_and_ended_ones_keep_their_time(sessions, as_id):
+    this, _, ended = sessions
+    Session.objects.filter(pk=ended.pk).update(ended_at="2026-01-01T00:00:00Z")
+    assert end_sessions(user=this.user, except_for=this.pk if as_id else this) == 1
+    assert list(Session.objects.live()) == [this]
+    assert Session.objects.get(pk=ended.pk).ended_at.year == 2026
+    assert Session.objects.get(pk=ended.pk).ended_at.month == 1

@@ -1,0 +1,242 @@
+"""Staying logged in and logging out, over HTTP."""
+
+import base64
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.contrib.sessions.models import Session as ConsoleSession
+from django.utils import timezone
+
+from accounts import tokens
+from accounts.models import Session
+from accounts.sessions import clear_away
+from tests.accounts.logins import OWN, by_refresh, cookies_of, logged_in, with_cookies, works
+from tests.management import Client, body, new_admin, new_user, refused, token_of
+
+
+class TestTokens:
+    def test_an_access_token_is_told_to_be_good(self, nobody, ann):
+        sent = body(grantType="Bearer", tokenType="accessToken", accessToken=logged_in(nobody)["SvcUserCookie"])
+        response = nobody.send("POST", "/auth/login", json=sent)
+        assert (response.status_code, response.json().keys()) == (200, {"code", "message"})
+        assert not cookies_of(response)
+
+    def test_a_refresh_gives_new_tokens_and_uses_up_the_old_one(self, nobody, ann):
+        first = logged_in(nobody)
+        response = by_refresh(nobody, first["SvcAuthCookie"])
+        assert response.status_code == 200
+        told = response.json()
+        assert told.keys() == {"accessToken", "refreshToken", "grantType", "message"}
+        assert told["grantType"] == "Bearer"
+        assert works(nobody, told["accessToken"])
+        cookies = {name: cookie.value for name, cookie in cookies_of(response).items()}
+        assert cookies == {"SvcUserCookie": told["accessToken"], "SvcAuthCookie": told["refreshToken"]}
+        assert by_refresh(nobody, told["refreshToken"]).status_code == 200
+
+    def test_a_refresh_token_used_twice_ends_its_whole_session_and_no_other(self, nobody, ann):
+        first, other = logged_in(nobody), logged_in(nobody)
+        told = by_refresh(nobody, first["SvcAuthCookie"]).json()
+        refused(by_refresh(nobody, first["SvcAuthCookie"]), 401, "AuthenticationFailed")
+        assert not works(nobody, told["accessToken"])
+        assert not works(nobody, first["SvcUserCookie"])
+        refused(by_refresh(nobody, told["refreshToken"]), 401, "AuthenticationFailed")
+        assert works(nobody, other["SvcUserCookie"])
+
+    def test_of_many_uses_at_the_same_moment_at_most_one_succeeds_and_the_session_ends(self, nobody, ann):
+        for _ in range(3):
+            token = logged_in(nobody)["SvcAuthCookie"]
+            with ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(lambda _, token=token: by_refresh(nobody, token), range(8)))
+            assert [answer.status_code for answer in answers].count(200) <= 1
+            assert {answer.status_code for answer in answers} <= {200, 401}
+            assert not Session.objects.live().exists()
+
+    def test_a_refresh_prolongs_the_session(self, nobody, ann):
+        token = logged_in(nobody)["SvcAuthCookie"]
+        soon = timezone.now() + timedelta(hours=1)
+        Session.objects.update(expires_at=soon)
+        assert by_refresh(nobody, token).status_code == 200
+        assert Session.objects.get().expires_at > soon + timedelta(days=6)
+
+    def test_the_kinds_of_tokens_are_never_mixed_up(self, nobody, ann):
+        held = logged_in(nobody)
+        assert not works(nobody, held["SvcAuthCookie"])
+        refused(by_refresh(nobody, held["SvcUserCookie"]), 401, "AuthenticationFailed")
+        sent = body(grantType="Bearer", tokenType="accessToken", accessToken=held["SvcAuthCookie"])
+        refused(nobody.send("POST", "/auth/login", json=sent), 401, "AuthenticationFailed")
+        swapped = {"SvcUserCookie": held["SvcAuthCookie"]}
+        refused(with_cookies(nobody, "GET", "/features/", swapped), 401, "AuthenticationFailed")
+
+    def test_nothing_secret_is_in_a_token_and_no_token_in_the_database(self, nobody, ann):
+        held = logged_in(nobody)
+        for token in held.values():
+            payload = token.split(".")[1]
+            claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+            assert claims.keys() == {"token_type", "sub", "sid", "jti", "iat", "exp", "aud", "iss"}
+            stored = str(list(Session.objects.values()))
+            assert token not in stored
+            assert token.split(".")[2] not in stored
+        known = tokens.read_refresh(held["SvcAuthCookie"])
+        assert Session.objects.get().refresh_digest == known.digest
+        assert known.digest not in held["SvcAuthCookie"]
+
+    def test_refresh_tokens_expire(self, nobody, ann, settings):
+        settings.GATEWAY_REFRESH_TOKEN_SECONDS = -60
+        token, _ = tokens.issue_refresh(
+            user_id=ann.pk,
+            session=Session.objects.create(user=ann, expires_at=timezone.now() + timedelta(days=1)).pk.hex,
+        )
+        refused(by_refresh(nobody, token), 401, "AuthenticationFailed")
+
+    @pytest.mark.parametrize(
+        "token",
+        ["x", "a.b.c", "..", "é.é.é", base64.urlsafe_b64encode(b"[" * 3000).decode() + ".e30.e30", "x" * 8000],
+        ids=lambda token: token[:10],
+    )
+    def test_nonsense_is_no_token(self, nobody, db, token):
+        refused(by_refresh(nobody, token), 401, "AuthenticationFailed")
+        sent = body(grantType="Bearer", tokenType="accessToken", accessToken=token)
+        refused(nobody.send("POST", "/auth/login", json=sent), 401, "AuthenticationFailed")
+        header = {"Authorization": f"Bearer {token}".encode()}
+        refused(nobody.get("/features/", headers=header), 401, "AuthenticationFailed")
+
+    @pytest.mark.parametrize("change", [{"is_active": False}, {"is_deleted": True}])
+    def test_a_user_who_is_not_usable_has_no_good_token(self, nobody, ann, change):
+        held = logged_in(nobody)
+        type(ann).objects.filter(pk=ann.pk).update(**change)
+        assert not works(nobody, held["SvcUserCookie"])
+        refused(by_refresh(nobody, held["SvcAuthCookie"]), 401, "AuthenticationFailed")
+
+
+class TestLogout:
+    def three(self, nobody):
+        return [logged_in(nobody) for _ in range(3)]
+
+    def logout(self, nobody, token=None, **attributes):
+        client = nobody.with_credential(token) if token else nobody
+        return client.send("POST", "/auth/logout", json=body(**attributes))
+
+    @pytest.mark.parametrize(
+        ("device", "left"),
+        [("currentDevice", [False, True, True]), ("otherDevices", [True, False, False]), ("allDevices", [False] * 3)],
+    )
+    @pytest.mark.parametrize("by", ["header", "body", "both", "cookies"])
+    def test_it_ends_this_session_the_others_or_all_at_once(self, nobody, ann, device, left, by):
+        bob = token_of(new_user(username="Bob"))
+        held = self.three(nobody)
+        token = held[0]["SvcUserCookie"]
+        named = {"grantType": "Bearer", "tokenType": "accessToken", "accessToken": token}
+        sent = body(logoutDevice=device, **(named if by in ("body", "both") else {}))
+        if by == "cookies":
+            response = with_cookies(nobody, "POST", "/auth/logout", held[0], OWN, json=sent)
+            cleared = cookies_of(response)
+            assert {cookie.value for cookie in cleared.values()} == ({""} if device != "otherDevices" else set())
+        else:
+            client = nobody if by == "body" else nobody.with_credential(token)
+            response = client.send("POST", "/auth/logout", json=sent)
+        assert (response.status_code, response.content) == (200, b"")
+        assert [works(nobody, one["SvcUserCookie"]) for one in held] == left
+        for one, lives in zip(held, left, strict=True):
+            assert (by_refresh(nobody, one["SvcAuthCookie"]).status_code == 200) is lives
+        assert works(nobody, bob)
+
+    def test_it_needs_no_body_and_means_this_device_then(self, nobody, ann):
+        held = self.three(nobody)
+        response = nobody.with_credential(held[0]["SvcUserCookie"]).send("POST", "/auth/logout")
+        assert response.status_code == 200
+        assert [works(nobody, one["SvcUserCookie"]) for one in held] == [False, True, True]
+
+    def test_the_cookie_that_is_left_after_a_quarter_of_an_hour_logs_out_too(self, nobody, ann):
+        held = logged_in(nobody)
+        cookies = {"SvcAuthCookie": held["SvcAuthCookie"]}
+        assert with_cookies(nobody, "POST", "/auth/logout", cookies, OWN).status_code == 200
+        assert not works(nobody, held["SvcUserCookie"])
+        refused(with_cookies(nobody, "POST", "/auth/logout", cookies, OWN), 401, "AuthenticationFailed")
+
+    def test_nobody_cannot_log_out_and_no_one_logs_out_another(self, nobody, ann):
+        new_user(username="Bob")
+        held, bobs = logged_in(nobody), logged_in(nobody, username="Bob")["SvcUserCookie"]
+        refused(self.logout(nobody), 401, "AuthenticationFailed")
+        refused(self.logout(nobody, accessToken="nonsense"), 401, "AuthenticationFailed")
+        refused(self.logout(nobody, bobs, accessToken=held["SvcUserCookie"]), 401, "AuthenticationFailed")
+        refused(self.logout(nobody, accessToken=held["SvcAuthCookie"]), 401, "AuthenticationFailed")
+        refused(self.logout(nobody, "nonsense", accessToken=held["SvcUserCookie"]), 401, "AuthenticationFailed")
+        assert works(nobody, held["SvcUserCookie"])
+
+    @pytest.mark.parametrize(
+        "sent",
+        [{"logoutDevice": "noDevice"}, {"logoutDevice": None}, {"grantType": "password"}, {"accessToken": 5}, {"x": 1}],
+    )
+    def test_a_logout_that_is_not_of_the_right_form_gets_400(self, nobody, ann, sent):
+        held = logged_in(nobody)
+        refused(self.logout(nobody, held["SvcUserCookie"], **sent), 400, "ValidationError")
+        assert works(nobody, held["SvcUserCookie"])
+
+
+class TestClearingAway:
+    def test_sessions_go_when_none_of_their_tokens_can_come_any_more(self, nobody, ann):
+        now = timezone.now()
+
+        def session(**given):
+            return Session.objects.create(**({"user": ann, "expires_at": now + timedelta(days=1)} | given)).pk
+
+        kept = {
+            session(),
+            session(ended_at=now - timedelta(days=3)),
+            session(expires_at=now - timedelta(minutes=1)),
+        }
+        for _ in range(5):
+            session(expires_at=now - timedelta(hours=2))
+            session(expires_at=now - timedelta(hours=2), ended_at=now - timedelta(days=3))
+        ConsoleSession.objects.create(session_key="old", expire_date=now - timedelta(hours=2))
+        ConsoleSession.objects.create(session_key="new", expire_date=now + timedelta(hours=2))
+        assert [clear_away(most=4) for _ in range(4)] == [5, 4, 2, 0]
+        assert set(Session.objects.values_list("pk", flat=True)) == kept
+        assert ConsoleSession.objects.get().session_key == "new"
+
+    def test_a_stolen_token_is_noticed_up_to_its_last_moment(self, nobody, ann):
+        first = logged_in(nobody)["SvcAuthCookie"]
+        newest = by_refresh(nobody, first).json()["refreshToken"]
+        clear_away(most=100)
+        refused(by_refresh(nobody, first), 401, "AuthenticationFailed")
+        refused(by_refresh(nobody, newest), 401, "AuthenticationFailed")
+        assert not Session.objects.live().exists()
+
+    def test_a_token_whose_session_was_cleared_away_is_refused(self, nobody, ann):
+        held = logged_in(nobody)
+        Session.objects.update(expires_at=timezone.now() - timedelta(hours=2))
+        assert clear_away(most=100) == 1
+        refused(by_refresh(nobody, held["SvcAuthCookie"]), 401, "AuthenticationFailed")
+        assert not works(nobody, held["SvcUserCookie"])
+
+
+def test_running_gateways_clear_sessions_away(own_gateway):
+    user = new_user(username="spent")
+    long_ago = timezone.now() - timedelta(days=1)
+    Session.objects.bulk_create(Session(user=user, expires_at=long_ago) for _ in range(1200))
+    lives = Session.objects.create(user=user, expires_at=timezone.now() + timedelta(days=1))
+    world = own_gateway()
+    world.until(lambda: set(Session.objects.of(user)) == {lives}, seconds=20)
+
+
+def test_a_login_works_on_the_work_path_and_ends_there_at_once(world):
+    """Over gunicorn, where work requests know sessions by another way."""
+    world.provider().answers(text="Hello!")
+    world.allow()
+    nobody = Client(world.gateway.url)
+    held = logged_in(nobody, username=world.user.username)
+    assert world.ask(key=held["SvcUserCookie"]).status_code == 200
+    client = nobody.with_credential(held["SvcUserCookie"])
+    assert client.send("POST", "/auth/logout").status_code == 200
+    assert world.ask(key=held["SvcUserCookie"]).status_code == 401
+
+
+def test_who_is_deactivated_over_the_api_is_refused_by_running_workers_within_a_second(world):
+    world.provider().answers(text="Hello!")
+    world.allow()
+    assert world.ask().status_code == 200
+    admin = Client(world.gateway.url).as_user(new_admin(username=world.name("admin")))
+    assert admin.send("PATCH", f"/users/?id={world.user.pk}", json=body(active=False)).status_code == 200
+    world.soon(world.ask, 401, seconds=1)

@@ -1,0 +1,92 @@
+"""Whoever guesses passwords waits, and nobody else."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from accounts.sessions import log_in
+from gateway_project.errors import AuthenticationFailed, RateLimited
+from tests.accounts.logins import by_password
+from tests.management import PASSWORD, new_user, refused
+
+
+class TestThrottling:
+    @pytest.fixture(autouse=True)
+    def _few(self, settings):
+        settings.GATEWAY_LOGIN_FAILURES, settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS = 3, 8
+
+    def test_after_so_many_failures_even_the_right_password_waits(self, nobody, ann):
+        for _ in range(3):
+            refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
+        response = by_password(nobody)
+        refused(response, 429, "RateLimited")
+        assert 800 < int(response.headers["Retry-After"]) <= 900
+
+    def test_a_name_is_one_account_however_it_is_written(self, nobody, ann):
+        for name in ("ann", "ANN", "ａｎｎ"):
+            by_password(nobody, username=name, password="wrong")
+        refused(by_password(nobody), 429, "RateLimited")
+
+    def test_unknown_names_are_throttled_alike(self, nobody, ann):
+        for _ in range(3):
+            refused(by_password(nobody, username="nosuch"), 401, "AuthenticationFailed")
+        refused(by_password(nobody, username="nosuch"), 429, "RateLimited")
+
+    def test_others_are_not_kept_out(self, nobody, ann):
+        new_user(username="Bob")
+        for _ in range(10):
+            by_password(nobody, password="wrong")
+        assert by_password(nobody, username="Bob").status_code == 200
+        assert log_in(username="Ann", password=PASSWORD, address="192.0.2.7").access
+
+    def test_an_address_that_tries_many_names_waits_too(self, nobody, ann):
+        for number in range(8):
+            refused(by_password(nobody, username=f"guess{number}"), 401, "AuthenticationFailed")
+        refused(by_password(nobody), 429, "RateLimited")
+        assert log_in(username="Ann", password=PASSWORD, address="192.0.2.7").access
+
+    def test_a_good_login_clears_the_accounts_failures_and_costs_none(self, nobody, ann):
+        for _ in range(3):  # six of the eight failures that an address has
+            by_password(nobody, password="wrong")
+            by_password(nobody, password="wrong")
+            assert by_password(nobody).status_code == 200
+        for _ in range(20):
+            assert by_password(nobody).status_code == 200
+
+    def test_guesses_at_the_same_moment_do_not_all_pass_for_the_first(self, nobody, ann):
+        with ThreadPoolExecutor(12) as pool:
+            codes = list(pool.map(lambda _: by_password(nobody, password="wrong").status_code, range(24)))
+        assert sorted(codes) == [401] * 3 + [429] * 21
+
+    def test_a_form_error_is_no_guess(self, nobody, ann):
+        for _ in range(5):
+            by_password(nobody, password="")
+        assert by_password(nobody).status_code == 200
+
+    def test_without_the_shared_cache_each_process_counts(self, nobody, ann, settings):
+        from django.core.cache import caches
+
+        settings.CACHES = {
+            **settings.CACHES,
+            "default": {
+                "BACKEND": "django_redis.cache.RedisCache",
+                "LOCATION": "redis://127.0.0.1:1/0",
+                "OPTIONS": {"SERIALIZER": "django_redis.serializers.json.JSONSerializer"},
+            },
+        }
+        for _ in range(3):
+            refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
+        refused(by_password(nobody), 429, "RateLimited")
+        caches["process"].clear()
+        assert by_password(nobody).status_code == 200
+
+    def test_an_ipv6_network_of_64_bits_is_one_address(self, nobody, ann):
+        def attempt(address, password="wrong"):
+            return log_in(username="ann", password=password, address=address)
+
+        for number in range(3):
+            with pytest.raises(AuthenticationFailed):
+                attempt(f"2001:db8::{number}:1")
+        with pytest.raises(RateLimited):
+            attempt("2001:db8::ffff", PASSWORD)
+        assert attempt("2001:db8:0:1::1", PASSWORD).access

@@ -1,0 +1,73 @@
+"""LangChain's client of Anthropic, unmodified but for its base address."""
+
+import pytest
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+
+from tests.clients.recorded import CALLS, recorded
+from tests.providers.formats.samples import streams
+
+both = pytest.mark.parametrize("format_name", ["anthropic", "openai"])
+QUESTION = "What is the capital of Portugal?"
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city"""
+    return f"20 degrees in {city}"
+
+
+@pytest.fixture
+def provider(world, format_name):
+    world.allow()
+    return world.provider(format_name=format_name)
+
+
+@pytest.fixture
+def chat(world, provider):
+    world.settle()
+    return ChatAnthropic(
+        model=world.model, base_url=world.gateway.url, api_key=world.key, max_retries=0, max_tokens=4096
+    )
+
+
+@both
+def test_a_message(chat, provider, format_name):
+    sample = recorded(format_name, "plain")
+    provider.answers(body=sample.body)
+    answer = chat.invoke(QUESTION)
+    assert (answer.text, answer.response_metadata["stop_reason"]) == (sample.expect["text"], "end_turn")
+    usage = sample.expect["usage"]
+    sent = sum(usage[name] or 0 for name in ("input", "cache_read", "cache_write"))
+    assert (answer.usage_metadata["input_tokens"], answer.usage_metadata["output_tokens"]) == (sent, usage["output"])
+
+
+@both
+def test_a_stream(chat, provider, format_name):
+    sample = recorded(format_name, "plain", streams)
+    provider.answers(stream=[sample.body])
+    chunks = list(chat.stream(QUESTION))
+    assert "".join(chunk.text for chunk in chunks) == sample.expect["text"]
+
+
+@both
+def test_tools(chat, provider, format_name):
+    sample, answer = recorded(format_name, "parallel_tool_calls"), recorded(format_name, "plain")
+    provider.answers(body=sample.body).answers(body=answer.body)
+    able = chat.bind_tools([weather])
+    first = able.invoke(QUESTION)
+    assert [[call["name"], call["args"]] for call in first.tool_calls] == CALLS
+    results = [ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"]) for call in first.tool_calls]
+    second = able.invoke([HumanMessage(QUESTION), first, *results])
+    assert second.text == answer.expect["text"]
+    assert "20 degrees in Porto" in provider.seen[1].body.decode()
+
+
+@both
+def test_tools_in_a_stream(chat, provider, format_name):
+    sample = recorded(format_name, "parallel_tool_calls", streams)
+    provider.answers(stream=[sample.body])
+    first, *rest = chat.bind_tools([weather]).stream(QUESTION)
+    whole = sum(rest, first)
+    assert [[call["name"], call["args"]] for call in whole.tool_calls] == CALLS

@@ -1,0 +1,97 @@
+"""LangChain's client of OpenAI, unmodified but for its base address."""
+
+import pytest
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from openai import RateLimitError
+from pydantic import BaseModel
+
+from tests.clients.recorded import CALLS, recorded, script
+from tests.providers.formats.samples import streams
+
+each = pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
+# Over chat completions, and over Responses.
+both_ways = pytest.mark.parametrize("responses", [False, True], ids=["chat", "responses"])
+QUESTION = "What is the capital of Portugal?"
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city"""
+    return f"20 degrees in {city}"
+
+
+class Capital(BaseModel):
+    """A capital"""
+
+    city: str
+
+
+@pytest.fixture
+def provider(speaking, format_name):
+    return speaking(format_name)
+
+
+def model(world, **options):
+    world.settle()
+    address = {"base_url": f"{world.gateway.url}/v1", "api_key": world.key, "max_retries": 0}
+    return ChatOpenAI(model=world.model, max_tokens=4096, **address | options)
+
+
+@each
+@both_ways
+def test_an_answer(world, provider, format_name, responses):
+    sample = recorded(format_name, "plain")
+    provider.answers(body=sample.body)
+    answer = model(world, use_responses_api=responses).invoke(QUESTION)
+    assert answer.text == sample.expect["text"]
+    assert answer.usage_metadata["output_tokens"] == sample.expect["usage"]["output"]
+
+
+@each
+@both_ways
+def test_a_stream(world, provider, format_name, responses):
+    sample = recorded(format_name, "plain", streams)
+    script(provider, sample)
+    chunks = list(model(world, use_responses_api=responses).stream(QUESTION))
+    assert "".join(chunk.text for chunk in chunks) == sample.expect["text"]
+
+
+@each
+@both_ways
+def test_tools(world, provider, format_name, responses):
+    sample, answer = recorded(format_name, "parallel_tool_calls"), recorded(format_name, "plain")
+    provider.answers(body=sample.body).answers(body=answer.body)
+    able = model(world, use_responses_api=responses).bind_tools([weather])
+    first = able.invoke(QUESTION)
+    assert [[call["name"], call["args"]] for call in first.tool_calls] == sample.expect.get("calls", CALLS)
+    results = [ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"]) for call in first.tool_calls]
+    assert able.invoke([HumanMessage(QUESTION), first, *results]).text == answer.expect["text"]
+    assert "20 degrees in" in provider.seen[1].body.decode()
+
+
+@each
+def test_structured_output(world, provider, format_name):
+    sample = recorded(format_name, "plain")
+    said = sample.body.replace(sample.expect["text"].encode(), rb"{\"city\": \"Lisbon\"}")
+    provider.answers(body=said)
+    structured = model(world).with_structured_output(Capital, method="json_schema")
+    assert structured.invoke(QUESTION) == Capital(city="Lisbon")
+
+
+@each
+def test_a_provider_that_limits(world, provider, format_name):
+    sample = recorded(format_name, "limited")
+    provider.answers(body=sample.body, status=429, headers=sample.about["headers"])
+    with pytest.raises(RateLimitError):
+        model(world).invoke(QUESTION)
+
+
+@pytest.mark.parametrize("format_name", ["openai"])
+def test_embeddings(world, provider, format_name):
+    """LangChain sends token ids, which need a provider with the same tokeniser, unless told to send text."""
+    world.settle()
+    address = {"base_url": f"{world.gateway.url}/v1", "api_key": world.key}
+    embeddings = OpenAIEmbeddings(model=world.model, check_embedding_ctx_length=False, **address)
+    assert embeddings.embed_documents(["a", "b"]) == [[0.5, -0.25, 1.0], [0.5, -0.25, 1.0]]

@@ -1,0 +1,314 @@
+"""OpenAI's own SDK, unmodified but for its base address, over providers of every format."""
+
+import asyncio
+import json
+
+import openai
+import pytest
+from pydantic import BaseModel
+
+from providers.formats import FORMATS
+from tests.clients.recorded import CALLS, each_format, recorded, script
+from tests.providers.formats.samples import streams, whole
+
+QUESTION = "What is the capital of Portugal?"
+ASKED = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 4096}
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = {"type": "function", "function": {"name": "weather", "description": "The weather", "parameters": SCHEMA}}
+FLAT = {"type": "function", "name": "weather", "description": "The weather", "parameters": SCHEMA}
+EMBEDDING = [name for name in FORMATS if any(sample.name == "embedding" for sample in whole(name))]
+
+
+class Capital(BaseModel):
+    city: str
+    population: int
+
+
+@pytest.fixture
+def client(world):
+    """The SDK with the gateway's address and a key of the gateway's; it does not try again by itself."""
+    with sdk(world, max_retries=0) as client:
+        yield client
+
+
+def sdk(world, **options):
+    return openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=world.key, **options)
+
+
+def ask(client, world, **asked):
+    world.settle()
+    return client.chat.completions.create(model=world.model, **ASKED | asked)
+
+
+def respond(client, world, **asked):
+    world.settle()
+    return client.responses.create(model=world.model, **{"input": QUESTION, "max_output_tokens": 4096} | asked)
+
+
+def calls_of(message):
+    return [[call.function.name, json.loads(call.function.arguments)] for call in message.tool_calls]
+
+
+def tokens(sample):
+    """Input of every kind, and output."""
+    usage = sample.expect["usage"]
+    return sum(usage.get(name) or 0 for name in ("input", "cache_read", "cache_write")), usage["output"]
+
+
+class TestChat:
+    @each_format
+    def test_an_answer(self, client, world, speaking, format_name):
+        sample, provider = recorded(format_name, "plain"), speaking(format_name)
+        provider.answers(body=sample.body)
+        answer = ask(client, world, temperature=0.5, stop=["END"])
+        choice = answer.choices[0]
+        assert (choice.message.content, choice.finish_reason) == (sample.expect["text"], "stop")
+        assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == tokens(sample)
+        assert answer._request_id == world.entry(answer._request_id).correlation_id
+
+    @each_format
+    def test_a_stream(self, client, world, speaking, format_name):
+        sample = recorded(format_name, "plain", streams)
+        script(speaking(format_name), sample)
+        *chunks, last = ask(client, world, stream=True, stream_options={"include_usage": True})
+        said = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+        assert said == sample.expect["text"]
+        assert (last.usage.prompt_tokens, last.usage.completion_tokens) == tokens(sample)
+
+    @each_format
+    def test_a_stream_has_a_choice_in_every_chunk_unless_usage_was_asked_for(
+        self, client, world, speaking, format_name
+    ):
+        script(speaking(format_name), recorded(format_name, "plain", streams))
+        chunks = list(ask(client, world, stream=True))
+        if format_name == "azure-openai":  # whose own first chunk tells of its filters, and passes as it is
+            assert chunks.pop(0).prompt_filter_results
+        assert all(chunk.choices for chunk in chunks)
+
+    @each_format
+    def test_tools(self, client, world, speaking, format_name):
+        sample, answer = recorded(format_name, "parallel_tool_calls"), recorded(format_name, "plain")
+        provider = speaking(format_name).answers(body=sample.body).answers(body=answer.body)
+        first = ask(client, world, tools=[WEATHER]).choices[0]
+        assert (calls_of(first.message), first.finish_reason) == (sample.expect.get("calls", CALLS), "tool_calls")
+        results = [
+            {"role": "tool", "tool_call_id": call.id, "content": f"{20 + number} degrees"}
+            for number, call in enumerate(first.message.tool_calls)
+        ]
+        said = first.message.model_dump(exclude_none=True)
+        second = ask(client, world, tools=[WEATHER], messages=[*ASKED["messages"], said, *results])
+        assert second.choices[0].message.content == answer.expect["text"]
+        sent = provider.seen[1].body.decode()
+        assert sent.index("20 degrees") < sent.index("21 degrees")
+
+    @each_format
+    def test_tools_in_a_stream(self, client, world, speaking, format_name):
+        sample = recorded(format_name, "parallel_tool_calls", streams)
+        script(speaking(format_name), sample)
+        world.settle()
+        with client.chat.completions.stream(model=world.model, tools=[WEATHER], **ASKED) as events:
+            choice = events.get_final_completion().choices[0]
+        assert (calls_of(choice.message), choice.finish_reason) == (sample.expect.get("calls", CALLS), "tool_calls")
+
+    @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
+    def test_an_answer_that_is_parsed(self, client, world, speaking, format_name):
+        text = Capital(city="Lisbon", population=550_000).model_dump_json()
+        sample = recorded(format_name, "plain")
+        spoken, capital = sample.expect["text"], json.dumps(text)[1:-1]
+        provider = speaking(format_name).answers(body=sample.body.replace(spoken.encode(), capital.encode()))
+        world.settle()
+        answer = client.chat.completions.parse(model=world.model, response_format=Capital, **ASKED)
+        assert answer.choices[0].message.parsed == Capital(city="Lisbon", population=550_000)
+        assert "population" in provider.seen[0].body.decode()
+
+    def test_a_text_completion(self, client, world, speaking):
+        speaking("anthropic").answers(body=recorded("anthropic", "plain").body)
+        world.settle()
+        answer = client.completions.create(model=world.model, prompt=QUESTION, max_tokens=9)
+        assert answer.choices[0].text == recorded("anthropic", "plain").expect["text"]
+
+    def test_the_asynchronous_client(self, world, speaking):
+        sample = recorded("anthropic", "plain", streams)
+        script(speaking("anthropic"), sample)
+        options = {"base_url": f"{world.gateway.url}/v1", "api_key": world.key}
+        world.settle()
+
+        async def said():
+            async with openai.AsyncOpenAI(**options) as client:
+                chunks = await client.chat.completions.create(model=world.model, stream=True, **ASKED)
+                return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks])
+
+        assert asyncio.run(said()) == sample.expect["text"]
+
+
+class TestResponses:
+    @each_format
+    def test_an_answer(self, client, world, speaking, format_name):
+        kind = "responses_plain" if format_name == "openai-responses" else "plain"
+        sample = recorded(format_name, kind)
+        speaking(format_name).answers(body=sample.body)
+        answer = respond(client, world, instructions="Be brief.")
+        assert (answer.output_text, answer.status) == (sample.expect["text"], "completed")
+        assert (answer.usage.input_tokens, answer.usage.output_tokens) == tokens(sample)
+
+    @each_format
+    def test_a_stream(self, client, world, speaking, format_name):
+        kind = "responses_plain" if format_name == "openai-responses" else "plain"
+        sample = recorded(format_name, kind, streams)
+        script(speaking(format_name), sample)
+        world.settle()
+        with client.responses.stream(model=world.model, input=QUESTION, max_output_tokens=4096) as events:
+            said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+            answer = events.get_final_response()
+        assert said == answer.output_text == sample.expect["text"]
+        assert (answer.usage.input_tokens, answer.usage.output_tokens) == tokens(sample)
+
+    @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
+    def test_tools_and_their_results(self, client, world, speaking, format_name):
+        sample, answer = recorded(format_name, "parallel_tool_calls"), recorded(format_name, "plain")
+        provider = speaking(format_name).answers(body=sample.body).answers(body=answer.body)
+        first = respond(client, world, tools=[FLAT])
+        calls = [item for item in first.output if item.type == "function_call"]
+        assert [[call.name, json.loads(call.arguments)] for call in calls] == sample.expect.get("calls", CALLS)
+        results = [
+            {"type": "function_call_output", "call_id": call.call_id, "output": f"{20 + number} degrees"}
+            for number, call in enumerate(calls)
+        ]
+        said = [item.model_dump(exclude_none=True) for item in first.output]
+        turns = [{"role": "user", "content": QUESTION}, *said, *results]
+        assert respond(client, world, tools=[FLAT], input=turns).output_text == answer.expect["text"]
+        assert "21 degrees" in provider.seen[1].body.decode()
+
+    def test_thoughts_go_back_to_their_maker_as_they_came(self, client, world, speaking):
+        sample, provider = recorded("anthropic", "reasoning"), speaking("anthropic")
+        provider.answers(body=sample.body).answers(body=recorded("anthropic", "plain").body)
+        first = respond(client, world, reasoning={"effort": "low"})
+        assert first.output[0].summary[0].text == sample.expect["reasoning"]
+        turns = [{"role": "user", "content": QUESTION}, *first.output, {"role": "user", "content": "And?"}]
+        respond(client, world, input=turns, reasoning={"effort": "low"})
+        made = json.loads(sample.body)["content"][0]
+        assert provider.seen[1].json["messages"][1]["content"][0] == made
+
+    def test_a_stream_that_fails_midway(self, client, world, speaking):
+        script(speaking("anthropic"), recorded("anthropic", "error_midway", streams))
+        with pytest.raises(openai.APIError, match="The provider failed in the middle of its answer"):
+            list(respond(client, world, stream=True))
+
+
+@pytest.mark.parametrize("format_name", EMBEDDING)
+@pytest.mark.parametrize("encoding", [{}, {"encoding_format": "float"}])
+def test_embeddings(client, world, speaking, format_name, encoding):
+    sample, provider = recorded(format_name, "embedding"), speaking(format_name)
+    provider.answers(body=sample.body)
+    world.settle()
+    asked = sample.about["work"]["input"]
+    answer = client.embeddings.create(model=world.model, input=asked, **encoding)
+    assert len(answer.data) == (len(asked) if isinstance(asked, list) else 1)
+    assert all(isinstance(number, float) for item in answer.data for number in item.embedding)
+
+
+def test_models(client, world):
+    world.allow(regex=f"{world.model}-[ab]")
+    world.provider(*(f"{world.model}-{letter}" for letter in "abc"))
+    world.settle()
+    names = [f"{world.model}-a", f"{world.model}-b"]
+    assert [model.id for model in client.models.list()] == names
+    assert client.models.retrieve(names[0]).id == names[0]
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve(f"{world.model}-c")
+
+
+class TestErrors:
+    def test_no_key(self, world):
+        client = openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key="nonsense", max_retries=0)
+        with client, pytest.raises(openai.AuthenticationError) as caught:
+            ask(client, world)
+        assert (caught.value.code, caught.value.request_id is not None) == ("invalid_api_key", True)
+
+    def test_no_rule(self, client, world):
+        world.provider()
+        with pytest.raises(openai.PermissionDeniedError, match="No rule allows") as caught:
+            ask(client, world)
+        assert caught.value.code == "rule_denied"
+
+    def test_a_request_that_is_wrong(self, client, world, speaking):
+        speaking("anthropic")
+        with pytest.raises(openai.BadRequestError) as caught:
+            ask(client, world, messages=[{"role": "nobody", "content": "?"}])
+        assert caught.value.param == "messages[0].role"
+
+    def test_a_path_that_does_not_exist(self, client, world):
+        with pytest.raises(openai.NotFoundError):
+            client.files.list()
+
+    @each_format
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("bad_parameter", (openai.BadRequestError, openai.UnprocessableEntityError)),
+            ("bad_credential", openai.InternalServerError),
+            ("limited", openai.RateLimitError),
+            ("failed", openai.InternalServerError),
+            ("overloaded", openai.InternalServerError),
+        ],
+    )
+    def test_what_a_provider_refuses(self, client, world, speaking, format_name, name, expected):
+        sample = recorded(format_name, name)
+        refusal = {"status": sample.about["status"], "headers": sample.about["headers"]}
+        speaking(format_name).answers(body=sample.body, **refusal)
+        with pytest.raises(expected) as caught:
+            ask(client, world)
+        assert sample.expect["says"] in caught.value.message
+
+    @each_format
+    def test_a_stream_that_fails_midway(self, client, world, speaking, format_name):
+        script(speaking(format_name), recorded(format_name, "error_midway", streams))
+        with pytest.raises(openai.APIError) as caught:
+            list(ask(client, world, stream=True))
+        assert "The provider failed in the middle of its answer" in caught.value.message
+
+    def test_the_gateways_own_limit(self, own_gateway):
+        world = own_gateway(GATEWAY_KEY_REQUESTS_PER_MINUTE="1")
+        world.allow()
+        world.provider()
+        with sdk(world, max_retries=0) as client:
+            ask(client, world)
+            with pytest.raises(openai.RateLimitError) as caught:
+                ask(client, world)
+        assert caught.value.code == "rate_limit_exceeded"
+        assert int(caught.value.response.headers["retry-after"]) >= 1
+
+
+class TestRetries:
+    def test_it_tries_again_by_itself(self, world, speaking):
+        provider = speaking("openai").answers(status=503).answers(text="Lisbon")
+        with sdk(world, max_retries=1) as client:
+            assert ask(client, world).choices[0].message.content == "Lisbon"
+        assert len(provider.seen) == 2
+
+    def test_what_the_gateway_tried_with_every_provider_is_not_tried_again(self, world, speaking):
+        first, second = speaking("openai"), speaking("openai")
+        for provider in (first, second):
+            provider.default.status = 500
+        with sdk(world, max_retries=2) as client, pytest.raises(openai.InternalServerError):
+            ask(client, world)
+        assert (len(first.seen), len(second.seen)) == (1, 1)
+
+
+class TestTimeouts:
+    def test_the_clients_own(self, client, world, speaking):
+        provider = speaking("openai").answers(silent=True)
+        with pytest.raises(openai.APITimeoutError):
+            ask(client, world, timeout=0.5)
+        provider.seen[0].wait_closed()
+
+    def test_the_one_that_it_gives_the_gateway(self, client, world, speaking):
+        speaking("openai").answers(silent=True)
+        with pytest.raises(openai.InternalServerError) as caught:
+            ask(client, world, extra_headers={"X-Svc-Timeout": "0.5"})
+        assert (caught.value.status_code, caught.value.code) == (504, "provider_timeout")
+
+    def test_a_silence_in_the_middle_of_a_stream(self, client, world, speaking):
+        speaking("openai").answers(text="one two", silent_after=1)
+        with pytest.raises(openai.APIError, match="did not send anything|silent|second"):
+            list(ask(client, world, stream=True))

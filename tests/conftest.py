@@ -1,0 +1,122 @@
+"""Fixtures of all tests: one running gateway for the end-to-end tests, and a world of its own for each."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from accounts.models import User
+from providers.models import Provider
+from providers.services import create_provider
+from tests.management import QUICK_HASHERS, Client, new_admin, new_user
+from tests.running import RunningGateway, Store, fresh_store
+from tests.world import World
+
+# The same examples each time: what is found by chance belongs into a test of its own, and not into somebody else's
+# change. How fast a busy machine makes them says nothing about us.
+hypothesis_settings.register_profile(
+    "gateway", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("gateway")
+
+LONG = Path(__file__).parent / "console"
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A database of its own for the running gateway."""
+    with fresh_store(tmp_path_factory.mktemp("store")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def gateway(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    """The gateway that end-to-end tests share; it runs for the whole session."""
+    with RunningGateway(store, tmp_path_factory.mktemp("gateway")) as running:
+        yield running
+
+
+@pytest.fixture
+def orm(store: Store, django_db_blocker) -> Iterator[None]:
+    """The ORM of this process looks at the running gateway's database."""
+    with django_db_blocker.unblock(), store.used_by_orm():
+        yield
+
+
+@pytest.fixture
+def world(gateway: RunningGateway, orm: None) -> Iterator[World]:
+    """Rows, providers and a client for one test of the shared gateway."""
+    with ExitStack() as resources:
+        yield World(gateway, resources)
+
+
+@pytest.fixture
+def own_gateway(store: Store, orm: None, tmp_path: Path) -> Iterator:
+    """Starts gateways of the test's own: own_gateway(GATEWAY_LOG_PAYLOAD="none") -> World."""
+    with ExitStack() as resources:
+
+        def start(**environ: str) -> World:
+            running = resources.enter_context(RunningGateway(store, tmp_path, **environ))
+            return World(running, resources)
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A database of this process's own: a file for SQLite, where one in memory could not be pointed elsewhere."""
+    name = f"test_gateway_{secrets.token_hex(5)}"
+    if connection.vendor == "sqlite":
+        name = str(tmp_path_factory.mktemp("django") / name)
+    connection.settings_dict["TEST"]["NAME"] = name
+
+
+@pytest.fixture
+def nobody(live_server, settings) -> Client:
+    """A client of the management API without a credential, at a server in this process."""
+    settings.GATEWAY_BASE_URL = live_server.url
+    own = f"test-{secrets.token_hex(6)}"  # what others count in the same cache is theirs
+    settings.CACHES = {name: {**cache, "KEY_PREFIX": own} for name, cache in settings.CACHES.items()}
+    settings.PASSWORD_HASHERS = QUICK_HASHERS
+    return Client(live_server.url)
+
+
+@pytest.fixture
+def admin(nobody: Client) -> Client:
+    """A client of the management API that an administrator is logged in with."""
+    return nobody.as_user(new_admin())
+
+
+@pytest.fixture
+def ann(db) -> User:
+    """A user with the role user."""
+    return new_user(username="ann")
+
+
+@pytest.fixture
+def as_ann(nobody: Client, ann: User) -> Client:
+    """A client of the management API that Ann is logged in with."""
+    return nobody.as_user(ann)
+
+
+@pytest.fixture
+def known_provider(db) -> Provider:
+    """A provider that keys and rules can refer to."""
+    return create_provider(name="first", url="https://api.example.org/v1", format_name="openai")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs PostgreSQL and Redis is skipped where they are not named; tests/servers.py names them."""
+    # Few and long: whoever begins with them is not waited for at the end.
+    items.sort(key=lambda item: not item.path.is_relative_to(LONG))
+    if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
+        return
+    for item in items:
+        if item.get_closest_marker("servers"):
+            item.add_marker(pytest.mark.skip(reason="needs DATABASE_URL of PostgreSQL and REDIS_URL"))

@@ -1,0 +1,42 @@
+"""What is looked for on every page of the console."""
+
+from axe_playwright_python.sync_playwright import Axe
+
+SERIOUS = {"serious", "critical"}
+# Text that another element hides, or that runs out of the window: what a person would call broken.
+OVERLAPS = """
+() => {
+  const found = [];
+  if (document.documentElement.scrollWidth > window.innerWidth + 1)
+    found.push(`the page is ${document.documentElement.scrollWidth} wide in a window of ${window.innerWidth}`);
+  const floats = element => {  // bars that stay in sight hide what scrolls below them, and may
+    for (let at = element; at; at = at.parentElement)
+      if (["fixed", "sticky"].includes(getComputedStyle(at).position)) return true;
+    return false;
+  };
+  const shown = element => element.checkVisibility({checkOpacity: true, checkVisibilityCSS: true});
+  for (const element of document.querySelectorAll("main a, #main a, #main button, #main input, #main h1, #main h2")) {
+    if (!shown(element) || element.closest("[aria-hidden=true]")) continue;
+    const box = element.getBoundingClientRect();
+    if (!box.width || box.bottom < 0 || box.top > window.innerHeight || box.right > window.innerWidth) continue;
+    const x = box.left + box.width / 2, y = box.top + box.height / 2;
+    if (x < 0 || y < 0 || y > window.innerHeight) continue;
+    const top = document.elementFromPoint(x, y);
+    if (top && top !== element && !element.contains(top) && !top.contains(element) && !top.closest("label")
+        && !floats(top))
+      found.push(`<${top.tagName.toLowerCase()} ${top.className}> covers "${element.textContent.trim().slice(0, 40)}"`);
+  }
+  return found;
+}
+"""
+
+
+def problems_on(page) -> list[str]:
+    """Elements that overlap, and serious findings of axe's rules of accessibility."""
+    violations = Axe().run(page).response["violations"]
+    serious = [
+        f"{violation['id']}: {violation['nodes'][0]['failureSummary']} ({violation['nodes'][0]['html'][:160]})"
+        for violation in violations
+        if violation["impact"] in SERIOUS
+    ]
+    return page.evaluate(OVERLAPS) + serious

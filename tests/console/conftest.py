@@ -1,0 +1,133 @@
+"""The console in a real browser: Debian's Chromium, driven over a running gateway."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.console.checks import problems_on
+from tests.running import RunningGateway, Store, fresh_store
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# It asks its maker's servers for this and that, which a machine without the outside world refuses many at a time.
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+}
+USERNAME, PASSWORD = "console-admin", "a long pass phrase for tests"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.browser)
+            if CHROMIUM is None:
+                item.add_marker(pytest.mark.skip(reason="needs Chromium"))
+
+
+@dataclass
+class Console:
+    """A browser's window at the console, signed in unless told otherwise; it notes what goes wrong on its pages."""
+
+    page: object
+    url: str
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("pageerror", lambda error: self.problems.append(f"error on {self.page.url}: {error}"))
+        self.page.on("console", lambda message: message.type == "error" and self.problems.append(message.text))
+        self.page.on("response", self._note)
+
+    def _note(self, response) -> None:
+        if response.status >= 400:
+            self.problems.append(f"{response.status} {response.url}")
+        if not response.url.startswith((self.url, "data:")):
+            self.problems.append(f"went outside: {response.url}")
+
+    def open(self, path: str) -> None:
+        """Go to a path below /admin/ and wait until it stands still."""
+        self.page.goto(f"{self.url}/admin/{path}")
+        self.page.wait_for_load_state("networkidle")
+
+    def sign_in(self, username: str = USERNAME, password: str = PASSWORD) -> None:
+        self.open("")
+        self.page.fill("input[name=username]", username)
+        self.page.fill("input[name=password]", password)
+        self.page.click("button[type=submit]")
+        self.page.wait_for_load_state("networkidle")
+
+    def check(self) -> list[str]:
+        """What is wrong with the page as it stands: errors, overlaps, serious findings of axe."""
+        return [*self.problems, *problems_on(self.page)]
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A database of the console's own: what administrators allow in the browser must not reach other tests."""
+    with fresh_store(tmp_path_factory.mktemp("console-store")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def gateway(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    """The gateway whose console is looked at."""
+    with RunningGateway(store, tmp_path_factory.mktemp("console-gateway")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    """One Chromium for all tests of a process."""
+    from playwright.sync_api import sync_playwright
+
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright runs a loop in this thread; the ORM has nothing to fear
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visitor(browser, gateway: RunningGateway, orm: None) -> Iterator:
+    """Opens windows at the console that nobody has signed in at: visitor("phone") -> Console."""
+    from accounts import services
+    from accounts.models import User
+
+    if not User.objects.called(USERNAME).exists():
+        services.create_user(username=USERNAME, password=PASSWORD, roles=["admin"])
+    contexts = []
+
+    def window(look: str = "light") -> Console:
+        contexts.append(browser.new_context(**LOOKS[look]))
+        return Console(contexts[-1].new_page(), gateway.url)
+
+    yield window
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def signed_in() -> dict[str, object]:
+    """The cookies of an administrator, once somebody has signed in."""
+    return {}
+
+
+@pytest.fixture
+def console(visitor, signed_in) -> Iterator:
+    """Opens windows that an administrator has signed in at: console("dark") -> Console."""
+
+    def window(look: str = "light") -> Console:
+        if not signed_in:
+            first = visitor(look)
+            first.sign_in()
+            signed_in["cookies"] = first.page.context.cookies()
+        opened = visitor(look)
+        opened.page.context.add_cookies(signed_in["cookies"])
+        return opened
+
+    return window

@@ -1,0 +1,171 @@
+"""What an administrator does in the console, from the first provider to the first answer."""
+
+import json
+
+import pytest
+
+from accounts import services as accounts
+from keys.models import ApiKey
+from providers.models import Provider
+from rules.models import Rule
+from telemetry.models import LogEntry
+from tests.console.conftest import LOOKS, PASSWORD, USERNAME
+
+PROMPT = "What is the capital of Portugal?"
+
+
+def submit(page) -> None:
+    page.click("button[name=_save], input[name=_save]")
+    page.wait_for_load_state("networkidle")
+
+
+def choose(page, field: str, text: str) -> None:
+    """Pick a row in one of the fields that search as one types."""
+    page.click(f"#id_{field} + .select2-container")
+    page.locator(".select2-container--open .select2-search__field").fill(text)
+    page.locator(".select2-results__option", has_text=text).first.click()
+
+
+def test_from_a_provider_to_an_answer_in_the_playground(console, world):
+    scripted = world.provider(world.name("unused"))
+    name, model = world.name("browser"), world.name("browser-model")
+    window = console()
+    page = window.page
+
+    window.open("providers/provider/add/")
+    page.fill("#id_name", name)
+    page.select_option("#id_format", label="openai")
+    page.fill("#id_url", scripted.url)
+    page.fill("#id_secret", "sk-typed-in-the-browser")
+    page.fill("#id_new_models", f"{model}\n")
+    submit(page)
+    provider = Provider.objects.get(name=name)
+    assert [row.name for row in provider.models.all()] == [model]
+    assert "sk-typed" not in provider.credential
+    window.open(f"providers/provider/{provider.pk}/change/")
+    assert "sk-typed" not in page.content()
+
+    window.open("rules/rule/add/")
+    page.fill("#id_name", name)
+    page.select_option("#id_audience", "everyone")
+    page.fill("#id_regex", f"{model}.*")
+    page.wait_for_function("document.querySelector('[data-preview]').innerText.includes('lets 1 model through')")
+    submit(page)
+    rule = Rule.objects.get(name=name)
+    assert rule.everyone
+
+    window.open("keys/apikey/add/")
+    page.fill("#id_name", name)
+    choose(page, "owner", USERNAME)
+    submit(page)
+    shown = page.inner_text("#key")
+    key = ApiKey.objects.get(name=name)
+    assert shown.startswith(f"svc_{key.public_id}_")
+    window.open(f"keys/apikey/{key.pk}/change/")
+    assert shown not in page.content()
+
+    for credential in ("", shown):
+        scripted.answers(text="Lisbon, I think.")
+        window.open("playground/")
+        page.fill("[name=model]", model)
+        page.fill("[name=key]", credential)
+        page.fill("[name=prompt]", PROMPT)
+        page.check("[name=bypass]")
+        page.click("button[type=submit] >> text=Send")
+        page.wait_for_function("document.querySelector('[data-note]')?.innerText.includes('all after')")
+        assert page.inner_text("[data-answer]") == "Lisbon, I think."
+        assert scripted.seen[-1].headers["authorization"] == "Bearer sk-typed-in-the-browser"
+    assert window.problems == []
+    told = LogEntry.objects.filter(entry_type="Message", username=USERNAME).values_list("message", "payload")
+    messages = " ".join(f"{message} {payload}" for message, payload in told)
+    for what in (f"created providers {provider.pk}", f"created rules {rule.pk}", f"created keys {key.pk}"):
+        assert what in messages
+    assert "sk-typed" not in messages
+    assert shown not in messages
+    Rule.objects.filter(pk=rule.pk).delete()
+
+
+def test_the_playground_shows_the_request_as_code_that_works(console, world):
+    window = console()
+    window.open("playground/")
+    window.page.fill("[name=model]", "some-model")
+    window.page.fill("[name=prompt]", "It's 'quoted'")
+    body = window.page.inner_text("#as-curl").split(" -d '", 1)[1].rsplit("'", 1)[0].replace("'\\''", "'")
+    assert json.loads(body)["messages"] == [{"role": "user", "content": "It's 'quoted'"}]
+
+
+def test_a_key_gets_another_name(console, world):
+    key, name = world.new_key().key, world.name("renamed")
+    window = console()
+    window.open(f"keys/apikey/{key.pk}/change/")
+    window.page.fill("#id_name", name)
+    submit(window.page)
+    key.refresh_from_db()
+    assert key.name == name
+
+
+def test_a_key_is_locked_only_after_a_question(console, world):
+    key = world.new_key().key
+    window = console()
+    window.open(f"keys/apikey/{key.pk}/lock/")
+    key.refresh_from_db()
+    assert key.locked_time is None
+    assert "refused until somebody unlocks it" in window.page.inner_text("#main")
+    window.page.click("#main button[type=submit]")
+    window.page.wait_for_load_state("networkidle")
+    key.refresh_from_db()
+    assert key.locked_time is not None
+    assert window.check() == []
+
+
+def test_what_a_service_refuses_is_told_at_its_field(console, world):
+    window = console()
+    window.open("rules/rule/add/")
+    window.page.fill("#id_name", world.name("rule"))
+    window.page.select_option("#id_audience", "everyone")
+    window.page.fill("#id_regex", "(unclosed")
+    submit(window.page)
+    assert "not a pattern that RE2 takes" in window.page.inner_text("#main")
+    assert window.page.input_value("#id_regex") == "(unclosed"
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_rows_have_whole_pages(console, world, look):
+    world.provider()
+    key, rule = world.new_key().key, world.allow()
+    provider = Provider.objects.order_by("-pk").first()
+    for path in (
+        f"providers/provider/{provider.pk}/change/",
+        f"keys/apikey/{key.pk}/change/",
+        f"rules/rule/{rule.pk}/change/",
+        f"accounts/user/{world.user.pk}/change/",
+        f"accounts/user/{world.user.pk}/delete/",
+    ):
+        window = console(look)
+        window.open(path)
+        assert window.check() == [], path
+
+
+class TestSigningIn:
+    def test_a_wrong_password_says_what_the_api_says(self, visitor):
+        window = visitor()
+        window.sign_in(password="wrong")
+        assert "The user name or the password is wrong." in window.page.inner_text("body")
+
+    def test_who_is_no_admin_stays_outside(self, visitor, world):
+        user = world.new_user()
+        window = visitor()
+        window.sign_in(username=user.username, password="a long pass phrase")
+        assert "for users with the role admin" in window.page.inner_text("body")
+
+    def test_a_login_that_was_ended_is_out_at_once(self, visitor, world):
+        accounts.create_user(username=world.name("admin"), password=PASSWORD, roles=["admin"])
+        name = f"admin-{world.number}"
+        user = accounts.User.objects.filter(username__startswith=name).get()
+        window = visitor()
+        window.sign_in(username=user.username)
+        window.open("accounts/user/")
+        assert "login" not in window.page.url
+        accounts.end_sessions(user=user)
+        window.open("accounts/user/")
+        assert "/login/" in window.page.url

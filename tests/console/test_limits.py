@@ -1,0 +1,100 @@
+"""Limits in the browser: set, used, changed and deleted, as over the API."""
+
+from decimal import Decimal
+
+from licensing.models import Limit
+from licensing.services import set_limit
+from telemetry.models import LogEntry
+from tests.console.test_flows import choose, submit
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def messages() -> str:
+    told = LogEntry.objects.filter(entry_type="Message").values_list("message", "payload")
+    return " ".join(f"{message} {payload}" for message, payload in told)
+
+
+def test_a_limit_is_set_used_changed_and_deleted(console, world):
+    group = world.new_group(world.user)
+    group.name = f"{HOSTILE} {group.name}"
+    group.save()
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    window = console()
+    page = window.page
+
+    window.open("licensing/limit/add/")
+    page.select_option("#id_subject", "group")
+    choose(page, "group", group.name)
+    page.select_option("#id_measure", "requests")
+    page.select_option("#id_time_window", "day")
+    page.fill("#id_amount", "4")
+    submit(page)
+    limit = Limit.objects.get(group=group)
+    assert (limit.measure, limit.window, limit.amount) == ("requests", "day", 4)
+
+    assert world.ask("Capital of Portugal?").status_code == 200
+    window.open("licensing/limit/?for=group")
+    row = page.locator("#result_list tbody tr", has_text=group.name).inner_text()
+    assert "4 requests a day" in row
+    assert "25 %" in row
+    window.open("licensing/limit/?for=key")
+    assert page.locator("#result_list tbody tr", has_text=group.name).count() == 0
+
+    window.open(f"licensing/limit/{limit.pk}/change/")
+    page.fill("#id_amount", "8")
+    assert window.check() == []
+    submit(page)
+    limit.refresh_from_db()
+    assert limit.amount == 8
+
+    window.open(f"licensing/limit/{limit.pk}/delete/")
+    assert f"It is the limit of {group.name}" in page.inner_text("#main")
+    assert window.check() == []
+    page.click("#main [type=submit]")
+    page.wait_for_load_state("networkidle")
+    assert not Limit.objects.filter(pk=limit.pk).exists()
+    assert window.problems == []
+    for what in ("created", "changed", "deleted"):
+        assert f"{what} limits {limit.pk}" in messages()
+
+
+def test_what_is_concurrent_has_no_window_and_a_second_limit_of_a_kind_is_refused(console, world):
+    user, window = world.user, console()
+    page = window.page
+    for told in ("was added successfully", "There is a limit of this measure and window"):
+        window.open("licensing/limit/add/")
+        page.select_option("#id_subject", "user")
+        choose(page, "user", user.username)
+        page.select_option("#id_measure", "concurrent")
+        page.fill("#id_amount", "2")
+        submit(page)
+        assert told in page.inner_text("body")
+    assert Limit.objects.get(user=user).window == "none"
+
+
+def test_a_limit_is_for_somebody(console, world):
+    window = console()
+    window.open("licensing/limit/add/")
+    window.page.select_option("#id_measure", "cost")
+    window.page.select_option("#id_time_window", "month")
+    window.page.fill("#id_amount", "0.25")
+    submit(window.page)
+    assert "Say which key." in window.page.inner_text("#main")
+    assert window.check() == []
+
+
+def test_the_first_page_tells_of_one_that_is_nearly_used_up(console, world):
+    world.provider().answers(text="Lisbon")
+    world.allow()
+    set_limit(user=world.user, measure="requests", window="month", amount=Decimal(1))
+    assert world.ask().status_code == 200
+    window = console()
+    told = f"Limits that are nearly used up: {world.user.username}, 1 requests a month (100 %)"
+
+    def shown() -> bool:
+        window.open("")  # what the page has found it shows for some seconds
+        return told in window.page.inner_text("#main")
+
+    world.until(shown, seconds=60)

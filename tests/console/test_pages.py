@@ -1,0 +1,49 @@
+"""Every page of the console, in light and dark and on a phone: no errors, nothing hidden, accessible."""
+
+import pytest
+from django.contrib import admin
+from django.urls import reverse
+
+from gateway_project.console.admin import ReadOnlyAdmin
+from tests.console.conftest import LOOKS
+
+
+def lists() -> list[str]:
+    """The paths of all tables below /admin/."""
+    return [f"{model._meta.app_label}/{model._meta.model_name}/" for model in admin.site._registry]
+
+
+def forms() -> list[str]:
+    """The paths of the forms for new rows."""
+    tables = (model._meta for model, its in admin.site._registry.items() if not isinstance(its, ReadOnlyAdmin))
+    return [f"{table.app_label}/{table.model_name}/add/" for table in tables]
+
+
+def pages() -> list[str]:
+    """The paths of the pages that are no table's."""
+    routes = {route for route, _ in admin.site._pages.values() if "<" not in route}
+    return ["", *sorted(routes - admin.site.parts)]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("path", [*pages(), *lists()])
+def test_a_page_is_whole(console, look, path):
+    window = console(look)
+    window.open(path)
+    assert window.check() == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("path", forms())
+def test_a_form_is_whole(console, look, path):
+    window = console(look)
+    window.open(path)
+    assert window.check() == []
+
+
+def test_the_sign_in_is_whole(visitor):
+    for look in LOOKS:
+        window = visitor(look)
+        window.open("")
+        assert window.check() == []
+    assert reverse("admin:login") in window.page.url

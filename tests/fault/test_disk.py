@@ -1,0 +1,91 @@
+"""The journal's disk is full: nothing is asked that could not be logged, and it heals by itself."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fault.load import Load, check_books, wait_until
+from tests.world import World
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(directory)], check=False)
+    if mount.returncode:
+        pytest.skip("this machine mounts no small disk")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+@pytest.fixture
+def world(start, disk) -> World:
+    """Small segments: the disk takes a few of them."""
+    return start(GATEWAY_JOURNAL_DIR=str(disk / "journal"), GATEWAY_JOURNAL_SEGMENT_BYTES="262144")
+
+
+def fill(disk: Path) -> Path:
+    """A file that takes what is free."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            pass
+    return ballast
+
+
+def test_a_full_disk_is_a_503_without_a_provider_call(world, disk):
+    world.allow()
+    provider = world.provider()
+    with Load(world, clients=4) as load:
+        load.wait(lambda: load.served() > 20)
+        ballast = fill(disk)
+        load.wait(lambda: [one.status for one in list(load.sent)[-20:]] == [503] * 20, 60)
+        refused = world.ask("full")
+        assert refused.status_code == 503
+        assert refused.json()["exception"] == "ServiceUnavailable"
+        assert int(refused.headers["Retry-After"]) > 0
+        ballast.unlink()
+        before = load.served()
+        load.wait(lambda: load.served() > before + 20, 20)
+    assert {one.status for one in load.sent} == {200, 503}
+    assert not any(b'"full"' in seen.body for seen in provider.seen)
+    seen = {one.json["messages"][0]["content"] for one in provider.seen}
+    assert seen == {one.request_id for one in load.sent if one.served}
+    served = [one for one in load.sent if one.served]
+    assert set(check_books(served, provider).values()) == {"completed"}
+    assert "Traceback" not in world.gateway.log()
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+def test_the_disk_fills_while_the_database_is_away(start, disk, database_proxy):
+    world = start(
+        GATEWAY_JOURNAL_DIR=str(disk / "journal"),
+        GATEWAY_JOURNAL_SEGMENT_BYTES="262144",
+        DATABASE_URL=database_proxy.url,
+    )
+    world.allow()
+    provider = world.provider()
+    with Load(world, clients=4) as load:
+        load.wait(lambda: load.served() > 20)
+        database_proxy.refuse()
+        load.wait(lambda: [one.status for one in list(load.sent)[-20:]] == [503] * 20, 60)
+        database_proxy.heal()
+        wait_until(lambda: load.sent[-1].served, 30, "service after the database came back")
+        before = load.served()
+        load.wait(lambda: load.served() > before + 20, 20)
+    served = [one for one in load.sent if one.served]
+    assert {one.json["messages"][0]["content"] for one in provider.seen} == {one.request_id for one in served}
+    assert set(check_books(served, provider).values()) == {"completed"}

@@ -1,0 +1,128 @@
+"""kill -9: whatever dies, the log has one true entry for each request."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from tests.fault.conftest import has_servers
+from tests.fault.load import Load, Sent, check_books, wait_until
+from tests.pace import patience
+
+BOTH_KINDS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+
+
+def slow_provider(world, seconds: float):
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = seconds
+    return provider
+
+
+def kill_a_worker(gateway) -> None:
+    pid = random.choice(gateway.workers())
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: pid not in gateway.workers(), 10, "the end of a killed worker")
+
+
+def serving_again(load: Load) -> None:
+    before = load.served()
+    load.wait(lambda: load.served() > before + 5, 30)
+
+
+@pytest.mark.skipif(has_servers(), reason="with servers the test of two workers says this and more")
+def test_killed_workers_leave_one_entry_for_each_request(start):
+    world = start()
+    provider = slow_provider(world, 0.05)
+    with Load(world, clients=4) as load, Load(world, clients=4, stream=True) as streams:
+        for _ in range(3):
+            serving_again(load)
+            serving_again(streams)
+            kill_a_worker(world.gateway)
+        serving_again(load)
+    sent = load.sent + streams.sent
+    result = check_books(sent, provider)
+    assert list(result.values()).count("aborted") >= 3
+    assert_failures_were_kills(sent, result)
+
+
+def assert_failures_were_kills(sent: list[Sent], result: dict[str, str]) -> None:
+    """What a client did not get was aborted, finished in the moment of the kill, or never accepted."""
+    for one in sent:
+        if not one.served:
+            assert one.error, f"{one.request_id} got {one.status}: {one.text[:200]}"
+            assert result.get(one.request_id, "aborted") in ("aborted", "completed", "client_closed")
+
+
+def test_a_killed_server_tells_at_its_next_start(start):
+    world = start()
+    provider = slow_provider(world, 0.3)
+    with Load(world, clients=8) as load:
+        load.wait(lambda: load.served() >= 8)
+        load.stop()
+        world.gateway.kill()
+    seen = {one.json["messages"][0]["content"] for one in provider.seen}
+    assert len(seen) > 8
+    world.gateway.start()
+    result = check_books(load.sent, provider)
+    aborted = {request_id for request_id, outcome in result.items() if outcome == "aborted"}
+    assert aborted
+    assert aborted == {one.request_id for one in load.sent if not one.served and one.request_id in result}
+    assert world.ask("after").status_code == 200
+
+
+@pytest.mark.servers
+def test_the_other_worker_serves_on_and_adopts(start):
+    world = start(WEB_CONCURRENCY="2")
+    provider = slow_provider(world, 0.05)
+    gateway = world.gateway
+    fresh = {"clients": 4, "keep_alive": False}
+    with Load(world, **fresh) as load, Load(world, stream=True, **fresh) as streams:
+        for _ in range(3):
+            wait_until(lambda: len(gateway.workers()) == 2 and all(map(is_up, gateway.workers())), 20, "two workers")
+            serving_again(load)
+            serving_again(streams)
+            kill_a_worker(gateway)
+            begun = time.monotonic()
+            served = load.served()
+            load.wait(lambda served=served: load.served() > served, patience(2))
+            assert time.monotonic() - begun < patience(2)
+        serving_again(load)
+    sent = load.sent + streams.sent
+    result = check_books(sent, provider)
+    assert "aborted" in result.values()
+    assert_failures_were_kills(sent, result)
+    wait_until(lambda: len(journals(gateway)) <= 2, 15, lambda: f"the end of dead journals: {journals(gateway)}")
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@BOTH_KINDS
+def test_thirty_kills(start, stream):
+    world = start(WEB_CONCURRENCY="2")
+    provider = slow_provider(world, 0.05)
+    with Load(world, clients=12, stream=stream) as load:
+        for number in range(30):
+            serving_again(load)
+            if number % 10 == 9:
+                world.gateway.kill()
+                world.gateway.start()
+            else:
+                kill_a_worker(world.gateway)
+        serving_again(load)
+    result = check_books(load.sent, provider, 60)
+    assert list(result.values()).count("aborted") >= 30
+    assert_failures_were_kills(load.sent, result)
+
+
+def is_up(pid: int) -> bool:
+    """Whether a worker has started the threads that it starts last."""
+    return len(os.listdir(f"/proc/{pid}/task")) >= 5
+
+
+def journals(gateway) -> dict[str, list[str]]:
+    """The journals' folders, each with its files."""
+    return {path.name: os.listdir(path) for path in (gateway.directory / "journal").iterdir()}

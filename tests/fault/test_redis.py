@@ -1,0 +1,255 @@
+"""Redis away, hanging, slow, empty, full, started anew, or full of nonsense: never a 5xx, never a limit ignored."""
+
+import os
+import signal
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+import requests
+
+from licensing.models import Limit
+from tests.fault.load import Load, wait_until
+from tests.fault.proxy import FaultProxy
+from tests.pace import patience
+from tests.running import RunningGateway, Store
+from tests.servers import OwnRedis, own_redis
+from tests.world import World
+
+pytestmark = pytest.mark.servers
+PREFIX = "fault"
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def running(store: Store, tmp_path_factory) -> Iterator[tuple[RunningGateway, OwnRedis, FaultProxy]]:
+    """A gateway whose Redis is our own, behind a proxy; it takes itself for one of two."""
+    environ = {
+        "GATEWAY_REDIS_PREFIX": PREFIX,
+        "GATEWAY_PROCESSES": "2",
+        "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0",
+    }
+    with own_redis() as server, FaultProxy(server.url) as proxy:
+        directory = tmp_path_factory.mktemp("redis")
+        with RunningGateway(store, directory, REDIS_URL=proxy.url, **environ) as gateway:
+            yield gateway, server, proxy
+
+
+@pytest.fixture
+def world(running, orm) -> Iterator[World]:
+    with ExitStack() as resources:
+        yield World(running[0], resources)
+
+
+@pytest.fixture
+def redis_server(running) -> Iterator[OwnRedis]:
+    """Whatever a test does to it, the next one finds it whole."""
+    _, server, proxy = running
+    yield server
+    recover(server, proxy)
+    wait_until(lambda: requests.get(f"{running[0].url}/readyz", timeout=10).status_code == 200, 10, "/readyz 200")
+
+
+@pytest.fixture
+def redis_proxy(running) -> FaultProxy:
+    return running[2]
+
+
+def ready(world: World) -> bool:
+    return requests.get(f"{world.gateway.url}/readyz", timeout=10).status_code == 200
+
+
+def stay_away(server: OwnRedis, proxy: FaultProxy) -> None:
+    proxy.refuse()
+
+
+def stop(server: OwnRedis, proxy: FaultProxy) -> None:
+    server.stop()
+
+
+def hang(server: OwnRedis, proxy: FaultProxy) -> None:
+    proxy.hang()
+
+
+def freeze(server: OwnRedis, proxy: FaultProxy) -> None:
+    os.kill(server.process.pid, signal.SIGSTOP)
+
+
+def slow_down(server: OwnRedis, proxy: FaultProxy) -> None:
+    proxy.slow(1.0)
+
+
+def fill_up(server: OwnRedis, proxy: FaultProxy) -> None:
+    with server.client() as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 1)
+
+
+def recover(server: OwnRedis, proxy: FaultProxy) -> None:
+    proxy.heal()
+    if server.process.poll() is not None:
+        server.start()
+    os.kill(server.process.pid, signal.SIGCONT)
+    with server.client() as client:
+        client.config_set("maxmemory", 0)
+
+
+@pytest.mark.parametrize(
+    "fault", [stay_away, hang, slow_down, fill_up, pytest.param(stop, marks=SLOW), pytest.param(freeze, marks=SLOW)]
+)
+def test_requests_are_served_while_redis_is_not(world, redis_server, redis_proxy, fault):
+    world.allow()
+    world.provider()
+    assert ready(world)
+    with Load(world, clients=4, pause=0.01) as load:
+        load.wait(lambda: load.served() > 50)
+        normal = p99(load, 0)
+        fault(redis_server, redis_proxy)
+        wait_until(lambda: not ready(world), 10, "/readyz 503")
+        time.sleep(0.5)
+        begun = time.monotonic()
+        while time.monotonic() < begun + 2:
+            assert not ready(world), "ready while Redis is of no use"
+            time.sleep(0.1)
+        during = p99(load, begun)
+        recover(redis_server, redis_proxy)
+        wait_until(lambda: ready(world), 10, "/readyz 200")
+        serve_on(load)
+    assert [one for one in load.sent if not one.served] == []
+    # No call waits for Redis any more (0.25 s each); the rest is what a busy test machine adds.
+    assert during < normal + patience(0.15)
+    first, second = world.ask("again"), world.ask("again")
+    assert second.headers["X-Svc-Cache"] == "HIT", first.headers
+
+
+def serve_on(load: Load) -> None:
+    """Return when some more requests have been served."""
+    before = load.served()
+    load.wait(lambda: load.served() > before + 30)
+
+
+def p99(load: Load, since: float) -> float:
+    """The 99th percentile of the seconds that requests took which began after a moment."""
+    return statistics.quantiles([one.ended - one.began for one in load.sent if one.began >= since], n=100)[98]
+
+
+@pytest.mark.parametrize("fault", [stay_away, fill_up])
+def test_limits_hold_by_each_process_share(world, redis_server, redis_proxy, fault):
+    world.allow()
+    world.provider()
+    key = limited_key(world, 20)
+    assert world.ask("known", key=key).status_code == 200
+    fault(redis_server, redis_proxy)
+    wait_until(lambda: world.ask("notices").status_code == 200 and not ready(world), 10, "/readyz 503")
+    begin_of_a_minute(10)
+    codes = [world.ask(f"prompt {number}", key=key).status_code for number in range(30)]
+    assert set(codes) == {200, 429}
+    assert 9 <= codes.count(200) <= 10
+
+
+def limited_key(world: World, amount: int) -> str:
+    """A key with so many requests a minute."""
+    issued = world.new_key()
+    Limit.objects.create(key=issued.key, measure="requests", window="minute", amount=amount)
+    return issued.text
+
+
+def begin_of_a_minute(needed: float) -> None:
+    """Return when the calendar minute has so many seconds left."""
+    left = 60 - time.time() % 60
+    if left < needed:
+        time.sleep(left + 0.1)
+
+
+def test_a_flushed_or_restarted_redis_is_filled_anew(world, redis_server):
+    world.allow()
+    provider = world.provider()
+    with Load(world, clients=4, pause=0.005) as load:
+        for _ in range(3):
+            serve_on(load)
+            with redis_server.client() as client:
+                client.flushall()
+                client.script_flush()
+        redis_server.stop()
+        redis_server.start()
+        wait_until(lambda: ready(world), 10, "/readyz 200")
+        serve_on(load)
+    assert [one for one in load.sent if not one.served] == []
+    asked = len(provider.seen)
+    assert world.ask("again").headers["X-Svc-Cache"] == "MISS"
+    assert world.ask("again").headers["X-Svc-Cache"] == "HIT"
+    assert len(provider.seen) == asked + 1
+
+
+@pytest.mark.parametrize("kind", ["answer", pytest.param("limit", marks=SLOW)])
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"",
+        b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.",
+        b"[" * 100_000,
+        b"null\nbody",
+        b'[1,"application/json",null,1,"p",[18446744073709551615,0,0,0,0],"stop","stop"]\n{}',
+        b'[1,"application/json",[4],1,"p",null,"stop","stop"]\n{}',
+        b'[1,"a\\r\\nX: y",null,1,"p",null,"stop","stop"]\n{}',
+        b'[1,"application/json",null,-5,"p",null,"stop",7]\n{}',
+        ["a", "list"],
+        {"a": "hash"},
+        12,
+        b"x" * (20 * 1024 * 1024),
+    ],
+    ids=lambda value: repr(value)[:24],
+)
+def test_nonsense_under_our_keys_is_a_miss(world, redis_server, kind, nonsense):
+    prompt = world.name("prompt")
+    provider = world.provider()
+    world.allow()
+    key = limited_key(world, 100)
+    assert world.ask(prompt, key=key).headers["X-Svc-Cache"] == "MISS"
+    assert world.ask(prompt, key=key).headers["X-Svc-Cache"] == "HIT"
+    with redis_server.client() as client:
+        names = list(client.scan_iter(f"{PREFIX}:{kind}:*"))
+        assert names
+        for name in names:
+            put(client, name, nonsense)
+        begun = time.monotonic()
+        responses = [world.ask(prompt, key=key) for _ in range(2)]
+        assert time.monotonic() - begun < patience(3)
+        client.flushall()
+    for response in responses:
+        assert response.status_code == 200, response.text
+        assert response.json()["choices"][0]["message"]["content"] == prompt
+        assert world.entry(response).outcome == "completed"
+    if kind == "answer":
+        assert [response.headers["X-Svc-Cache"] for response in responses] == ["MISS", "HIT"]
+        assert len(provider.seen) == 2
+    assert "Traceback" not in world.gateway.log()
+    wait_until(lambda: ready(world), 10, "/readyz 200")
+
+
+def test_a_limit_that_is_no_number_is_counted_by_the_process(world, redis_server):
+    world.allow()
+    world.provider()
+    key = limited_key(world, 100)
+    begin_of_a_minute(10)
+    assert world.ask("first", key=key).status_code == 200
+    with redis_server.client() as client:
+        for name in client.scan_iter(f"{PREFIX}:limit:*"):
+            put(client, name, b"many")
+    codes = [world.ask("first", key=key).status_code for _ in range(60)]
+    # Half of what was left after the first one.
+    assert (codes.count(200), codes.count(429)) == (49, 11)
+
+
+def put(client, name: bytes, value) -> None:
+    client.delete(name)
+    if isinstance(value, list):
+        client.rpush(name, *value)
+    elif isinstance(value, dict):
+        client.hset(name, mapping=value)
+    else:
+        client.set(name, value)

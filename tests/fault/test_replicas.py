@@ -1,0 +1,190 @@
+"""Two gateways on one PostgreSQL and one Redis behave as one."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+import requests
+from django.utils import timezone
+
+from gateway_project.work.state import FLIGHT_SECONDS
+from keys.models import ApiKey
+from tests.fault.load import wait_until
+from tests.fault.test_redis import begin_of_a_minute, limited_key
+from tests.pace import patience
+from tests.running import RunningGateway, Store
+from tests.world import World
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture(scope="module")
+def replicas(store: Store, tmp_path_factory) -> Iterator[list[RunningGateway]]:
+    """Two gateways on machines of their own, as far as they can tell."""
+    environ = {
+        "GATEWAY_PROCESSES": "2",
+        "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0",
+        "GATEWAY_TOTAL_TIMEOUT": "30",
+        "GATEWAY_FIRST_BYTE_TIMEOUT": "30",
+    }
+    with ExitStack() as resources:
+        made = [RunningGateway(store, tmp_path_factory.mktemp(name), **environ) for name in ("one", "two")]
+        yield [resources.enter_context(gateway) for gateway in made]
+
+
+@pytest.fixture
+def pair(replicas, orm) -> Iterator[tuple[World, World]]:
+    """The first one's world arranges, the second only asks."""
+    with ExitStack() as resources:
+        yield World(replicas[0], resources), World(replicas[1], resources)
+
+
+def ask_at(world: World, asked: World, prompt: str, **options) -> requests.Response:
+    """Ask one replica what the other's world arranged."""
+    options.setdefault("key", asked.key)
+    return world.ask(prompt, body={"model": asked.model}, **options)
+
+
+def in_parallel(count: int, work) -> list:
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, range(count)))
+
+
+def test_a_rate_limit_is_exact_across_both(pair):
+    one, two = pair
+    one.allow()
+    provider = one.provider()
+    key = limited_key(one, 40)
+    assert one.ask("warm").status_code == ask_at(two, one, "warm").status_code == 200
+    begin_of_a_minute(15)
+
+    def send(number: int) -> int:
+        body = {"model": one.model, "messages": [{"role": "user", "content": f"limited {number}"}]}
+        url = (one if number % 2 else two).gateway.url
+        return requests.post(
+            f"{url}/work", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=30
+        ).status_code
+
+    codes = in_parallel(100, send)
+    assert (codes.count(200), codes.count(429)) == (40, 60)
+    assert len([seen for seen in provider.seen if b"limited" in seen.body]) == 40
+
+
+def test_identical_requests_at_both_make_one_provider_call(pair):
+    one, two = pair
+    one.allow()
+    provider = one.provider()
+    assert one.ask("warm").status_code == ask_at(two, one, "warm").status_code == 200
+    provider.default.delay = 0.5
+
+    def send(number: int) -> requests.Response:
+        body = {"model": one.model, "messages": [{"role": "user", "content": "the same"}]}
+        url = (one if number % 2 else two).gateway.url
+        return requests.post(f"{url}/work", json=body, headers={"Authorization": f"Bearer {one.key}"}, timeout=30)
+
+    responses = in_parallel(40, send)
+    assert {response.status_code for response in responses} == {200}
+    assert len({response.content for response in responses}) == 1
+    assert len([seen for seen in provider.seen if b"the same" in seen.body]) == 1
+
+
+def test_what_one_stored_is_a_hit_of_the_other(pair):
+    one, two = pair
+    one.allow()
+    provider = one.provider()
+    first = one.ask("stored")
+    second = ask_at(two, one, "stored")
+    assert [first.headers["X-Svc-Cache"], second.headers["X-Svc-Cache"]] == ["MISS", "HIT"]
+    assert second.content == first.content
+    with one.stream("streamed") as stream:
+        chunks = stream.content
+    with ask_at(two, one, "streamed", stream=True) as whole:
+        assert whole.headers["X-Svc-Cache"] == "MISS"  # a stream is another answer than a whole one
+    with two.stream("streamed", key=one.key, body={"model": one.model}) as replayed:
+        assert replayed.headers["X-Svc-Cache"] == "HIT"
+        assert replayed.content == chunks
+    assert len(provider.seen) == 3
+
+
+def test_a_revoked_key_is_refused_by_both_within_a_second(pair):
+    one, two = pair
+    one.allow()
+    one.provider()
+    for change in ("delete", "lock"):
+        issued = one.new_key()
+        assert one.ask("known", key=issued.text).status_code == 200
+        assert ask_at(two, one, "known", key=issued.text).status_code == 200
+        if change == "delete":
+            ApiKey.objects.filter(id=issued.key.id).delete()
+        else:
+            ApiKey.objects.filter(id=issued.key.id).update(locked_time=timezone.now())
+        time.sleep(1)
+        assert one.ask("known", key=issued.text).status_code == 401, change
+        assert ask_at(two, one, "known", key=issued.text).status_code == 401, change
+
+
+@pytest.mark.slow
+def test_a_follower_takes_over_when_the_leader_is_killed(pair):
+    one, two = pair
+    one.allow()
+    provider = one.provider()
+    assert one.ask("warm").status_code == ask_at(two, one, "warm").status_code == 200
+    provider.answers(delay=25).answers(text="second try")
+    leader = threading.Thread(target=lost, args=[one, "shared"])
+    leader.start()
+    provider.wait_for(2)
+    answers: list[requests.Response] = []
+    followers = [threading.Thread(target=lambda: answers.append(ask_at_fresh(two, one, "shared"))) for _ in range(5)]
+    for follower in followers:
+        follower.start()
+    time.sleep(0.5)
+    one.gateway.kill()
+    begun = time.monotonic()
+    for follower in followers:
+        follower.join(FLIGHT_SECONDS + 10)
+    assert time.monotonic() - begun < FLIGHT_SECONDS + patience(2)
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert {answer.json()["choices"][0]["message"]["content"] for answer in answers} == {"second try"}
+    assert len([seen for seen in provider.seen if b"shared" in seen.body]) == 2
+    leader.join(5)
+    one.gateway.start()
+
+
+def lost(world: World, prompt: str) -> None:
+    """A request whose gateway dies."""
+    body = {"model": world.model, "messages": [{"role": "user", "content": prompt}]}
+    headers = {"Authorization": f"Bearer {world.key}"}
+    with pytest.raises(requests.ConnectionError):
+        requests.post(f"{world.gateway.url}/work", json=body, headers=headers, timeout=30)
+
+
+def ask_at_fresh(world: World, asked: World, prompt: str) -> requests.Response:
+    """The same as ask_at over a connection of its own, for threads."""
+    body = {"model": asked.model, "messages": [{"role": "user", "content": prompt}]}
+    headers = {"Authorization": f"Bearer {asked.key}"}
+    return requests.post(f"{world.gateway.url}/work", json=body, headers=headers, timeout=40)
+
+
+def test_a_new_key_is_known_to_both_at_once(pair):
+    one, two = pair
+    one.provider()
+    for _ in range(10):
+        user = one.new_user()
+        one.allow(user=user)
+        key = one.new_key(owner=user).text
+        codes = in_parallel(8, lambda number, key=key: ask_at_any(one, two, key, number))
+        assert codes == [200] * 8
+
+
+def ask_at_any(one: World, two: World, key: str, number: int) -> int:
+    body = {"model": one.model, "messages": [{"role": "user", "content": "hello"}]}
+    url = (one if number % 2 else two).gateway.url
+    return requests.post(f"{url}/work", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=30).status_code
+
+
+def test_both_are_ready(pair):
+    for world in pair:
+        wait_until(lambda world=world: requests.get(f"{world.gateway.url}/readyz", timeout=5).status_code == 200, 5)

@@ -1,0 +1,124 @@
+"""The encryption key is rotated under load: no request fails, and no edit of the same moment is lost."""
+
+import itertools
+import threading
+
+from django.conf import settings
+from django.test import override_settings
+
+from providers.credentials import decrypt, is_sealed_with
+from providers.models import Provider
+from providers.services import update_provider
+from tests.fault.load import Load
+from tests.management import Client, body, new_admin
+from tests.running import manage
+
+NEW = "the new key of more than thirty-two characters"
+
+
+def all_served(load: Load, more: int = 60) -> None:
+    """So many requests more were served, and none was refused since the beginning."""
+    until = load.served() + more
+    load.wait(lambda: load.served() >= until or any(not one.served for one in load.sent), seconds=60)
+    assert [one for one in load.sent if not one.served] == []
+
+
+def test_workers_that_started_before_the_rotation_and_after_it_serve_on(start, tmp_path):
+    old = settings.GATEWAY_ENCRYPTION_KEYS[0]
+    world = start("before")
+    world.allow()
+    provider = world.provider()
+    row = world.row(provider)
+    with Load(world, clients=4) as load:
+        all_served(load)
+        told = manage(world.gateway.store, tmp_path, "rotate_encryption_key", GATEWAY_ENCRYPTION_KEYS=f"{NEW},{old}")
+        assert "under this key already: 0." in told
+        row.refresh_from_db()
+        assert is_sealed_with(row.credential, NEW)
+        all_served(load, more=200)  # several looks at the database later
+    after = start("after", GATEWAY_ENCRYPTION_KEYS=NEW)
+    assert after.gateway.process.poll() is None
+    with Load(world, clients=2, urls=[after.gateway.url]) as load:
+        all_served(load)
+    assert {seen.headers["authorization"] for seen in provider.seen} == {"Bearer sk-secret-of-the-provider"}
+    manage(world.gateway.store, tmp_path, "rotate_encryption_key", GATEWAY_ENCRYPTION_KEYS=f"{old},{NEW}")
+
+
+def test_a_local_instance_rotates_its_own_key_while_it_serves(start, tmp_path):
+    world = start("one", GATEWAY_ENCRYPTION_KEYS="")
+    directory, store = tmp_path / "one", world.gateway.store
+    world.allow()
+    provider = world.provider(credential="")
+    client = Client(world.gateway.url).as_user(new_admin(username=world.name("admin")))
+    path = f"/providers/{world.row(provider).pk}/"
+    forget_credentials()  # of other tests, under their key
+
+    def rotate(option):
+        return manage(store, directory, "rotate_encryption_key", option, GATEWAY_ENCRYPTION_KEYS="")
+
+    assert client.send("PATCH", path, json=body(apiKey="sk-first-1111")).status_code == 200
+    world.until(lambda: sends(world, provider) == "Bearer sk-first-1111")
+    try:
+        _rotates_while_it_serves(world, provider, client, path, rotate)
+    finally:
+        forget_credentials()
+    assert len((directory / "secrets" / "encryption_key").read_text().split()) == 1
+    assert "sk-first" not in world.gateway.log()
+
+
+def _rotates_while_it_serves(world, provider, client, path, rotate):
+    with Load(world, clients=4) as load:
+        all_served(load)
+        assert rotate("--new-key") == "Credentials re-encrypted: 1; under this key already: 0.\n"
+        all_served(load)
+        assert rotate("--drop-old-keys").endswith("Old keys dropped: 1.\n")
+        all_served(load)
+        assert client.send("PATCH", path, json=body(apiKey="sk-second-2222")).status_code == 200
+        world.until(lambda: sends(world, provider) == "Bearer sk-second-2222")
+        all_served(load)
+
+
+def forget_credentials():
+    """Tests share a database, and this instance has a key of its own."""
+    Provider.objects.update(credential="", credential_hint="")
+
+
+def sends(world, provider) -> str:
+    """The credential that a request made now arrives with."""
+    prompt = world.name("prompt")
+    assert world.ask(prompt).status_code == 200
+    (seen,) = [seen for seen in list(provider.seen) if seen.json["messages"][-1]["content"] == prompt]
+    return seen.headers["authorization"]
+
+
+def test_edits_at_the_same_moment_are_not_overwritten(start, tmp_path):
+    old = settings.GATEWAY_ENCRYPTION_KEYS[0]
+    world = start()
+    rows = [world.row(world.provider(f"m{number}")) for number in range(8)]
+    last: dict[int, str] = {}
+    stop = threading.Event()
+
+    def edit():
+        from django.db import connection
+
+        for number, row in zip(itertools.count(), itertools.cycle(rows)):
+            if stop.wait(0.01):  # SQLite's lock is not fair to those who wait
+                break
+            credential = f"sk-edit-{number:06d}"
+            update_provider(row, credential=credential)
+            last[row.pk] = credential
+        connection.close()
+
+    editor = threading.Thread(target=edit)
+    with override_settings(GATEWAY_ENCRYPTION_KEYS=[old, NEW]):
+        editor.start()
+        try:
+            for keys in (f"{NEW},{old}", f"{old},{NEW}", f"{NEW},{old}"):
+                manage(world.gateway.store, tmp_path, "rotate_encryption_key", GATEWAY_ENCRYPTION_KEYS=keys)
+        finally:
+            stop.set()
+            editor.join(30)
+        for row in rows:
+            row.refresh_from_db()
+            assert decrypt(row.credential, origin=row.origin, keys=[old, NEW]) == last[row.pk]
+    manage(world.gateway.store, tmp_path, "rotate_encryption_key", GATEWAY_ENCRYPTION_KEYS=f"{old},{NEW}")

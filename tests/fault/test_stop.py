@@ -1,0 +1,104 @@
+"""SIGTERM and SIGHUP under load: what has begun ends well."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+import requests
+
+from tests.fault.load import Load, Sent, ask, check_books, seen_ids, wait_until
+from tests.pace import patience
+
+EVENT = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
+DONE = "data: [DONE]\n\n"
+GRACE = 6  # GATEWAY_GRACEFUL_TIMEOUT of gateways under test
+
+
+def leftovers(gateway) -> list[str]:
+    """What the journal's folder still holds."""
+    root = gateway.directory / "journal"
+    return sorted(os.listdir(root)) if root.is_dir() else []
+
+
+def test_a_stop_under_load_fails_no_request_that_was_accepted(start):
+    world = start()
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = 0.1
+    with Load(world, clients=8, timeout=15) as whole, Load(world, clients=8, stream=True, timeout=15) as streams:
+        whole.wait(lambda: whole.served() > 20 and streams.served() > 20)
+        world.gateway.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        whole.stop()
+        streams.stop()
+        status = world.gateway.process.wait(GRACE + 10)
+    assert status == 0
+    sent = whole.sent + streams.sent
+    accepted = seen_ids(provider)
+    assert [one for one in sent if one.request_id in accepted and not one.served] == []
+    # Whoever came too late was told by the connection, and by nothing else.
+    assert [one for one in sent if not one.served and not one.error] == []
+    result = check_books(sent, provider, 5)
+    assert set(result.values()) == {"completed"}
+    assert leftovers(world.gateway) == []
+
+
+def test_what_lasts_too_long_is_told_so_before_the_stop(start):
+    world = start()
+    world.allow()
+    provider = world.provider()
+    provider.answers(stream=[EVENT] * 15 + [DONE], pace=0.1)
+    provider.answers(stream=[EVENT] * 1000 + [DONE], pace=0.1)
+    provider.answers(silent_after=1, stream=[EVENT] * 2)
+    provider.answers(silent=True)
+    fates = [Sent(f"load-stop-{world.number}-{kind}", 0) for kind in ("short", "endless", "silent", "whole")]
+    threads = []
+    for fate in fates:
+        arguments = (requests.Session(), world.gateway.url, world.key, world.model, fate)
+        options = {"stream": "whole" not in fate.request_id, "timeout": 20}
+        threads.append(threading.Thread(target=ask, args=arguments, kwargs=options))
+        threads[-1].start()
+        provider.wait_for(len(threads))
+    begun = time.monotonic()
+    assert world.gateway.stop(GRACE + 10) == 0
+    assert time.monotonic() - begun < GRACE + patience(2)
+    for thread in threads:
+        thread.join(10)
+    short, endless, silent, whole = fates
+    assert short.served
+    assert short.text.rstrip().endswith("data: [DONE]")
+    for fate in (endless, silent):
+        assert fate.error == ""
+        assert '"exception"' in fate.text.strip().splitlines()[-1]
+    assert whole.status in (503, 504)
+    outcomes = [world.entry(fate.request_id).outcome for fate in fates]
+    assert outcomes == ["completed", "truncated", "truncated", "failed"]
+    assert leftovers(world.gateway) == []
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_rolling_reload_under_load_fails_nothing(start, times):
+    world = start()
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = 0.05
+    fresh = {"clients": 3, "keep_alive": False}
+    with (
+        Load(world, **fresh) as whole,
+        Load(world, stream=True, **fresh) as streams,
+        Load(world, clients=3) as kept,
+    ):
+        for _ in range(times):
+            old = world.gateway.workers()
+            whole.wait(lambda: whole.served() > 20 and streams.served() > 20)
+            world.gateway.process.send_signal(signal.SIGHUP)
+            wait_until(lambda old=old: set(old).isdisjoint(world.gateway.workers()), 20, "the end of the old workers")
+            before = whole.served()
+            whole.wait(lambda before=before: whole.served() > before + 10)
+    assert [one for one in whole.sent + streams.sent if not one.served] == []
+    # A kept connection may close between two requests, as at any other time; never within one.
+    accepted = seen_ids(provider)
+    assert [one for one in kept.sent if not one.served and (one.request_id in accepted or not one.error)] == []
+    assert set(check_books(whole.sent + streams.sent + kept.sent, provider).values()) == {"completed"}

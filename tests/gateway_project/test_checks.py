@@ -1,0 +1,134 @@
+"""Misconfigurations that refuse to start."""
+
+from ipaddress import ip_network
+from types import SimpleNamespace
+
+import pytest
+from django.core.checks import ERROR, WARNING, run_checks
+
+from gateway_project.checks import CHECKS
+
+
+def found(**changes):
+    """The ids of all messages about good production settings with these changes."""
+    good = {
+        "GATEWAY_MODE": "production",
+        "DEBUG": False,
+        "HOST": "0.0.0.0",
+        "SECRET_KEY": "s" * 32,
+        "GATEWAY_TOKEN_KEY": "t" * 32,
+        "GATEWAY_METRICS_TOKEN": "",
+        "GATEWAY_ENCRYPTION_KEYS": ["e" * 32, "f" * 32],
+        "WEB_CONCURRENCY": 4,
+        "GATEWAY_PROCESSES": 4,
+        "REDIS_URL": "redis://localhost",
+        "GATEWAY_WORKER_CLASS": "gevent",
+        "DATABASES": {"default": {"ENGINE": "django.db.backends.postgresql"}},
+        "ALLOWED_HOSTS": ["gateway.example"],
+        "GATEWAY_BASE_URL": "https://gateway.example",
+        "GATEWAY_TRUSTED_PROXIES": [ip_network("10.0.0.0/8")],
+        "GATEWAY_LICENCE_PUBLIC_KEY": "",
+    }
+    settings = SimpleNamespace(**(good | changes))
+    return [message.id.removeprefix("gateway.") for check in CHECKS for message in check(settings)]
+
+
+LOCAL = {"GATEWAY_MODE": "local"}
+SQLITE = {"DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3"}}}
+
+
+def test_good_settings_are_accepted():
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "ids"),
+    [
+        ({"DEBUG": True}, ["E001"]),
+        ({"DEBUG": True, "HOST": "192.168.1.5"}, ["E001"]),
+        ({"DEBUG": True, "HOST": "gateway.example"}, ["E001"]),
+        ({"DEBUG": True, "HOST": "::"}, ["E001"]),
+        ({"DEBUG": True, "HOST": ""}, ["E001"]),
+        ({"SECRET_KEY": ""}, ["E002"]),
+        ({"SECRET_KEY": "s" * 31}, ["E002"]),
+        ({"SECRET_KEY": "django-insecure-" + "s" * 32}, ["E002"]),
+        ({"GATEWAY_TOKEN_KEY": ""}, ["E002"]),
+        ({"GATEWAY_METRICS_TOKEN": "short"}, ["E002"]),
+        ({"GATEWAY_METRICS_TOKEN": "s" * 32}, ["E003"]),
+        ({"GATEWAY_ENCRYPTION_KEYS": []}, ["E002"]),
+        ({"GATEWAY_ENCRYPTION_KEYS": ["e" * 32, "short"]}, ["E002"]),
+        ({"SECRET_KEY": "", "GATEWAY_TOKEN_KEY": ""}, ["E002", "E002"]),
+        ({"GATEWAY_TOKEN_KEY": "s" * 32}, ["E003"]),
+        ({"GATEWAY_ENCRYPTION_KEYS": ["e" * 32, "s" * 32]}, ["E003"]),
+        ({"GATEWAY_ENCRYPTION_KEYS": ["e" * 32, "e" * 32]}, ["E003"]),
+        ({"GATEWAY_TOKEN_KEY": "s" * 32} | LOCAL, ["E003"]),
+        ({"REDIS_URL": ""}, ["E004"]),
+        ({"GATEWAY_TRUSTED_PROXIES": [ip_network("10.0.0.0/8"), ip_network("::/0")]}, ["E008"]),
+        ({"REDIS_URL": "", "WEB_CONCURRENCY": 1}, ["E004"]),
+        ({"REDIS_URL": "", "GATEWAY_PROCESSES": 1}, ["E004"]),
+        (SQLITE, ["E005"]),
+        ({"ALLOWED_HOSTS": ["gateway.example", "*"]}, ["E006"]),
+        ({"GATEWAY_BASE_URL": "http://gateway.example"}, ["W001"]),
+        ({"GATEWAY_LICENCE_PUBLIC_KEY": "A" * 44}, ["E020"]),
+    ],
+)
+def test_each_mistake_is_found(changes, ids):
+    assert found(**changes) == ids
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"DEBUG": True, "HOST": "127.0.0.1"},
+        {"DEBUG": True, "HOST": "127.8.8.8"},
+        {"DEBUG": True, "HOST": "[::1]"},
+        {"DEBUG": True, "HOST": "localhost"},
+        {"SECRET_KEY": "short", "ALLOWED_HOSTS": ["*"], "GATEWAY_BASE_URL": "http://localhost"} | LOCAL,
+        {"REDIS_URL": "", "WEB_CONCURRENCY": 1, "GATEWAY_PROCESSES": 1},
+        {"GATEWAY_WORKER_CLASS": "thread"} | SQLITE,
+    ],
+)
+def test_what_only_looks_like_a_mistake_is_accepted(changes):
+    assert found(**changes) == []
+
+
+def test_every_message_says_what_to_do_and_shows_no_secret():
+    settings = SimpleNamespace(
+        GATEWAY_MODE="production",
+        DEBUG=True,
+        HOST="0.0.0.0",
+        SECRET_KEY="hunter2",
+        GATEWAY_TOKEN_KEY="hunter2",
+        GATEWAY_ENCRYPTION_KEYS=[],
+        GATEWAY_METRICS_TOKEN="",
+        WEB_CONCURRENCY=2,
+        GATEWAY_PROCESSES=2,
+        REDIS_URL="",
+        GATEWAY_WORKER_CLASS="gevent",
+        ALLOWED_HOSTS=["*"],
+        GATEWAY_BASE_URL="http://gateway.example",
+        GATEWAY_TRUSTED_PROXIES=[ip_network("0.0.0.0/0")],
+        GATEWAY_LICENCE_PUBLIC_KEY="nonsense",
+        **SQLITE,
+    )
+    messages = [message for check in CHECKS for message in check(settings)]
+    assert {message.id[8:] for message in messages} == {
+        "E001",
+        "E002",
+        "E003",
+        "E004",
+        "E005",
+        "E006",
+        "E008",
+        "E020",
+        "W001",
+    }
+    for message in messages:
+        assert message.hint
+        assert "hunter2" not in f"{message.msg} {message.hint}"
+        assert message.level == (WARNING if message.id == "gateway.W001" else ERROR)
+
+
+def test_django_asks_them_at_every_start(settings):
+    settings.DEBUG, settings.HOST = True, "0.0.0.0"
+    assert "gateway.E001" in {message.id for message in run_checks(tags=["gateway"])}

@@ -1,0 +1,101 @@
+"""Typed readers of the environment."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from gateway_project.env import Env
+
+
+@pytest.mark.parametrize("variables", [{}, {"X": ""}, {"X": "  "}])
+def test_what_is_unset_or_blank_is_the_default(variables):
+    env = Env(variables)
+    assert env.text("X", "d") == "d"
+    assert env.choice("X", ("a", "b"), "b") == "b"
+    assert env.flag("X", True) is True
+    assert env.whole("X", 3) == 3
+    assert env.seconds("X", 1.5) == 1.5
+    assert env.names("X", "a, b") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", True), ("TRUE", True), ("yes", True), ("on", True), ("0", False), ("False", False), ("no", False)],
+)
+def test_flags_are_read_as_people_write_them(text, value):
+    assert Env({"X": text}).flag("X", not value) is value
+
+
+def test_values_are_read_without_blanks_around_them():
+    env = Env({"X": " 5 ", "Y": " a ,, b ,"})
+    assert env.whole("X", 0) == 5
+    assert env.names("Y") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "options"),
+    [
+        ("choice", "c", {"allowed": ("a", "b"), "default": "a"}),
+        ("flag", "maybe", {"default": True}),
+        ("whole", "1.5", {"default": 0}),
+        ("whole", "-1", {"default": 0}),
+        ("whole", "11", {"default": 0, "most": 10}),
+        ("whole", "1e3", {"default": 0}),
+        ("whole", "--1", {"default": 0}),
+        ("seconds", "soon", {"default": 1}),
+        ("seconds", "0", {"default": 1}),
+        ("seconds", "-1", {"default": 1}),
+        ("seconds", "nan", {"default": 1}),
+        ("seconds", "inf", {"default": 1}),
+        ("networks", "10.0.0.1/8", {}),
+        ("networks", "10.0.0.0/8, proxy.example", {}),
+        ("networks", "*", {}),
+        ("database", "mysql://host/db", {"default": ""}),
+        ("database", "gateway.sqlite3", {"default": ""}),
+        ("database", "sqlite://", {"default": ""}),
+        ("database", "sqlite:///", {"default": ""}),
+        ("database", "postgresql://host", {"default": ""}),
+        ("database", "postgresql://host/", {"default": ""}),
+    ],
+)
+def test_a_value_that_cannot_be_used_stops_the_start_and_names_the_variable(reader, text, options):
+    with pytest.raises(ImproperlyConfigured, match="X"):
+        getattr(Env({"X": text}), reader)("X", **options)
+
+
+@pytest.mark.parametrize("url", ["postgresql://host:port/db", "postgresql://[::1/db"])
+def test_a_database_url_that_cannot_be_split_is_refused_too(url):
+    with pytest.raises(ImproperlyConfigured, match="X"):
+        Env({"X": url}).database("X", "")
+
+
+def test_a_refused_database_url_does_not_show_its_password():
+    with pytest.raises(ImproperlyConfigured) as refused:
+        Env({"X": "postgresql://ann:hunter2@host/"}).database("X", "")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_sqlite_url_names_a_path():
+    assert Env({}).database("X", "sqlite:////var/x.sqlite3")["NAME"] == "/var/x.sqlite3"
+    database = Env({"X": "sqlite:///x.sqlite3"}).database("X", "")
+    assert database["NAME"] == "x.sqlite3"
+    assert database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+
+
+def test_a_postgresql_url_names_everything():
+    env = Env({"X": "postgres://an%40n:p%2Fw@db.example:5433/gate%20way?sslmode=require"})
+    database = env.database("X", "")
+    assert database["ENGINE"] == "django.db.backends.postgresql"
+    assert (database["USER"], database["PASSWORD"], database["HOST"], database["PORT"], database["NAME"]) == (
+        "an@n",
+        "p/w",
+        "db.example",
+        "5433",
+        "gate way",
+    )
+    assert database["OPTIONS"]["sslmode"] == "require"
+    assert database["OPTIONS"]["pool"]["max_size"] == 8
+
+
+def test_a_postgresql_url_may_name_a_socket():
+    database = Env({"X": "postgresql:///gateway?host=/run/postgresql"}).database("X", "")
+    assert (database["HOST"], database["NAME"], database["PORT"]) == ("/run/postgresql", "gateway", "")

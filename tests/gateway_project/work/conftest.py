@@ -1,0 +1,35 @@
+"""The two shared states under one name, so that one suite holds them to the same promises."""
+
+import os
+import secrets
+
+import pytest
+
+from gateway_project.work.state import LocalState
+
+needs_redis = pytest.mark.skipif(not os.environ.get("REDIS_URL"), reason="needs a Redis at REDIS_URL")
+TIMEOUT = 0.25
+
+
+def redis_state(**options):
+    from gateway_project.work.redis_state import RedisState
+
+    given = {"prefix": f"test-{secrets.token_hex(6)}", "processes": 4, "connections": 8, "timeout": TIMEOUT}
+    return RedisState(**given | options)
+
+
+@pytest.fixture(params=["local", pytest.param("redis", marks=[pytest.mark.servers, needs_redis])])
+def state(request):
+    """A shared state of its own for each test."""
+    return LocalState(cache_bytes=10_000) if request.param == "local" else redis_state()
+
+
+@pytest.fixture
+def redis_at(settings):
+    """Makes states of a Redis at another address: redis_at(url) -> RedisState."""
+
+    def make(url, **options):
+        settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": url}}
+        return redis_state(**options)
+
+    return make

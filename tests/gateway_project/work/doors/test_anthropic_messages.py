@@ -1,0 +1,467 @@
+"""Anthropic's Messages: requests read, answers and streams written, and both ways through Anthropic's own format."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway_project.errors import ProviderError, QuotaExceeded, ValidationError
+from gateway_project.work.doors import MESSAGES
+from providers.formats import FORMATS, Options, Usage, WorkRequest
+from providers.formats.anthropic_blocks import opened, sealed
+from providers.formats.base import Translated
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    File,
+    Finished,
+    Image,
+    Message,
+    OutputFormat,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    RefusalDelta,
+    Reply,
+    Text,
+    TextDelta,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Verbatim,
+)
+from providers.formats.sse import data_of, events_in
+
+ANTHROPIC = FORMATS["anthropic"]
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Lisbon"}}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Sunny"}
+
+
+def work(**body):
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], **body}
+    raw = json.dumps(body).encode()
+    return WorkRequest("chat", "m", body, raw, body.get("stream") is True, MESSAGES, True, id="1", created=1)
+
+
+def read(*messages, **parameters):
+    return work(**({"messages": list(messages)} if messages else {}), **parameters).chat
+
+
+def parts(content, role="user"):
+    """The parts that one message's content is read as."""
+    return read({"role": role, "content": content}).messages[0].parts
+
+
+def written(reply, **asked):
+    return json.loads(MESSAGES.reply(work(**asked), reply))
+
+
+def events(*deltas, usage=None):
+    """The events that a client gets: what their data hold."""
+    writer = MESSAGES.writer(work(stream=True))
+    stream = b"".join([writer.write([delta]) for delta in deltas]) + writer.end(usage)
+    for event in events_in(stream):
+        assert event.startswith(f"event: {json.loads(data_of(event))['type']}\n".encode())
+    return [json.loads(data_of(event)) for event in events_in(stream)]
+
+
+GROWS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+
+
+def message_of(stream):
+    """The message that a client puts together from a stream of events."""
+    message = None
+    for event in map(json.loads, map(data_of, events_in(stream))):
+        if event["type"] == "message_start":
+            message = event["message"]
+        elif event["type"] == "content_block_start":
+            assert event["index"] == len(message["content"])
+            message["content"].append(event["content_block"])
+        elif event["type"] == "content_block_delta":
+            add(message["content"][event["index"]], event["delta"])
+        elif event["type"] == "message_delta":
+            message |= event["delta"] | {"usage": event["usage"]}
+    for block in message["content"]:
+        if arguments := block.pop("partial_json", ""):
+            block["input"] = json.loads(arguments)
+    return message
+
+
+def add(block, delta):
+    if delta["type"] == "signature_delta":
+        block["signature"] = delta["signature"]
+    else:
+        name = GROWS[delta["type"]]
+        block[name] = block.get(name, "") + delta[name]
+
+
+class TestMessagesAreRead:
+    def test_each_role_has_its_place_and_results_are_a_message_of_their_own(self):
+        chat = read(
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, CALL]},
+            {"role": "user", "content": [RESULT | {"is_error": True}, {"type": "text", "text": "And?"}]},
+            {"role": "system", "content": "Be quick."},
+            system=[{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        )
+        assert chat.messages == [
+            Message("system", [Text("Be brief.", {"type": "ephemeral"})]),
+            Message("user", [Text("Weather?")]),
+            Message("assistant", [Text("I look."), ToolCall("toolu_1", "weather", '{"city":"Lisbon"}')]),
+            Message("tool", [ToolResult("toolu_1", [Text("Sunny")], "weather", is_error=True)]),
+            Message("user", [Text("And?")]),
+            Message("system", [Text("Be quick.")]),
+        ]
+        assert chat.source == "anthropic-messages"
+
+    @pytest.mark.parametrize(
+        ("block", "expected"),
+        [
+            ({"type": "text", "text": "Hi"}, Text("Hi")),
+            ({"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}, Image("https://x/y.png")),
+            (
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+                Image(data="aGk=", media_type="image/png"),
+            ),
+            (
+                {"type": "document", "title": "a", "source": {"type": "url", "url": "https://x/y.pdf"}},
+                File(url="https://x/y.pdf", media_type="application/pdf", name="a"),
+            ),
+            (
+                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aGk="}},
+                File("aGk=", "application/pdf"),
+            ),
+            ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Hi"}}, Text("Hi")),
+            (
+                {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+                Verbatim({"type": "image", "source": {"type": "file", "file_id": "file_1"}}, "anthropic"),
+            ),
+            ({"type": "search_result", "title": "x"}, Verbatim({"type": "search_result", "title": "x"}, "anthropic")),
+            ({"type": "thinking", "thinking": "Hm.", "signature": "s"}, Reasoning("Hm.", "s", source="anthropic")),
+            ({"type": "redacted_thinking", "data": "d"}, Reasoning(data="d", source="anthropic")),
+            ({"type": "thinking", "thinking": "Hm.", "signature": "gateway:x:s"}, Reasoning("Hm.", "s", source="x")),
+        ],
+    )
+    def test_parts(self, block, expected):
+        assert parts([block]) == [expected]
+
+    def test_a_result_may_hold_anything_or_nothing(self):
+        picture = {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}
+        assert parts([RESULT | {"content": [picture]}])[0].parts == [Image("https://x/y.png")]
+        assert parts([{"type": "tool_result", "tool_use_id": "toolu_1"}])[0].parts == []
+
+
+class TestParametersAreRead:
+    def test_all_that_are_known(self):
+        chat = read(
+            temperature=0.5, top_p=1, top_k=4, stop_sequences=["END"], metadata={"user_id": "u"},
+            thinking={"type": "enabled", "budget_tokens": 2000},
+        )  # fmt: skip
+        assert (chat.max_tokens, chat.temperature, chat.top_p, chat.top_k, chat.stop) == (9, 0.5, 1, 4, ["END"])
+        assert (chat.user, chat.thinking, chat.extra) == ("u", Thinking(budget=2000, enabled=True), {})
+
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ({"thinking": {"type": "disabled"}}, Thinking(enabled=False)),
+            ({"thinking": {"type": "adaptive"}}, Thinking(enabled=True)),
+            (
+                {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
+                Thinking("low", enabled=True),
+            ),
+            ({"output_config": {"effort": "low"}}, Thinking("low")),
+            ({}, None),
+        ],
+    )
+    def test_thinking(self, given, expected):
+        assert read(**given).thinking == expected
+
+    def test_tools_and_which_to_choose(self):
+        search = {"type": "web_search_20250305", "name": "web_search"}
+        tool = {"name": "weather", "description": "In a city", "input_schema": SCHEMA}
+        choice = {"type": "tool", "name": "weather", "disable_parallel_tool_use": True}
+        chat = read(tools=[tool, search], tool_choice=choice)
+        assert chat.tools == [Tool("weather", "In a city", SCHEMA)]
+        assert (chat.tool_choice, chat.parallel_tools) == (ToolChoice("tool", "weather"), False)
+        assert chat.extra == {"tools.web_search_20250305": [search]}
+        assert read(tool_choice={"type": "any"}).tool_choice == ToolChoice("required")
+
+    def test_a_schema_for_the_answer(self):
+        chat = read(output_config={"format": {"type": "json_schema", "schema": SCHEMA}})
+        assert chat.output == OutputFormat("schema", SCHEMA, "answer", strict=True)
+
+    def test_those_that_nobody_knows_are_kept(self):
+        assert read(container="c", speed=None, metadata={"user_id": "u", "x": 1}).extra == {
+            "container": "c",
+            "metadata": {"user_id": "u", "x": 1},
+        }
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({"messages": "Hi"}, "messages"),
+            ({"messages": [5]}, "messages"),
+            ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+            ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+            ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type"),
+            ({"messages": [{"role": "user", "content": [CALL | {"input": "x"}]}]}, "messages[0].content[0].input"),
+            ({"system": [RESULT]}, "system"),
+            ({"max_tokens": "9"}, "max_tokens"),
+            ({"tools": [{"name": "weather"}]}, "tools[0].input_schema"),
+            ({"tool_choice": {"type": "some"}}, "tool_choice.type"),
+            ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
+            ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
+            ({"metadata": "u"}, "metadata"),
+            ({"tools.web_search_20250305": 5}, "tools.web_search_20250305"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, body, field):
+        with pytest.raises(ValidationError) as caught:
+            read(**body)
+        assert caught.value.field == field
+        assert field in caught.value.message
+
+
+class TestAnswersAreWritten:
+    def test_a_whole_message(self):
+        reply = Reply(
+            [Reasoning("Hm.", "s", source="x"), Text("Look."), ToolCall("call_1", "weather", '{"city": "Lisbon"}')],
+            "tool", "tool_calls", Usage(10, 4, 2, 8, 3), "chatcmpl-1", "gpt-5",
+        )  # fmt: skip
+        assert written(reply) == {
+            "id": "chatcmpl-1",
+            "type": "message",
+            "role": "assistant",
+            "model": "gpt-5",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "gateway:x:s"},
+                {"type": "text", "text": "Look."},
+                {"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Lisbon"}},
+            ],
+            "stop_reason": "tool_use",
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": 10,
+                "cache_creation_input_tokens": 2,
+                "cache_read_input_tokens": 4,
+                "output_tokens": 8,
+                "output_tokens_details": {"thinking_tokens": 3},
+            },
+        }
+
+    def test_what_a_provider_did_not_say_is_made_up_for(self):
+        message = written(Reply([Text("Hi")], "stop"))
+        assert (message["id"], message["model"], message["stop_reason"]) == ("msg_1", "m", "end_turn")
+        assert message["usage"]["input_tokens"] == message["usage"]["output_tokens"] == 0
+
+    @pytest.mark.parametrize(
+        ("reply", "expected"),
+        [
+            (Reply(finish_reason="length"), "max_tokens"),
+            (Reply(finish_reason="filter"), "refusal"),
+            (Reply(finish_reason="stop", stop_sequence="END"), "stop_sequence"),
+            (Reply(finish_reason="other", provider_finish_reason="tired"), "tired"),
+            (Reply(finish_reason="error"), "error"),
+        ],
+    )
+    def test_why_it_stopped(self, reply, expected):
+        assert written(reply)["stop_reason"] == expected
+
+    def test_a_refusal_is_text_and_a_picture_a_block(self):
+        assert written(Reply([Refusal("No."), Image("https://x")]))["content"] == [
+            {"type": "text", "text": "No."},
+            {"type": "image", "source": {"type": "url", "url": "https://x"}},
+        ]
+
+    def test_arguments_that_are_no_object_are_the_providers_failure(self):
+        with pytest.raises(ProviderError, match="weather"):
+            written(Reply([ToolCall("call_1", "weather", "{city")]))
+
+    def test_gemini_gets_the_signature_of_a_call_back(self):
+        content = written(Reply([ToolCall("call_1", "weather", "", "sig")]))["content"]
+        assert [block["type"] for block in content] == ["redacted_thinking", "tool_use"]
+        assert parts(content, "assistant") == [ToolCall("call_1", "weather", "{}", "sig")]
+
+
+class TestStreamsAreWritten:
+    def test_blocks_follow_each_other(self):
+        told = events(
+            Began("chatcmpl-1", "gpt-5"), ReasoningDelta("H", source="x", begins=True),
+            ReasoningDelta("m.", source="x"), ReasoningDelta(signature="s", source="x"), TextDelta("Lis"),
+            TextDelta("bon"), CallBegan(0, "call_1", "now"), CallBegan(1, "call_2", "weather"),
+            CallDelta(1, '{"city":'), CallDelta(1, '"Lisbon"}'),
+            Finished("tool", "tool_calls"), usage=Usage(10, None, None, 8),
+        )  # fmt: skip
+        assert [(event["type"], event.get("index")) for event in told] == [
+            ("message_start", None),
+            *(("content_block_start", 0), *[("content_block_delta", 0)] * 3, ("content_block_stop", 0)),
+            *(("content_block_start", 1), *[("content_block_delta", 1)] * 2, ("content_block_stop", 1)),
+            *(("content_block_start", 2), ("content_block_stop", 2)),
+            *(("content_block_start", 3), *[("content_block_delta", 3)] * 2, ("content_block_stop", 3)),
+            *(("message_delta", None), ("message_stop", None)),
+        ]
+        assert told[0]["message"]["id"] == "chatcmpl-1"
+        assert told[4]["delta"] == {"type": "signature_delta", "signature": "gateway:x:s"}
+        assert told[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
+        assert (told[-2]["usage"]["input_tokens"], told[-2]["usage"]["output_tokens"]) == (10, 8)
+
+    def test_nothing_is_written_before_something_is_said(self):
+        assert MESSAGES.writer(work()).write([Began("chatcmpl-1", "gpt-5")]) == b""
+
+    def test_an_empty_stream_is_a_whole_message_too(self):
+        assert [event["type"] for event in events(Finished("stop"))] == [
+            "message_start",
+            "message_delta",
+            "message_stop",
+        ]
+
+    def test_a_refusal_and_hidden_thoughts(self):
+        told = events(ReasoningDelta(data="d", source="x", begins=True), RefusalDelta("No."), Finished("stop"))
+        assert told[1]["content_block"] == {"type": "redacted_thinking", "data": "gateway:x:d"}
+        assert told[4]["delta"] == {"type": "text_delta", "text": "No."}
+
+    def test_a_broken_one_ends_with_an_error_that_the_sdk_raises_on(self):
+        told = MESSAGES.writer(work()).broken(QuotaExceeded("Enough."))
+        assert told.startswith(b"event: error\ndata: ")
+        error = {"type": "rate_limit_error", "message": "Enough."}
+        assert json.loads(data_of(told)) == {"type": "error", "error": error, "request_id": "1"}
+
+    def test_its_text_can_be_read_again(self):
+        writer = MESSAGES.writer(work())
+        stream = writer.write([ReasoningDelta("Hm."), TextDelta("Lis"), TextDelta("bon")]) + writer.end(None)
+        assert MESSAGES.text(stream) == "Lisbon"
+
+
+# --- Through Anthropic's format and back ---
+
+words = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
+names = st.text("abcXYZ_-09", min_size=1, max_size=20)
+arguments = st.dictionaries(names, st.recursive(st.none() | st.booleans() | st.integers(-9, 9) | words, st.lists))
+texts = st.builds(lambda text: {"type": "text", "text": text}, words)
+pictures = st.just({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}})
+thoughts = st.one_of(
+    st.builds(lambda text, sign: {"type": "thinking", "thinking": text, "signature": sign}, st.text(), names),
+    st.builds(lambda data: {"type": "redacted_thinking", "data": data}, names),
+)
+
+
+@st.composite
+def conversations(draw):
+    """Turns as Anthropic has them: alternating roles, and the results of all calls first in the turn behind them."""
+    messages, calls = [], []
+    for number in range(draw(st.integers(1, 4))):
+        results = [RESULT | {"tool_use_id": call["id"], "content": draw(words)} for call in calls]
+        messages.append({"role": "user", "content": results + draw(st.lists(texts | pictures, min_size=not results))})
+        calls = [
+            {"type": "tool_use", "id": f"toolu_{number}_{index}", "name": draw(names), "input": draw(arguments)}
+            for index in range(draw(st.integers(0, 2)))
+        ]
+        said = draw(st.lists(thoughts, max_size=2)) + draw(st.lists(texts, min_size=not calls, max_size=2)) + calls
+        messages.append({"role": "assistant", "content": said})
+    results = [RESULT | {"tool_use_id": call["id"]} for call in calls]
+    return [*messages, {"role": "user", "content": [*results, {"type": "text", "text": "Go on."}]}]
+
+
+@given(messages=conversations(), system=words)
+@settings(max_examples=60, deadline=None)
+def test_a_conversation_comes_through_unchanged(messages, system):
+    asked = work(messages=messages, system=system)
+    body = ANTHROPIC.chat_body(asked, asked.chat, "claude-sonnet-4-5", Options())
+    assert body["messages"] == messages
+    assert body["system"] == system
+
+
+@given(messages=conversations())
+@settings(max_examples=60, deadline=None)
+def test_an_answer_comes_through_unchanged(messages):
+    content = [block for message in messages if message["role"] == "assistant" for block in message["content"]]
+    value = {"id": "msg_1", "model": "m", "content": content, "stop_reason": "end_turn", "usage": {"input_tokens": 1}}
+    assert written(ANTHROPIC.read_reply(value))["content"] == content
+
+
+@given(messages=conversations(), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_stream_comes_through_unchanged_wherever_it_is_cut(messages, data):
+    content = [block for message in messages if message["role"] == "assistant" for block in message["content"]]
+    sent = stream_of(content)
+    asked = work(stream=True)
+    reader, pieces, start = Translated(ANTHROPIC.own_reader(asked)), [], 0
+    while start < len(sent):
+        end = data.draw(st.integers(start + 1, len(sent)))
+        pieces.append(reader.feed(sent[start:end]))
+        start = end
+    assert reader.done
+    assert message_of(b"".join(pieces))["content"] == joined(content)
+
+
+def joined(content):
+    """The blocks with neighbouring texts as one: a stream of the neutral form does not part them."""
+    found = []
+    for block in content:
+        if found and block["type"] == found[-1]["type"] == "text":
+            found[-1] = {"type": "text", "text": found[-1]["text"] + block["text"]}
+        else:
+            found.append(block)
+    return found
+
+
+def stream_of(content):
+    """A stream of these blocks, as Anthropic sends them."""
+
+    def event(kind, **about):
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **about})}\n\n"
+
+    def delta(index, **about):
+        return event("content_block_delta", index=index, delta=about)
+
+    head = {"id": "msg_1", "model": "m", "role": "assistant", "content": [], "usage": {"input_tokens": 1}}
+    told = [event("message_start", message=head)]
+    for index, block in enumerate(content):
+        begun = dict(block)
+        pieces = []
+        if block["type"] == "text":
+            begun["text"] = ""
+            pieces = [delta(index, type="text_delta", text=letter) for letter in block["text"]]
+        elif block["type"] == "thinking":
+            begun |= {"thinking": "", "signature": ""}
+            pieces = [delta(index, type="thinking_delta", thinking=block["thinking"])]
+            pieces.append(delta(index, type="signature_delta", signature=block["signature"]))
+        elif block["type"] == "tool_use":
+            begun["input"] = {}
+            pieces = [delta(index, type="input_json_delta", partial_json=json.dumps(block["input"]))]
+        told += [event("content_block_start", index=index, content_block=begun), *pieces]
+        told.append(event("content_block_stop", index=index))
+    told.append(event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 8}))
+    return "".join([*told, event("message_stop")]).encode()
+
+
+@given(source=names, proof=st.text())
+def test_a_foreign_proof_leads_back_to_its_maker(source, proof):
+    assert opened(sealed(source, proof)) == (source, proof) or source == "anthropic"
+
+
+def test_the_thoughts_of_others_are_kept_from_anthropic():
+    own = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    foreign = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "gateway:openai:"},
+        {"type": "redacted_thinking", "data": "gateway:gemini:d"},
+    ]
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [*foreign, own, {"type": "text", "text": "gateway:x:y"}]},
+        {"role": "assistant", "content": foreign},
+        {"role": "user", "content": "Go on."},
+    ]
+    sent = json.loads(ANTHROPIC.request(work(messages=messages), "m").body)
+    left = [{"role": "assistant", "content": [own, {"type": "text", "text": "gateway:x:y"}]}]
+    assert sent["messages"] == [messages[0], *left, messages[3]]
+
+
+def test_without_such_thoughts_the_bytes_pass_as_they_are():
+    asked = work(messages=[{"role": "user", "content": "Hi"}])
+    assert ANTHROPIC.request(asked, "m").body == asked.raw

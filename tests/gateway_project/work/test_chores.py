@@ -1,0 +1,55 @@
+"""Chores: done when they are due, whatever goes wrong in between."""
+
+import threading
+
+from django.db import OperationalError
+
+from gateway_project.work.chores import Chore, Chores
+
+
+def counting(then=None):
+    """An action that counts how often it is done, and its counter."""
+    done = threading.Semaphore(0)
+
+    def action() -> None:
+        done.release()
+        if then is not None:
+            raise then
+
+    return action, done
+
+
+def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
+    often, done = counting()
+    rarely, once = counting()
+    chores = Chores([Chore(often, every=0.01), Chore(rarely, every=1000)])
+    chores.start()
+    for _ in range(3):
+        assert done.acquire(timeout=10)
+    chores.stop()
+    assert once.acquire(blocking=False)
+    assert not once.acquire(blocking=False)
+
+
+def test_what_is_to_be_done_at_the_end_is_done_then(db):
+    action, done = counting()
+    other, never = counting()
+    chores = Chores([Chore(action, every=1000, at_end=True), Chore(other, every=1000)])
+    chores.start()
+    chores.stop()
+    assert done.acquire(blocking=False)
+    assert not never.acquire(blocking=False)
+
+
+def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, caplog):
+    broken, tried = counting(RuntimeError("broken"))
+    away, asked = counting(OperationalError("the server is gone\nand more"))
+    good, done = counting()
+    chores = Chores([Chore(broken, every=0.01), Chore(away, every=0.01), Chore(good, every=0.01)])
+    chores.start()
+    for counter in (tried, asked, done):
+        assert counter.acquire(timeout=10)
+        assert counter.acquire(timeout=10)
+    chores.stop()
+    told = [record.getMessage() for record in caplog.records if "database" in record.getMessage()]
+    assert told == ["The chore action waits for the database: the server is gone"]

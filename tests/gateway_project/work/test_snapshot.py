@@ -1,0 +1,85 @@
+"""The tables in memory at one moment: who may be asked for which model, and what is forgotten."""
+
+import math
+
+import pytest
+
+from gateway_project.work.snapshot import KeySnapshot, ProviderSnapshot, Snapshot
+from providers.formats import FORMATS
+from providers.transport import Patience
+from rules.matching import RuleSnapshot
+
+
+def provider(number, *models, **options):
+    known = {"name": f"p{number}", "url": "https://api.example.org/v1", "auth_method": "bearer", "credential": "sk-1"}
+    known |= {"format": FORMATS["openai"], "format_name": "openai", "priority": 1, "weight": 1}
+    known |= {"patience": Patience(1, 1, 1, 1), "total_seconds": 1, "cache_scope": "global", "cache_seconds": 1}
+    return ProviderSnapshot(id=number, models=frozenset(models), **known | options)
+
+
+def key(number):
+    return KeySnapshot(number, "k", b"", 1, None, math.inf, False, frozenset())
+
+
+@pytest.fixture
+def snapshot():
+    return Snapshot()
+
+
+def names(targets):
+    return [(target.provider.name, target.model) for target in targets]
+
+
+def test_every_provider_with_the_model_is_a_target(snapshot):
+    snapshot.put_providers([provider(1, "fast", "slow"), provider(2, "fast")])
+    assert names(snapshot.offers("fast")) == [("p1", "fast"), ("p2", "fast")]
+    assert names(snapshot.offers("slow")) == [("p1", "slow")]
+    assert snapshot.offers("nosuch") == ()
+
+
+def test_a_providers_name_narrows_it_to_that_one_and_the_model_goes_bare(snapshot):
+    snapshot.put_providers([provider(1, "fast"), provider(2, "fast", "org/large")])
+    assert names(snapshot.offers("p2/fast")) == [("p2", "fast")]
+    assert names(snapshot.offers("p2/org/large")) == [("p2", "org/large")]
+    assert snapshot.offers("p1/org/large") == snapshot.offers("p3/fast") == snapshot.offers("p1/") == ()
+
+
+def test_a_model_whose_own_name_has_a_slash_comes_first(snapshot):
+    snapshot.put_providers([provider(1, "p2/fast"), provider(2, "fast")])
+    assert names(snapshot.offers("p2/fast")) == [("p1", "p2/fast")]
+
+
+def test_providers_that_are_gone_are_forgotten(snapshot):
+    snapshot.put_providers([provider(1, "fast"), provider(2, "fast")])
+    snapshot.put_providers([provider(2, "slow")])
+    assert snapshot.offers("fast") == ()
+    assert snapshot.providers.keys() == {2}
+    assert snapshot.providers_by_name.keys() == {"p2"}
+
+
+def test_a_key_is_dropped_by_its_id(snapshot):
+    snapshot.put_key("a", key(1))
+    snapshot.put_key("b", key(2))
+    snapshot.drop_key(1)
+    snapshot.drop_key(99)
+    assert (snapshot.keys.keys(), snapshot.public_ids) == ({"b"}, {2: "b"})
+
+
+def test_rules_replace_one_another_as_a_whole(snapshot):
+    rule = RuleSnapshot(1, "r", None, None, None, True, None)
+    asked = {"user_id": 1, "group_ids": (), "model": "m", "provider_ids": ()}
+    snapshot.put_rules([rule])
+    book = snapshot.rules
+    snapshot.put_rules([])
+    assert (book.first(**asked), snapshot.rules.first(**asked)) == (rule, None)
+
+
+def test_no_credential_is_ever_printed():
+    shown = repr(provider(1, "m", credential="sk-secret", auth_headers={"Authorization": "Bearer sk-secret"}))
+    assert "sk-secret" not in shown
+    assert "p1" in shown
+
+
+def test_the_address_carries_the_path_of_the_format_and_a_key_in_the_query():
+    assert provider(1).address("/chat/completions") == "https://api.example.org/v1/chat/completions"
+    assert provider(1, auth_method="query", credential="a b").address("/x") == "https://api.example.org/v1/x?key=a%20b"

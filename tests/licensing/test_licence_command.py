@@ -1,0 +1,113 @@
+"""manage.py licence: the vendor's and the operator's side of it."""
+
+import io
+import json
+import stat
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from licensing.models import Licence
+from tests.licences import Vendor, in_days
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("licence", *arguments, stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def pair(tmp_path, settings) -> dict[str, str]:
+    """Keys as keygen prints them; the private one is in a file, the public one is set."""
+    made = json.loads(run("keygen", "--json"))
+    (tmp_path / "private").write_text(made["privateKey"])
+    settings.GATEWAY_LICENCE_PUBLIC_KEY = made["publicKey"]
+    return made
+
+
+def issue(tmp_path, *, expiry: str = "2030-12-31", uses: str = "25", seconds: str = "60") -> str:
+    options = ["--private-key", str(tmp_path / "private"), "--type", "enterprise", "--licensee", "Example Ltd"]
+    return run("issue", *options, "--expiry", expiry, "--max-active-uses", uses, "--active-use-life-time", seconds)
+
+
+def test_keygen_prints_a_new_pair(pair):
+    assert pair.keys() == {"privateKey", "publicKey"}
+    assert json.loads(run("keygen", "--json")) != pair
+
+
+def test_issue_prints_the_key_alone(pair, tmp_path):
+    printed = issue(tmp_path)
+    assert printed.count("\n") == 1
+    assert printed.count(".") == 2
+
+
+def test_what_was_issued_is_installed_and_told(db, pair, tmp_path):
+    key = issue(tmp_path).strip()
+    assert "enterprise, for Example Ltd, valid until the end of 2030-12-31" in run("install", key)
+    assert Licence.objects.get().key == key
+    told = json.loads(run("status", "--json"))
+    assert (told["hasKey"], told["valid"], told["maxActiveUses"], told["activeUseLifeTime"]) == (True, True, 25, 60)
+    assert "Active uses: 25; each lasts 60 s" in run("status")
+
+
+def test_a_key_is_read_from_a_file_or_from_standard_input(db, pair, tmp_path, monkeypatch):
+    (tmp_path / "licence").write_text(issue(tmp_path))
+    run("install", str(tmp_path / "licence"))
+    for arguments in ([], ["-"]):
+        key = issue(tmp_path)
+        monkeypatch.setattr("sys.stdin", io.StringIO(key))
+        run("install", *arguments)
+        assert Licence.objects.get().key == key.strip()
+
+
+@pytest.mark.parametrize("key", ["nonsense", "a.b.c", "/", "of another vendor"])
+def test_a_key_that_does_not_verify_changes_nothing(db, pair, tmp_path, key):
+    run("install", issue(tmp_path).strip())
+    before = Licence.objects.get().key
+    with pytest.raises(CommandError):
+        run("install", Vendor().licence() if key == "of another vendor" else key)
+    assert Licence.objects.get().key == before
+
+
+def test_status_without_a_licence(db):
+    assert "community" in run("status")
+    assert "Active uses: unlimited" in run("status")
+
+
+def test_status_warns_ahead_of_expiry(db, pair, tmp_path, capsys):
+    run("install", issue(tmp_path, expiry=in_days(31).isoformat()).strip())
+    run("status")
+    assert capsys.readouterr().err == ""
+    run("install", issue(tmp_path, expiry=in_days(29).isoformat()).strip())
+    run("status")
+    assert "Warning: The licence expires in 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("expiry", "soon"), ("expiry", "2030-02-30"), ("uses", "-1"), ("seconds", "0")]
+)
+def test_what_could_not_be_read_back_is_not_issued(pair, tmp_path, name, value):
+    with pytest.raises(CommandError):
+        issue(tmp_path, **{name: value})
+
+
+def test_a_private_key_goes_into_a_file_of_its_own_and_nowhere_else(tmp_path):
+    path = tmp_path / "new" / "private"
+    printed = run("keygen", "--private-key", str(path))
+    private = path.read_text().strip()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert private not in printed
+    assert "GATEWAY_LICENCE_PUBLIC_KEY=" in printed
+    with pytest.raises(CommandError, match="exist"):
+        run("keygen", "--private-key", str(path))
+    assert path.read_text().strip() == private
+
+
+@pytest.mark.parametrize("content", [None, "", "nonsense", "A" * 10_000])
+def test_a_private_key_file_that_holds_none(tmp_path, content):
+    if content is not None:
+        (tmp_path / "private").write_text(content)
+    with pytest.raises(CommandError):
+        issue(tmp_path)

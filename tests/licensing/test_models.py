@@ -1,0 +1,67 @@
+"""What the database accepts as licence, limit and peak."""
+
+from datetime import date
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from accounts.models import Group
+from accounts.services import create_user
+from licensing.models import DailyPeak, Licence, Limit
+
+
+@pytest.fixture
+def ann(db):
+    return create_user(username="ann", password="secret")
+
+
+def refused(model, **values):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        model.objects.create(**values)
+
+
+def test_one_licence_is_installed(db):
+    Licence.objects.create(key="a")
+    Licence.objects.update_or_create(id=Licence.ONLY_ID, defaults={"key": "b"})
+    assert Licence.objects.get().key == "b"
+    refused(Licence, id=2, key="c")
+
+
+def test_a_limit_has_one_subject(ann):
+    values = {"measure": "requests", "window": "day", "amount": 5}
+    Limit.objects.create(user=ann, **values)
+    refused(Limit, **values)
+    refused(Limit, user=ann, group=Group.objects.create(name="team"), **(values | {"window": "month"}))
+
+
+def test_a_subject_has_one_limit_of_a_measure_and_window(ann):
+    Limit.objects.create(user=ann, measure="requests", window="day", amount=5)
+    Limit.objects.create(user=ann, measure="requests", window="month", amount=5)
+    refused(Limit, user=ann, measure="requests", window="day", amount=6)
+
+
+@pytest.mark.parametrize(
+    ("measure", "window", "amount"),
+    [
+        ("concurrent", "day", 1),
+        ("requests", "none", 1),
+        ("wishes", "day", 1),
+        ("requests", "year", 1),
+        ("requests", "day", -1),
+    ],
+)
+def test_impossible_limits_are_refused(ann, measure, window, amount):
+    refused(Limit, user=ann, measure=measure, window=window, amount=amount)
+
+
+def test_an_amount_of_0_bounds_nothing(ann):
+    Limit.objects.create(user=ann, measure="concurrent", window="none", amount=0)
+    assert not Limit.objects.effective().exists()
+
+
+def test_a_day_has_one_peak(db):
+    DailyPeak.objects.create(date=date(2026, 1, 2), peak_use=3)
+    refused(DailyPeak, date=date(2026, 1, 2), peak_use=4)
+    refused(DailyPeak, date=date(2026, 1, 3), peak_use=-1)
+    assert DailyPeak.objects.since(date(2026, 1, 2)).count() == 1
+    assert not DailyPeak.objects.since(date(2026, 1, 3)).exists()

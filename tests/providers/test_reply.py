@@ -1,0 +1,225 @@
+"""A provider's bytes read as hostile data: whatever it sends, the answer is whole, or an error that says why."""
+
+import socket
+import threading
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from providers.reply import HEAD_LIMIT, BadReply, NoReply, Reply, Truncated
+
+LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n" + b'{"a": 12}'
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n" + b'{"a"\r\n5;x=y\r\n: 12}\r\n0\r\nTrailer: x\r\n\r\n'
+)
+CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b'{"a": 12}'
+BODY = b'{"a": 12}'
+
+
+class Provider:
+    """A socket pair: what is said on one side is a reply on the other."""
+
+    def __init__(self, *said, limit=10_000, ends=True):
+        self.ours, self.theirs = socket.socketpair()
+        self.heard = 0
+        self.reply = Reply(self.ours, limit=limit, on_bytes=self.hear)
+        threading.Thread(target=self.say, args=[said, ends], daemon=True).start()
+
+    def hear(self):
+        self.heard += 1
+
+    def say(self, said, ends):
+        with suppress(OSError):  # the reader may have had enough
+            for piece in said:
+                self.theirs.sendall(piece)
+            if ends:
+                self.theirs.shutdown(socket.SHUT_WR)
+
+    def __enter__(self):
+        return self.reply
+
+    def __exit__(self, *exc):
+        self.ours.close()
+        self.theirs.close()
+
+
+def whole(*said, **options):
+    with Provider(*said, **options) as reply:
+        reply.read_head()
+        return reply.status, reply.read(), reply.settled, reply.reusable
+
+
+def bytewise(said):
+    return [bytes([byte]) for byte in said]
+
+
+@pytest.mark.parametrize("pieces", [lambda said: [said], bytewise], ids=["at once", "byte by byte"])
+@pytest.mark.parametrize(
+    ("said", "settled"), [(LENGTH, True), (CHUNKED, True), (CLOSED, False)], ids=["length", "chunked", "closed"]
+)
+def test_every_framing_gives_the_body_and_says_whether_it_is_surely_whole(said, settled, pieces):
+    assert whole(*pieces(said)) == (200, BODY, settled, settled)
+
+
+def test_headers_are_known_before_the_body_comes():
+    with Provider(LENGTH[:-9], ends=False) as reply:
+        reply.read_head()
+        assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+
+
+@pytest.mark.parametrize("interim", [b"100 Continue", b"102 Processing", b"103 Early Hints"])
+def test_an_interim_answer_is_not_the_answer(interim):
+    said = b"HTTP/1.1 %b\r\nLink: </x>\r\n\r\n" % interim
+    with Provider(said + said + LENGTH) as reply:
+        reply.read_head()
+        assert (reply.status, "link" in reply.headers) == (200, False)
+        assert reply.read() == BODY
+
+
+@pytest.mark.parametrize(("said", "framing"), [(LENGTH, "length"), (CHUNKED, "chunked")])
+def test_an_answer_cut_off_at_any_byte_is_truncated(said, framing):
+    for size in range(len(said)):
+        with pytest.raises(BadReply) as caught:
+            whole(said[:size])
+        assert type(caught.value) is (Truncated if size else NoReply), size
+
+
+def test_a_body_that_ends_with_the_connection_is_not_settled_at_any_byte():
+    start = CLOSED.index(b"\r\n\r\n") + 4
+    for size in range(start, len(CLOSED)):
+        assert whole(CLOSED[:size]) == (200, CLOSED[start:size], False, False)
+
+
+def test_a_reset_connection_is_no_reply_or_a_truncated_one():
+    with Provider(ends=False) as reply, pytest.raises(NoReply):
+        reply._sock.shutdown(socket.SHUT_RDWR)
+        reply.read_head()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"nonsense\r\n\r\n",
+        b"<html>hello</html>",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"\x15\x03\x01\x00\x02\x02\x46",
+        b"\x00" * 100,
+        b"HTTP/1.1 two hundred\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-4\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{   }\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nBad Header: x\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_a_bad_reply(said):
+    with pytest.raises(BadReply):
+        whole(said)
+
+
+def test_headers_have_a_limit():
+    with pytest.raises(BadReply, match="headers"):
+        whole(b"HTTP/1.1 200 OK\r\n" + b"X-Filler: %b\r\n" % (b"x" * 1000) * (HEAD_LIMIT // 1000 + 5) + b"\r\n")
+
+
+def test_endless_interim_answers_are_too_long_as_well():
+    with pytest.raises(BadReply, match="headers"):
+        whole(*[b"HTTP/1.1 102 Processing\r\n\r\n" * 1000] * 10)
+
+
+@pytest.mark.parametrize(
+    "head", [b"Content-Length: 10001\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n2711\r\n", b"\r\n"]
+)
+def test_the_body_has_a_limit(head):
+    with pytest.raises(BadReply, match="longer than 10000"):
+        whole(b"HTTP/1.1 200 OK\r\n" + head + b"x" * 10_001)
+
+
+def test_the_limit_itself_is_allowed():
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n" + b"x" * 10_000
+    assert whole(said)[1] == b"x" * 10_000
+
+
+def test_pieces_come_as_they_arrive_and_add_up():
+    with Provider(*bytewise(CHUNKED)) as reply:
+        reply.read_head()
+        assert b"".join(reply.pieces()) == BODY
+        assert reply.settled
+
+
+def test_a_stream_that_breaks_off_is_truncated_after_its_pieces():
+    with Provider(CHUNKED[:-15]) as reply:
+        reply.read_head()
+        pieces = reply.pieces()
+        assert next(pieces)
+        with pytest.raises(Truncated):
+            list(pieces)
+
+
+def test_a_silence_is_told_as_an_empty_piece():
+    provider = Provider(LENGTH[:-4], ends=False)
+    provider.ours.setblocking(False)  # as a receive time-out does
+    with provider as reply:
+        while reply.status == 0:
+            reply._receive()
+        pieces = reply.pieces()
+        assert next(pieces) == BODY[:-4]
+        assert next(pieces) == b""
+        provider.theirs.sendall(LENGTH[-4:])
+        assert b"".join(pieces) == BODY[-4:]
+
+
+def test_each_arrival_is_noted():
+    provider = Provider(LENGTH)
+    with provider as reply:
+        reply.read_head()
+        reply.read()
+    assert provider.heard >= 1
+
+
+@pytest.mark.parametrize("surplus", [LENGTH, b"HTTP/1.1 200 OK\r\n", b"garbage", b"{}"])
+def test_who_says_more_than_its_answer_is_not_asked_again(surplus):
+    with Provider(LENGTH + surplus) as reply:
+        reply.read_head()
+        assert (reply.read(), reply.status, reply.settled) == (BODY, 200, True)
+        assert not reply.reusable
+
+
+@pytest.mark.parametrize(
+    ("head", "reusable"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", False),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", False),
+    ],
+)
+def test_a_connection_is_kept_only_where_both_sides_may(head, reusable):
+    assert whole(head)[1:] == (b"", True, reusable)
+
+
+@given(st.binary(max_size=400) | st.binary(max_size=60).map(lambda rest: LENGTH[:60] + rest))
+@settings(max_examples=100, deadline=None)
+def test_arbitrary_bytes_are_an_answer_or_a_bad_reply(said):
+    try:
+        whole(said)
+    except BadReply:
+        pass
+
+
+@given(st.sampled_from([LENGTH, CHUNKED]), st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_answer_is_an_answer_or_a_bad_reply(said, data):
+    damaged = bytearray(said)
+    damaged[data.draw(st.integers(0, len(said) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        assert len(whole(bytes(damaged))[1]) <= len(said)
+    except BadReply:
+        pass

@@ -1,0 +1,223 @@
+"""Changes to providers and their models."""
+
+import pytest
+
+from gateway_project.errors import Conflict, NotFound, ValidationError
+from providers.credentials import CredentialUnreadable, decrypt
+from providers.models import Model, Provider, ProviderFormat
+from providers.services import add_model, create_provider, update_provider
+
+URL = "https://api.example.org/v1"
+
+
+@pytest.fixture
+def make(db):
+    def make(**given):
+        return create_provider(**{"name": "first", "url": URL, "format_name": "openai", **given})
+
+    return make
+
+
+def opened(provider, settings, origin=None):
+    stored = Provider.objects.get(pk=provider.pk)
+    return decrypt(stored.credential, origin=origin or stored.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
+
+
+def test_every_format_that_the_gateway_speaks_is_there(db):
+    assert set(ProviderFormat.objects.values_list("name", flat=True)) == {
+        "openai",
+        "openai-responses",
+        "azure-openai",
+        "anthropic",
+        "gemini",
+        "mistral",
+        "cohere",
+        "ollama",
+        "bedrock",
+        "passthrough",
+    }
+
+
+def test_a_new_provider_offers_its_models_and_is_enabled(make):
+    provider = make(models=["fast", "fast", "org/slow"], priority=5)
+    assert list(provider.models.values_list("name", flat=True)) == ["fast", "org/slow"]
+    assert list(Provider.objects.enabled().offering("fast")) == [provider]
+    assert (provider.priority, provider.weight, provider.unknown_parameters) == (5, 1, "pass")
+
+
+def test_the_credential_is_stored_sealed_and_shown_masked(make, settings):
+    provider = make(credential="sk-1234567890")
+    assert "1234" not in provider.credential
+    assert provider.masked_credential == "…7890"
+    assert opened(provider, settings) == "sk-1234567890"
+
+
+@pytest.mark.parametrize("credential", ["${OPENAI_KEY}", "os.environ/OPENAI_KEY", "user:pass\twörd"])
+def test_a_credential_is_literal_text(make, settings, credential):
+    assert opened(make(credential=credential), settings) == credential
+
+
+def test_a_short_credential_is_not_hinted_at(make):
+    assert make(credential="hunter2").masked_credential == "…"
+    assert make(name="second").masked_credential == ""
+
+
+def test_a_masked_credential_makes_no_new_provider(make):
+    with pytest.raises(ValidationError, match="masked"):
+        make(credential="…7890")
+
+
+def test_a_masked_or_missing_credential_changes_nothing(make, settings):
+    provider = make(credential="sk-1234567890")
+    update_provider(provider, credential="…7890", name="renamed")
+    update_provider(provider, priority=1)
+    assert opened(provider, settings) == "sk-1234567890"
+    assert Provider.objects.get().name == "renamed"
+
+
+def test_a_credential_can_be_replaced_and_cleared(make, settings):
+    provider = make(credential="sk-1234567890")
+    update_provider(provider, credential="sk-abcdefghij")
+    assert opened(provider, settings) == "sk-abcdefghij"
+    update_provider(provider, credential="")
+    assert (Provider.objects.get().credential, Provider.objects.get().masked_credential) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://api.example.org/v1", "https://evil.example/v1", "https://api.example.org:8443/v1"]
+)
+@pytest.mark.parametrize("masked", [{}, {"credential": "…7890"}])
+def test_a_changed_origin_clears_the_credential(make, url, masked):
+    provider = make(credential="sk-1234567890")
+    update_provider(provider, url=url, **masked)
+    stored = Provider.objects.get()
+    assert (stored.url, stored.credential, stored.credential_hint) == (url, "", "")
+
+
+def test_a_changed_origin_keeps_the_credential_that_comes_with_it(make, settings):
+    provider = make(credential="sk-1234567890")
+    update_provider(provider, url="https://other.example/v1", credential="sk-abcdefghij")
+    assert opened(provider, settings) == "sk-abcdefghij"
+
+
+@pytest.mark.parametrize("url", ["https://api.example.org/v2?x=1", "https://API.example.org:443/v1"])
+def test_a_changed_path_or_spelling_keeps_the_credential(make, settings, url):
+    provider = make(credential="sk-1234567890")
+    update_provider(provider, url=url)
+    assert opened(provider, settings) == "sk-1234567890"
+
+
+def test_a_stored_credential_opens_nothing_in_another_row(make, settings):
+    here, there = make(credential="sk-1234567890"), make(name="second", url="https://evil.example")
+    Provider.objects.filter(pk=there.pk).update(credential=here.credential)
+    with pytest.raises(CredentialUnreadable):
+        opened(there, settings)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "api.example.org",
+        "ftp://api.example.org",
+        "https://",
+        "https:///v1",
+        "https://:443/v1",
+        "https://api.example.org:port/v1",
+        "https://api.example.org:99999/v1",
+        "https://user@api.example.org/v1",
+        "https://user:secret@api.example.org/v1",
+        "https://@api.example.org/v1",
+        "https://api.example.org/v1#part",
+        "https://api.example.org/v1#",
+        "https://api.example.org\\@evil.example/",
+        "https://api.exam\nple.org/v1",
+        " https://api.example.org/v1",
+        "https://api.example.org/v1\t",
+        "https://[::1/v1",
+        "file:///etc/passwd",
+    ],
+)
+def test_a_url_leads_to_one_host_over_http_or_https(make, url):
+    with pytest.raises(ValidationError, match="^url: "):
+        make(url=url)
+    provider = make()
+    with pytest.raises(ValidationError, match="^url: "):
+        update_provider(provider, url=url)
+    assert Provider.objects.get().url == URL
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "a/b"},
+        {"name": "x" * 101},
+        {"auth_method": "magic"},
+        {"weight": 0},
+        {"priority": -1},
+        {"cache_scope": "planet"},
+        {"unknown_parameters": "maybe"},
+        {"connect_timeout_seconds": 0},
+        {"idle_timeout_seconds": float("inf")},
+        {"total_timeout_seconds": float("nan")},
+        {"first_byte_timeout_seconds": "soon"},
+        {"max_response_bytes": -1},
+        {"cache_ttl_seconds": -1},
+    ],
+)
+def test_what_cannot_be_stored_is_refused(make, wrong):
+    with pytest.raises(ValidationError, match=f"^{next(iter(wrong))}: "):
+        make(**wrong)
+    provider = make()
+    with pytest.raises(ValidationError):
+        update_provider(provider, **wrong)
+    assert Provider.objects.get().name == "first"
+
+
+def test_an_unknown_format_or_option_is_refused(make):
+    with pytest.raises(ValidationError, match="^format: "):
+        make(format_name="nosuch")
+    with pytest.raises(TypeError):
+        make(is_nice=True)
+    with pytest.raises(TypeError):
+        update_provider(make(), credential_hint="7890")
+
+
+def test_a_name_that_exists_is_a_conflict(make):
+    provider = make()
+    with pytest.raises(Conflict, match="first"):
+        make()
+    make(name="second")
+    with pytest.raises(Conflict, match="second"):
+        update_provider(provider, name="second")
+    assert update_provider(provider, name="first", format_name="anthropic").format.name == "anthropic"
+
+
+def test_a_wrong_model_leaves_no_provider(make):
+    with pytest.raises(ValidationError):
+        make(models=["fast", ""])
+    assert not Provider.objects.exists()
+
+
+def test_a_provider_has_each_model_once(make):
+    provider, second = make(models=["fast"]), make(name="second")
+    with pytest.raises(Conflict, match="fast"):
+        add_model(provider=provider, name="fast")
+    assert add_model(provider=second, name="fast").provider == second
+    for name in ("", "x" * 201, "fast "):
+        with pytest.raises(ValidationError, match="^name: "):
+            add_model(provider=second, name=name)
+    assert Model.objects.of(second).count() == 1
+
+
+def test_a_change_of_a_provider_that_is_gone_finds_nothing(make):
+    provider = make()
+    Provider.objects.all().delete()
+    with pytest.raises(NotFound):
+        update_provider(provider, name="second")
+
+
+def test_providers_are_tried_lowest_priority_first(make):
+    last, first = make(priority=200), make(name="second", priority=1)
+    assert list(Provider.objects.best_first()) == [first, last]

@@ -1,0 +1,316 @@
+"""Providers, models and formats over HTTP."""
+
+import itertools
+
+import pytest
+
+from keys.services import issue_key
+from providers.credentials import decrypt
+from providers.models import Model, Provider, ProviderFormat
+from rules.services import create_rule
+from telemetry.models import LogEntry
+from tests.hostile import try_wrong
+from tests.management import body, new_user, refused
+
+URL = "https://api.example.org/v1"
+SECRET = "sk-1234567890"
+_numbers = itertools.count()
+
+
+def format_id(name: str = "openai") -> int:
+    return ProviderFormat.objects.get(name=name).pk
+
+
+def good(**other):
+    made = {"name": f"p{next(_numbers)}", "url": URL, "authMethod": "bearer", "apiKey": SECRET, "formatId": format_id()}
+    return made | other
+
+
+@pytest.fixture
+def make(admin):
+    def make(**given) -> Provider:
+        response = admin.post("/providers/", **good(**given))
+        assert response.status_code == 201, response.text
+        return Provider.objects.get(pk=response.headers["ProviderId"])
+
+    return make
+
+
+@pytest.fixture
+def user(nobody):
+    return nobody.as_user(new_user())
+
+
+def opened(provider, settings) -> str:
+    provider.refresh_from_db()
+    return decrypt(provider.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
+
+
+def test_a_new_provider_is_listed_to_every_user_with_its_credential_masked(admin, user, make, settings):
+    provider = make(name="first", models=["fast", "slow", "fast"])
+    (row,) = user.rows(f"/providers/?id={provider.pk}")
+    models = [{"id": model.pk, "name": model.name} for model in provider.models.all()]
+    assert [model["name"] for model in models] == ["fast", "slow"]
+    assert row == {
+        "id": provider.pk,
+        "name": "first",
+        "url": URL,
+        "authMethod": "bearer",
+        "apiKey": "…7890",
+        "models": models,
+        "formatName": "openai",
+        "enabled": True,
+        "priority": 100,
+        "weight": 1,
+        "cacheScope": "",
+        "cacheTtlSeconds": None,
+        "connectTimeoutSeconds": None,
+        "firstByteTimeoutSeconds": None,
+        "idleTimeoutSeconds": None,
+        "totalTimeoutSeconds": None,
+        "maxResponseBytes": None,
+        "unknownParameters": "pass",
+    }
+    one = user.get(f"/providers/{provider.pk}/", flat=True).json()["data"]
+    assert one == row
+    assert opened(provider, settings) == SECRET
+
+
+def test_the_answer_to_a_create_leads_to_the_provider(admin, settings):
+    response = admin.post("/providers/", **good())
+    location = f"{settings.GATEWAY_BASE_URL}/providers/{response.headers['ProviderId']}/"
+    assert response.json() == {}
+    assert response.headers["Location"] == response.headers["Content-Location"] == location
+    assert admin.get(location.removeprefix(admin.base)).status_code == 200
+
+
+OPTIONS = {
+    "enabled": False,
+    "priority": 5,
+    "weight": 3,
+    "cacheScope": "user",
+    "cacheTtlSeconds": 0,
+    "connectTimeoutSeconds": 0.5,
+    "firstByteTimeoutSeconds": 30,
+    "idleTimeoutSeconds": 10.25,
+    "totalTimeoutSeconds": 600,
+    "maxResponseBytes": 10**10,
+    "unknownParameters": "refuse",
+}
+
+
+def test_options_are_taken_on_create_and_on_update(admin, make):
+    made = make(**OPTIONS)
+    assert OPTIONS.items() <= admin.rows(f"/providers/?id={made.pk}")[0].items()
+    other = make()
+    assert admin.patch(f"/providers/{other.pk}/", **OPTIONS).status_code == 200
+    assert OPTIONS.items() <= admin.rows(f"/providers/?id={other.pk}")[0].items()
+    assert admin.patch(f"/providers/{other.pk}/", cacheTtlSeconds=None, idleTimeoutSeconds=None).status_code == 200
+    row = admin.rows(f"/providers/?id={other.pk}")[0]
+    assert (row["cacheTtlSeconds"], row["idleTimeoutSeconds"], row["priority"]) == (None, None, 5)
+
+
+@pytest.mark.parametrize("way", ["path", "data.id", "attributes.id"])
+def test_an_update_changes_what_is_given_and_nothing_else(admin, make, settings, way):
+    provider = make()
+    document = body(name="renamed", formatId=str(format_id("anthropic")))
+    if way == "data.id":
+        document["data"]["id"] = str(provider.pk)
+    elif way == "attributes.id":
+        document["data"]["attributes"]["id"] = provider.pk
+    path = f"/providers/{provider.pk}/" if way == "path" else "/providers/"
+    response = admin.send("PATCH", path, json=document)
+    assert (response.status_code, response.json()) == (200, {})
+    provider.refresh_from_db()
+    assert (provider.name, provider.format.name, provider.url) == ("renamed", "anthropic", URL)
+    assert opened(provider, settings) == SECRET
+
+
+def test_a_masked_credential_that_is_sent_back_changes_nothing(admin, make, settings):
+    provider = make()
+    shown = admin.rows(f"/providers/?id={provider.pk}")[0]["apiKey"]
+    assert admin.patch(f"/providers/{provider.pk}/", apiKey=shown, priority=1).status_code == 200
+    assert opened(provider, settings) == SECRET
+    refused(admin.post("/providers/", **good(apiKey=shown)), 400, "ValidationError", "apiKey")
+
+
+@pytest.mark.parametrize("literal", ["${OPENAI_KEY}", "os.environ/OPENAI_KEY", "user:password", " blanks "])
+def test_a_credential_is_literal_text(admin, make, settings, literal):
+    provider = make()
+    assert admin.patch(f"/providers/{provider.pk}/", apiKey=literal).status_code == 200
+    assert opened(provider, settings) == literal
+
+
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [
+        ({"url": "https://evil.example/v1"}, ""),
+        ({"url": "https://evil.example/v1", "apiKey": "…7890"}, ""),
+        ({"url": "https://api.example.org:444/v1"}, ""),
+        ({"url": "http://api.example.org/v1"}, ""),
+        ({"url": "https://api.example.org/v2"}, "…7890"),
+        ({"url": "https://evil.example/v1", "apiKey": "sk-abcdefghijk"}, "…hijk"),
+        ({"apiKey": ""}, ""),
+    ],
+)
+def test_a_credential_never_follows_to_another_origin(admin, make, sent, left):
+    provider = make()
+    assert admin.patch(f"/providers/{provider.pk}/", **sent).status_code == 200
+    assert admin.rows(f"/providers/?id={provider.pk}")[0]["apiKey"] == left
+
+
+def test_a_taken_name_is_a_conflict_and_changes_nothing(admin, make):
+    make(name="first")
+    refused(admin.post("/providers/", **good(name="first")), 409, "Conflict", "first")
+    second = make(name="second")
+    refused(admin.patch(f"/providers/{second.pk}/", name="first", priority=1), 409, "Conflict", "first")
+    second.refresh_from_db()
+    assert (second.name, second.priority) == ("second", 100)
+
+
+@pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        ({"formatId": 987654}, "formatId"),
+        ({"formatName": "openai"}, "formatName"),
+        ({"authMethod": "none such"}, "authMethod"),
+        ({"url": "ftp://example.org"}, "url"),
+        ({"url": "https://user:password@example.org"}, "url"),
+        ({"models": ["ok", " not ok"]}, "name"),
+        ({"models": "fast"}, "models"),
+        ({"priority": -1}, "priority"),
+        ({"connectTimeoutSeconds": 0}, "connectTimeoutSeconds"),
+        ({"credential": "x"}, "credential"),
+        ({"createdAt": "2020-01-01T00:00:00Z"}, "createdAt"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_written(admin, sent, named):
+    before = Provider.objects.count()
+    refused(admin.post("/providers/", **good(**sent)), 400, "ValidationError", named)
+    assert Provider.objects.count() == before
+
+
+@pytest.mark.timeout(400)  # a thousand requests, each a transaction
+def test_wrong_values_are_never_a_fault_of_ours(admin, make):
+    names = [*good(), *OPTIONS, "id", "models"]
+    try_wrong(lambda **sent: admin.post("/providers/", **sent), names, good)
+    provider = make()
+    try_wrong(lambda **sent: admin.patch(f"/providers/{provider.pk}/", **sent), names, dict)
+
+
+def test_a_provider_that_keys_or_rules_refer_to_is_not_deleted(admin, make):
+    provider = make(name="first", models=["fast"])
+    owner = new_user()
+    for name in ("one", "two"):
+        issue_key(owner=owner, name=name, provider=provider)
+    create_rule(name="r", user=owner, provider=provider)
+    refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "first", "2 api keys", "1 rule")
+    provider.rules.all().delete()
+    refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "2 api keys")
+    provider.api_keys.update(provider=None)
+    response = admin.delete(f"/providers/{provider.pk}/")
+    assert (response.status_code, response.json()) == (200, {})
+    assert not Model.objects.filter(name="fast").exists()
+    refused(admin.delete(f"/providers/{provider.pk}/"), 404, "NotFound")
+
+
+def test_only_admins_change_providers(user, make):
+    provider = make()
+    refused(user.post("/providers/", **good()), 403, "PermissionDenied", "admin")
+    refused(user.patch(f"/providers/{provider.pk}/", name="mine"), 403, "PermissionDenied")
+    refused(user.delete(f"/providers/{provider.pk}/"), 403, "PermissionDenied")
+
+
+def test_models_are_made_renamed_and_removed(admin, user, make, settings):
+    provider = make()
+    path = f"/providers/{provider.pk}/models/"
+    response = user.post(path, name="fast")
+    model = provider.models.get()
+    assert (response.status_code, response.headers["ModelId"]) == (201, str(model.pk))
+    assert response.headers["Location"] == f"{settings.GATEWAY_BASE_URL}{path}{model.pk}/"
+    assert user.rows(path) == [{"id": model.pk, "name": "fast", "maxOutputTokens": None}]
+    assert user.patch(f"{path}{model.pk}/", name="faster").json() == {}
+    assert user.get(f"{path}{model.pk}/", flat=True).json()["data"]["name"] == "faster"
+    refused(user.delete(f"{path}{model.pk}/"), 403, "PermissionDenied")
+    assert admin.delete(f"{path}{model.pk}/").status_code == 200
+    assert user.rows(path) == []
+
+
+def test_a_model_knows_how_long_its_answers_can_be(user, make):
+    path = f"/providers/{make().pk}/models/"
+    model_id = user.post(path, name="claude-of-the-house", maxOutputTokens=32000).headers["ModelId"]
+    assert user.rows(path)[0]["maxOutputTokens"] == 32000
+    assert user.patch(f"{path}{model_id}/", name="another").json() == {}
+    assert user.rows(path)[0]["maxOutputTokens"] == 32000
+    assert user.patch(f"{path}{model_id}/", maxOutputTokens=None).json() == {}
+    assert user.rows(path)[0]["maxOutputTokens"] is None
+    refused(user.post(path, name="none", maxOutputTokens=0), 400, "ValidationError", "maxOutputTokens")
+
+
+def test_a_model_has_one_name_a_provider(user, make):
+    first, second = make(models=["fast", "slow"]), make(models=["fast"])
+    refused(user.post(f"/providers/{first.pk}/models/", name="fast"), 409, "Conflict", "fast")
+    slow = first.models.get(name="slow")
+    refused(user.patch(f"/providers/{first.pk}/models/{slow.pk}/", name="fast"), 409, "Conflict", "fast")
+    assert user.post(f"/providers/{second.pk}/models/", name="slow").status_code == 201
+
+
+def test_a_model_is_found_only_under_its_own_provider(admin, make):
+    first, second = make(models=["fast"]), make()
+    path = f"/providers/{second.pk}/models/{first.models.get().pk}/"
+    for response in (admin.get(path), admin.patch(path, name="x"), admin.delete(path)):
+        refused(response, 404, "NotFound")
+    assert first.models.get().name == "fast"
+    for response in (admin.get("/providers/987654/models/"), admin.post("/providers/987654/models/", name="x")):
+        refused(response, 404, "NotFound", "987654")
+
+
+def test_models_take_the_permission_to_make_them(nobody, make):
+    path = f"/providers/{make().pk}/models/"
+    refused(nobody.as_user(new_user("work")).post(path, name="fast"), 403, "PermissionDenied", "models.create")
+    refused(nobody.get(path), 401, "AuthenticationFailed")
+
+
+def test_wrong_values_of_models_are_never_a_fault_of_ours(admin, make):
+    path = f"/providers/{make(models=['fast']).pk}/models/"
+    try_wrong(lambda **sent: admin.post(path, **sent), ["name", "id", "maxOutputTokens"], dict)
+    names = ["name", "maxOutputTokens"]
+    try_wrong(lambda **sent: admin.patch(f"{path}{Model.objects.first().pk}/", **sent), names, dict)
+
+
+def test_formats_are_listed_and_found(user):
+    rows = user.rows("/formats/")
+    assert rows == list(ProviderFormat.objects.values("id", "name"))
+    assert user.rows("/formats/?name=gemini") == [row for row in rows if row["name"] == "gemini"]
+    assert user.rows(f"/formats/?id={rows[0]['id']}") == rows[:1]
+    assert user.rows("/formats/?name=none") == []
+    assert user.get(f"/formats/{rows[0]['id']}/", flat=True).json() == {"data": rows[0]}
+
+
+def test_every_change_is_told_to_the_log_without_the_credential(admin, make):
+    provider = make(name="first")
+    admin.patch(f"/providers/{provider.pk}/", apiKey="sk-another-secret", priority=7)
+    model_id = admin.post(f"/providers/{provider.pk}/models/", name="fast").headers["ModelId"]
+    admin.delete(f"/providers/{provider.pk}/")
+    entries = list(LogEntry.objects.order_by("id"))
+    assert [entry.message.split(" ", 1)[1] for entry in entries] == [
+        f"created providers {provider.pk}: apiKey, authMethod, formatId, name, url.",
+        f"changed providers {provider.pk}: apiKey, priority.",
+        f"created models {model_id}: name.",
+        f"deleted providers {provider.pk}.",
+    ]
+    told = "".join(entry.payload for entry in entries)
+    assert SECRET not in told
+    assert "another" not in told
+    assert '"priority":7' in entries[1].payload
+
+
+def test_a_list_of_providers_costs_the_same_at_any_length(client, make, django_assert_num_queries):
+    from tests.management import new_admin, token_of
+
+    headers = {"Authorization": f"Bearer {token_of(new_admin())}"}
+    for size in (1, 4):
+        for _ in range(size):
+            make(models=["a", "b"])
+        with django_assert_num_queries(6):  # session and user, roles, licence; count, page, models
+            client.get("/providers/", headers=headers)

@@ -1,0 +1,75 @@
+"""Changes to access rules."""
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+
+from accounts.models import Group
+from accounts.services import create_user
+from gateway_project.errors import Conflict, ValidationError
+from providers.services import create_provider
+from rules.models import Rule
+from rules.patterns import compile_pattern
+from rules.services import create_rule
+
+
+def test_a_rule_is_stored_as_it_was_given(db):
+    ann = create_user(username="ann", password="secret")
+    provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
+    create_rule(name="r", regex="gpt-.*", user=ann, provider=provider, description="why", enabled=False)
+    rule = Rule.objects.get()
+    assert (rule.name, rule.regex, rule.user, rule.group, rule.everyone) == ("r", "gpt-.*", ann, None, "")
+    assert (rule.provider, rule.description) == (provider, "why")
+    assert not Rule.objects.enabled().exists()
+
+
+@pytest.mark.parametrize("regex", ["(", "(?=a)", "(a)\\1", "(a{900}){900}", "x" * 1001, "a\0b", "\ud800"])
+def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(db, regex):
+    with pytest.raises(ValidationError, match="^regex: "):
+        create_rule(name="r", regex=regex)
+    assert not Rule.objects.exists()
+
+
+@pytest.mark.parametrize("regex", ["", "gpt-4.*", r"(?i)(claude|gpt)[-.\w]*", r"[\p{L}\p{N}._/-]{1,200}"])
+def test_patterns_that_people_write_compile(regex):
+    assert compile_pattern(regex)
+
+
+def test_a_name_that_exists_is_a_conflict(db):
+    create_rule(name="r")
+    with pytest.raises(Conflict, match="'r'"):
+        create_rule(name="r")
+
+
+@pytest.mark.parametrize("sorts", [("user", "group"), ("user", "everyone"), ("group", "everyone")])
+def test_a_rule_is_for_one_sort_of_caller(db, sorts):
+    given = {
+        "user": create_user(username="ann", password="secret"),
+        "group": Group.objects.create(name="team"),
+        "everyone": "user",
+    }
+    both = {sort: given[sort] for sort in sorts}
+    with pytest.raises(ValidationError, match="for everyone"):
+        create_rule(name="r", **both)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Rule.objects.create(name="r", **both)
+
+
+def test_everyone_is_users_groups_or_not(db):
+    with pytest.raises(ValidationError, match="^everyone: "):
+        create_rule(name="r", everyone="all")
+    assert create_rule(name="r", everyone="group").everyone == "group"
+
+
+def test_a_rule_for_somebody_who_is_gone_is_for_nobody(db):
+    group = Group.objects.create(name="team")
+    create_rule(name="r", group=group)
+    group.delete()
+    assert list(Rule.objects.values_list("user", "group", "everyone")) == [(None, None, "")]
+
+
+def test_a_provider_that_a_rule_names_cannot_be_deleted(db):
+    provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
+    create_rule(name="r", everyone="user", provider=provider)
+    with pytest.raises(ProtectedError):
+        provider.delete()

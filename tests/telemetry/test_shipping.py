@@ -1,0 +1,392 @@
+"""Whatever happens to processes and databases, each record becomes an entry exactly once."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import pytest
+from django.db import OperationalError, connection
+
+from accounts.services import create_user
+from keys.services import issue_key
+from telemetry import journal as journals
+from telemetry import shipping
+from telemetry.journal import Journal
+from telemetry.models import CacheEntry, JournalPosition, LogEntry
+from telemetry.shipping import Shipper, adopt
+from tests.fault.proxy import FaultProxy
+from tests.running import ROOT
+from tests.telemetry.conftest import SEGMENT, cached, entry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+postgresql_only = pytest.mark.skipif(
+    not os.environ.get("DATABASE_URL", "").startswith("postgres"), reason="a database behind a network"
+)
+
+
+@pytest.fixture
+def shipper(journal):
+    return new_shipper(journal)
+
+
+def new_shipper(journal):
+    return Shipper(journal, journal.folder.parent)
+
+
+def stored(**filters):
+    """How often each request is in the log."""
+    return Counter(LogEntry.objects.filter(**filters).values_list("correlation_id", flat=True))
+
+
+def serve(journal, request_id, **fields):
+    number = journal.start(entry(request_id))
+    journal.end(number, entry(request_id, outcome="completed", **fields), b"{}")
+
+
+def crash(journal):
+    """The process dies: its journal stays, and is nobody's any more."""
+    os.close(journal._claim)
+    return journal.folder
+
+
+def test_what_ended_is_stored_and_what_began_is_not_yet(journal, shipper):
+    serve(journal, "r1")
+    journal.start(entry("r2"))
+    journal.event(entry("r1", entry_type="Message"))
+    assert shipper.ship()
+    assert stored() == {"r1": 2}
+    assert stored(entry_type="Message") == {"r1": 1}
+
+
+def test_nothing_is_stored_twice(journal, shipper):
+    for number in range(10):
+        serve(journal, f"r{number}")
+        shipper.ship()
+        shipper.ship()
+    assert stored() == {f"r{number}": 1 for number in range(10)}
+
+
+def test_thousands_go_in_batches_and_over_segments(journal, shipper):
+    for number in range(2500):
+        serve(journal, f"r{number}")
+    assert len(journal.segments) > 3
+    shipper.ship()
+    assert len(stored()) == LogEntry.objects.count() == 2500
+
+
+def test_positions_say_how_far_the_database_has_it(journal, shipper):
+    serve(journal, "r1")
+    shipper.ship()
+    position = JournalPosition.objects.get()
+    assert position.journal == f"{journal.name}/{journal.segments[0].path.name}"
+    assert position.position == journal.segments[0].end
+
+
+def test_a_segment_goes_with_its_position_once_all_its_requests_have_ended(journal, shipper):
+    number = journal.start(entry("open"))
+    journal.seal()
+    serve(journal, "r1")
+    shipper.ship()
+    assert len(journals.segment_paths(journal.folder)) == 2
+    journal.end(number, entry("open"), b"{}")
+    shipper.ship()
+    shipper.ship()
+    assert len(journals.segment_paths(journal.folder)) == JournalPosition.objects.count() == 1
+    assert stored() == {"open": 1, "r1": 1}
+
+
+def test_at_the_end_everything_is_shipped_and_nothing_left_behind(journal, shipper):
+    shipper.start()
+    serve(journal, "r1")
+    shipper.stop()
+    assert stored() == {"r1": 1}
+    assert not journal.folder.exists()
+
+
+def test_a_batch_that_was_stored_while_the_connection_broke_is_not_stored_again(journal, shipper):
+    for number in range(20):
+        serve(journal, f"r{number}")
+    opened = journal.start(entry("open"))
+    name, segment = f"{journal.name}/{journal.segments[0].path.name}", journal.segments[0]
+    shipping._carry(name, 0, list(segment.records(0)))
+    shipper._away(OperationalError("server closed the connection unexpectedly"))
+    serve(journal, "later")
+    assert shipper.ship()
+    journal.end(opened, entry("open"), b"{}")
+    journal.seal()
+    assert shipper.ship()
+    assert stored() == {f"r{number}": 1 for number in range(20)} | {"open": 1, "later": 1}
+    assert journals.segment_paths(journal.folder) == []
+
+
+def test_a_batch_that_was_not_stored_while_the_connection_broke_is_stored(journal, shipper):
+    serve(journal, "r1")
+    shipper.ship()
+    serve(journal, "r2")
+    shipper._away(OperationalError("server closed the connection unexpectedly"))
+    assert shipper.behind
+    assert shipper.ship()
+    assert not shipper.behind
+    assert stored() == {"r1": 1, "r2": 1}
+
+
+def test_a_dead_processs_journal_is_adopted_and_its_open_requests_are_aborted(journal):
+    serve(journal, "r1")
+    journal.start(entry("open", model="fast"))
+    assert adopt(crash(journal)) == 1
+    assert stored() == {"r1": 1, "open": 1}
+    aborted = LogEntry.objects.get(correlation_id="open")
+    assert (aborted.outcome, aborted.severity, aborted.model) == ("aborted", "error", "fast")
+    assert not journal.folder.exists()
+    assert not JournalPosition.objects.exists()
+
+
+def test_adoption_goes_on_where_the_dead_process_stopped(journal, shipper):
+    serve(journal, "r1")
+    opened = journal.start(entry("open"))
+    shipper.ship()
+    serve(journal, "r2")
+    journal.end(opened, entry("open"), b"{}")
+    assert adopt(crash(journal)) == 0
+    assert stored() == {"r1": 1, "r2": 1, "open": 1}
+
+
+def test_a_request_that_ended_in_a_segment_made_earlier_is_not_aborted(journal):
+    """A spare segment is made before, and used after, one for a record that is too large for it."""
+    journal.event(entry("filler", payload="x" * (SEGMENT * 2 // 3)))
+    journal.prepare()
+    opened = journal.start(entry("large", payload="x" * SEGMENT))
+    journal.event(entry("more", payload="x" * (SEGMENT // 2)))
+    journal.end(opened, entry("large"), b"{}")
+    assert [segment.path.name for segment in journal.segments] != sorted(s.path.name for s in journal.segments)
+    assert adopt(crash(journal)) == 0
+    assert stored() == {"filler": 1, "more": 1, "large": 1}
+
+
+def test_an_adoption_that_dies_between_its_steps_is_finished_by_the_next_one(journal):
+    serve(journal, "r1")
+    journal.start(entry("open"))
+    folder, opened, ended = crash(journal), {}, set()
+    for path in journals.segment_paths(folder):
+        shipping._adopt_segment(f"{folder.name}/{path.name}", path, opened, ended)
+    assert stored() == {"r1": 1}
+    assert adopt(folder) == 1
+    assert stored() == {"r1": 1, "open": 1}
+
+
+def test_an_adoption_that_dies_before_it_removes_the_files_aborts_nothing_twice(journal):
+    serve(journal, "r1")
+    journal.start(entry("open"))
+    folder = crash(journal)
+    files = {path: path.read_bytes() for path in folder.iterdir()}
+    adopt(folder)
+    folder.mkdir()
+    for path, content in files.items():
+        path.write_bytes(content)
+    JournalPosition.objects.bulk_create(
+        [
+            JournalPosition(journal=f"{folder.name}/{journal.segments[0].path.name}", position=journal.segments[0].end),
+            JournalPosition(journal=f"{folder.name}/aborted", position=1),
+        ]
+    )
+    adopt(folder)
+    assert stored() == {"r1": 1, "open": 1}
+    assert not folder.exists()
+
+
+def test_a_segment_that_was_only_just_being_made_holds_no_adoption_up(journal):
+    serve(journal, "r1")
+    folder = crash(journal)
+    (folder / "00000002.segment").touch()
+    adopt(folder)
+    assert stored() == {"r1": 1}
+    assert not folder.exists()
+
+
+def test_a_shipper_adopts_the_journals_of_others_by_itself(journal, tmp_path):
+    dead = Journal(journal.folder.parent, segment_bytes=SEGMENT)
+    serve(dead, "r1")
+    dead.start(entry("open"))
+    os.utime(crash(dead), (1, 1))
+    shipper = new_shipper(journal)
+    shipper._adopted = 0
+    assert shipper.ship()
+    assert stored() == {"r1": 1, "open": 1}
+
+
+def test_a_poison_record_is_put_aside_and_the_rest_is_shipped(journal, shipper):
+    for number in range(30):
+        serve(journal, f"r{number}", **({"message": None} if number == 17 else {}))
+    serve(journal, "second poison", message=None)
+    serve(journal, "last")
+    for _ in range(60):
+        shipper.ship()
+    assert stored() == {f"r{number}": 1 for number in range(30) if number != 17} | {"last": 1}
+    refused = (journal.folder.parent / "refused.jsonl").read_text().splitlines()
+    assert [("r17" in refused[0]), ("second poison" in refused[1]), len(refused)] == [True, True, 2]
+    journal.seal()
+    shipper.ship()
+    assert journals.segment_paths(journal.folder) == []
+
+
+def test_a_poison_record_in_an_adopted_journal_holds_nothing_up(journal):
+    for number in range(10):
+        serve(journal, f"r{number}", **({"message": None} if number == 4 else {}))
+    journal.start(entry("open"))
+    adopt(crash(journal))
+    assert stored() == {f"r{number}": 1 for number in range(10) if number != 4} | {"open": 1}
+    assert len((journal.folder.parent / "refused.jsonl").read_text().splitlines()) == 1
+
+
+def test_cached_answers_are_listed_and_their_hits_counted(journal, shipper):
+    journal.cached(cached("a" * 64, response="old"))
+    serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
+    shipper.ship()
+    serve(journal, "r2", cache_status="HIT", cache_hash="a" * 64)
+    shipper.ship()
+    shipper.ship()
+    assert CacheEntry.objects.values_list("response", "hits").get() == ("old", 2)
+    journal.cached(cached("a" * 64, response="new"))
+    shipper.ship()
+    assert CacheEntry.objects.values_list("response", "hits").get() == ("new", 0)
+
+
+def test_the_last_use_of_a_key_is_written_every_few_seconds(shipper):
+    ann = create_user(username="ann", password="a long pass phrase")
+    key = issue_key(owner=ann, name="k").key
+    shipper.key_used(key.id, 1_800_000_000)
+    shipper.key_used(key.id, 1_800_000_001)
+    shipper.key_used(key.id + 1, 1_800_000_001)
+    shipper.ship()
+    key.refresh_from_db()
+    assert key.last_used is None
+    shipper._wrote_keys -= 10
+    shipper.ship()
+    key.refresh_from_db()
+    assert key.last_used == datetime.fromtimestamp(1_800_000_001, UTC)
+
+
+def test_a_last_use_that_could_not_be_written_is_written_later(shipper):
+    key = issue_key(owner=create_user(username="ann", password="a long pass phrase"), name="k").key
+
+    def away(execute, *statement):
+        raise OperationalError("server closed the connection unexpectedly")
+
+    shipper.key_used(key.id, 1_800_000_000)
+    for _ in range(2):
+        shipper._wrote_keys -= 10
+        with connection.execute_wrapper(away):
+            assert not shipper.ship()
+    shipper._wrote_keys -= 10
+    assert shipper.ship()
+    key.refresh_from_db()
+    assert key.last_used == datetime.fromtimestamp(1_800_000_000, UTC)
+
+
+WORKER = """
+import sys, threading
+from pathlib import Path
+import django
+django.setup()
+from telemetry.journal import Journal
+from telemetry.shipping import Shipper
+from tests.telemetry.conftest import entry
+root = Path(sys.argv[1])
+journal = Journal(root, segment_bytes=256 * 1024)
+shipper = Shipper(journal, root)
+shipping = threading.Thread(target=lambda: [shipper.ship() for _ in iter(int, 1)], daemon=True)
+shipping.start()
+for number in range(100_000):
+    opened = journal.start(entry(f"{sys.argv[2]}-{number}"))
+    journal.end(opened, entry(f"{sys.argv[2]}-{number}", outcome="completed"), b"{}")
+    print(number, flush=True)
+"""
+
+
+def database_url():
+    known = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{known['NAME']}"
+    return f"postgresql://{quote(known['USER'])}@{known['HOST']}:{known['PORT']}/{known['NAME']}"
+
+
+def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path):
+    environ = os.environ | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "DATABASE_URL": database_url()}
+    written = {}
+    for run, patience in enumerate((0.0, 0.05, 0.11, 0.23)):
+        command = [sys.executable, "-c", WORKER, str(tmp_path), str(run)]
+        with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            time.sleep(patience)
+            process.kill()
+            written[run] = 1 + sum(1 for line in process.stdout if line.endswith("\n"))
+        for folder, claim in journals.abandoned(tmp_path, older_than=0):
+            adopt(folder)
+            os.close(claim)
+    found = stored()
+    assert set(found.values()) == {1}
+    assert {f"{run}-{number}" for run, count in written.items() for number in range(count)} <= found.keys()
+    assert len(stored(outcome="aborted")) <= len(written)
+    assert not JournalPosition.objects.exists()
+
+
+def arrived(number):
+    """Whether so many entries are there; this process's own connections were cut as well."""
+    try:
+        return LogEntry.objects.count() >= number
+    except OperationalError:
+        connection.close()
+        return False
+
+
+@pytest.fixture
+def proxy():
+    """The database behind a proxy, for this process's connections."""
+    with FaultProxy(database_url()) as running:
+        before = {name: connection.settings_dict[name] for name in ("HOST", "PORT")}
+        switch({"HOST": "127.0.0.1", "PORT": str(running.port)})
+        yield running
+        running.heal()
+        switch(before)
+
+
+def switch(address):
+    connection.close()
+    connection.close_pool()
+    connection.settings_dict.update(address)
+
+
+@pytest.mark.servers
+@postgresql_only
+def test_while_the_database_is_away_the_journal_waits_and_then_everything_arrives_once(journal, shipper, proxy):
+    serve(journal, "r1")
+    assert shipper.ship()
+    proxy.refuse()
+    for number in range(2, 400):
+        serve(journal, f"r{number}")
+    assert not shipper.ship()
+    assert shipper.behind
+    proxy.heal()
+    assert shipper.ship()
+    assert not shipper.behind
+    assert stored() == {f"r{number}": 1 for number in range(1, 400)}
+
+
+@pytest.mark.servers
+@postgresql_only
+def test_a_connection_that_breaks_again_and_again_repeats_nothing(journal, shipper, proxy):
+    shipper.start()
+    for number in range(1500):
+        serve(journal, f"r{number}")
+        if number % 300 == 0:
+            proxy._close_all()
+        time.sleep(0.0005)
+    deadline = time.monotonic() + 20
+    while not arrived(1500) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    shipper.stop()
+    assert stored() == {f"r{number}": 1 for number in range(1500)}

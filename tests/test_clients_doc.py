@@ -1,0 +1,58 @@
+"""docs/clients.md: every snippet is run as written, and prints what is shown below it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.clients.test_openai_node import FOLDER, installed  # noqa: F401  a fixture
+from tests.running import ROOT
+from tests.test_api_doc import fits
+from tests.test_newcomer import machine, served  # noqa: F401  fixtures
+
+PAGE = (ROOT / "docs/clients.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN_BASE = "http://127.0.0.1:8000"
+
+
+def snippets(*languages):
+    """What is to be run, each with what is shown below it."""
+    blocks = BLOCK.findall(PAGE)
+    shown = [text if kind == "text" else "" for kind, text in [*blocks[1:], ("", "")]]
+    return [(text, told) for (kind, text), told in zip(blocks, shown, strict=True) if kind in languages]
+
+
+@pytest.fixture
+def environment(served, tmp_path):  # noqa: F811
+    """What the first block of the page exports, with the address of the gateway that runs."""
+    address, _ = served
+    own = {"GATEWAY_KEY": json.loads((tmp_path / "secrets/quickstart.json").read_text())["apiKey"]}
+    exported = snippets("sh")[0][0].replace(SHOWN_BASE, address)
+    printed = subprocess.run(["bash", "-c", f"{exported}env"], env=own, check=True, capture_output=True, text=True)
+    found = dict(line.split("=", 1) for line in printed.stdout.splitlines() if "_" in line.partition("=")[0][1:])
+    return os.environ | found
+
+
+def check(command, shown, environment):
+    done = subprocess.run(command, env=environment, cwd=FOLDER, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
+    assert done.stdout.strip()
+    assert not shown or fits(shown.strip(), done.stdout.strip()), f"{command[-1]}\nprints\n{done.stdout}"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+def test_every_curl_and_every_python_snippet(environment):
+    for text, shown in snippets("sh")[1:]:
+        check(["bash", "-euo", "pipefail", "-c", text], shown, environment)
+    for text, shown in snippets("python"):
+        check([sys.executable, "-c", text], shown, environment)
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no node on this machine")
+def test_every_javascript_snippet(environment, installed):  # noqa: F811
+    for text, shown in snippets("js"):
+        check(["node", "--input-type=module", "-e", text], shown, environment)

@@ -1,0 +1,56 @@
+"""What the documentation claims."""
+
+import re
+from pathlib import Path
+
+from providers.formats import FORMATS
+from providers.formats.translated import NAMES, PARAMETERS, TranslatedFormat
+
+ROOT = Path(__file__).resolve().parent.parent
+READ = re.compile(r'env\.\w+\(\s*"([A-Z_]+)"|self\.\w+\("([A-Z_]+)"')
+
+
+def test_every_setting_is_listed_and_none_that_does_not_exist():
+    source = (ROOT / "gateway_project/settings.py").read_text() + (ROOT / "gateway_project/env.py").read_text()
+    read = {one or other for one, other in READ.findall(source)}
+    lines = (ROOT / "docs/settings.md").read_text().splitlines()
+    table = [line.split("|")[1] for line in lines if line.startswith("| `")]
+    listed = {name for cell in table for name in re.findall(r"`([A-Z_]+)`", cell)}
+    assert read == listed
+
+
+def test_every_make_target_of_the_readme_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE)) <= targets
+
+
+def test_the_files_that_the_documents_point_to_exist():
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for path in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            assert (document.parent / path).exists(), f"{document.name} points to {path}"
+
+
+TRANSLATED = {name: format for name, format in FORMATS.items() if isinstance(format, TranslatedFormat)}
+
+
+def parameter_rows():
+    """Which format translates which parameter, as docs/formats.md shows it."""
+    cells = {name: ["✓" if name in format.supports else "" for format in TRANSLATED.values()] for name in PARAMETERS}
+    return [f"| `{NAMES.get(name, name)}` | {' | '.join(cells[name])} |" for name in sorted(PARAMETERS)]
+
+
+def native_rows():
+    """The parameters that each format lets pass."""
+
+    def told(names):
+        return ", ".join(f"`{name}`" for name in sorted(names)) or "–"
+
+    return [f"| `{name}` | {told(one.native)} | {told(one.embedding_native)} |" for name, one in TRANSLATED.items()]
+
+
+def test_the_page_of_formats_says_what_they_translate():
+    page = (ROOT / "docs/formats.md").read_text()
+    heading = f"| parameter | {' | '.join(TRANSLATED)} |"
+    for line in (heading, *parameter_rows(), *native_rows()):
+        assert line in page, f"docs/formats.md lacks this line: {line}"
+    assert set(re.findall(r"^### ([a-z-]+)$", page, re.MULTILINE)) == set(FORMATS)

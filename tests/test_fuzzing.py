@@ -1,0 +1,109 @@
+"""schemathesis asks a running gateway whatever its OpenAPI document allows, and what it does not allow.
+
+No answer is a 5xx, and none has a status, media type, header or body that the document does not show.
+"""
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import requests
+
+from accounts.models import User
+from tests.management import JSON_API, Client, new_admin, token_of
+from tests.running import RunningGateway, fresh_store
+from tests.world import World
+
+JSON = "application/json"
+CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
+SECONDS = 540  # on a machine that has much else to do; alone it takes less than a minute
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class Fuzzed(NamedTuple):
+    """A gateway of these tests' own, in which one of everything exists."""
+
+    world: World
+    admin: User  # the only one, whom nobody can delete, deactivate or strip
+    document: dict[str, Any]
+
+    def operations(self) -> int:
+        return sum(map(len, self.document["paths"].values()))
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory, django_db_blocker):
+    with ExitStack() as resources:
+        store = resources.enter_context(fresh_store(tmp_path_factory.mktemp("store")))
+        resources.enter_context(django_db_blocker.unblock())
+        resources.enter_context(store.used_by_orm())
+        running = resources.enter_context(RunningGateway(store, tmp_path_factory.mktemp("fuzzed")))
+        world = World(running, resources)
+        world.provider("demo", world.model)
+        world.allow(everyone="user")
+        world.allow(group=world.new_group(world.user))
+        world.entry(world.ask())
+        yield Fuzzed(world, new_admin(), requests.get(f"{running.url}/schema/", timeout=30).json())
+
+
+def fuzz(fuzzed: Fuzzed, directory: Path, media_type: str, *options: str, token: str = "") -> str:
+    """What schemathesis says of a run with bodies and answers of one media type; fails if it found anything."""
+    document = directory / "schema.json"
+    document.write_text(json.dumps(with_bodies_as(media_type, fuzzed.document)))
+    credential = ["-H", f"Authorization: Bearer {token}"] if token else []
+    command = [
+        *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", str(document)),
+        *("--url", fuzzed.world.gateway.url, "-H", f"Accept: {media_type}", *credential, "--no-color", *options),
+    ]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode:
+        pytest.fail(done.stdout[-20_000:] + done.stderr[-2_000:], pytrace=False)
+    return done.stdout
+
+
+def with_bodies_as(media_type: str, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with requests in one media type, where there is a choice: each run tries another."""
+    copied = json.loads(json.dumps(document))
+    for methods in copied["paths"].values():
+        for operation in methods.values():
+            content = operation.get("requestBody", {}).get("content", {})
+            if media_type in content:
+                operation["requestBody"]["content"] = {media_type: content[media_type]}
+    return copied
+
+
+@pytest.fixture
+def admin(fuzzed):
+    """The token of an admin, who must still be there at the end: a run in which all is refused shows nothing."""
+    yield (token := token_of(fuzzed.admin))
+    client = Client(fuzzed.world.gateway.url, token)
+    assert client.get("/users/?currentUser=true").status_code == 200
+
+
+def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path):
+    # What may be changed is what may be created; changes have their turn in the next test.
+    left_out = "^(authLogout|.*Update)$"
+    options = ("--phases", "examples,coverage", "--exclude-operation-id-regex", left_out)
+    fuzz(fuzzed, tmp_path, JSON_API, *options, token=admin)
+
+
+def test_an_admin_follows_what_was_created(fuzzed, admin, tmp_path):
+    options = ("--phases", "fuzzing,stateful", "--exclude-operation-id", "authLogout")
+    said = fuzz(fuzzed, tmp_path, JSON, *options, token=admin)
+    assert f"Tested: {fuzzed.operations() - 1}" in said
+
+
+def test_nobody_finds_out_anything(fuzzed, tmp_path):
+    said = fuzz(fuzzed, tmp_path, JSON, "--phases", "fuzzing", "-n", "2")
+    assert f"Tested: {fuzzed.operations()}" in said
+
+
+def test_logging_out(fuzzed, tmp_path):
+    token = token_of(fuzzed.admin)
+    options = ("--phases", "coverage,fuzzing", "-n", "10", "--include-operation-id", "authLogout")
+    fuzz(fuzzed, tmp_path, JSON_API, *options, token=token)

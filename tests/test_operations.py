@@ -1,0 +1,122 @@
+"""What docs/operations.md tells people to do, done as written."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from django.db import connection
+
+from tests.management import Client, body, new_admin
+from tests.running import ROOT, RunningGateway, Store, fresh_store, manage
+from tests.world import World
+
+UNSET = {"SECRET_KEY": "", "GATEWAY_ENCRYPTION_KEYS": "", "REDIS_URL": ""}
+
+
+def commands(section: str) -> str:
+    """The first code block of a section."""
+    text = (ROOT / "docs/operations.md").read_text()
+    return re.search(rf"^## {section}$.*?```sh\n(.*?)```", text, re.MULTILINE | re.DOTALL)[1]
+
+
+def run(text: str, directory: Path) -> str:
+    environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-ec", text], cwd=directory, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+def test_health_is_asked_with_these_commands(world):
+    told = run(commands("Health").replace("http://127.0.0.1:8000", world.gateway.url), ROOT)
+    assert told.count("HTTP/1.1 200 OK") == 2
+    assert '"database":"ok","cache":"ok"' in told
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+def test_metrics_are_asked_with_these_commands(own_gateway):
+    token = "a token of more than thirty-two characters"
+    world = own_gateway(GATEWAY_METRICS_TOKEN=token)
+    text = re.sub(r"https?://[^/]+/", f"{world.gateway.url}/", commands("Metrics"))
+    told = run(f"GATEWAY_METRICS_TOKEN='{token}'\n{text}", ROOT)
+    assert told.count("gateway_info{") == 2
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="one machine has SQLite")
+def test_a_backup_of_one_machine_made_while_it_serves_works_elsewhere(tmp_path, django_db_blocker):
+    store = Store(f"sqlite:///{tmp_path}/var/gateway.sqlite3")
+    (tmp_path / "var").mkdir()
+    with django_db_blocker.unblock(), store.used_by_orm(), ExitStack() as resources:
+        manage(store, tmp_path / "var", "migrate", "-v0", **UNSET)
+        world = World(resources.enter_context(RunningGateway(store, tmp_path / "var", **UNSET)), resources)
+        world.allow()
+        provider = world.provider(credential="")
+        admin = Client(world.gateway.url)
+        row = world.row(provider).pk
+        secret = (tmp_path / "var/secrets/secret_key").read_text()
+        admin = admin.with_credential(token_signed_with(secret))
+        assert admin.send("PATCH", f"/providers/{row}/", json=body(apiKey="sk-backed-up")).status_code == 200
+        world.until(lambda: sends(world, provider) == "Bearer sk-backed-up")
+        run(commands("Backup"), tmp_path)
+        assert world.ask("after").status_code == 200
+        copy = Store(f"sqlite:///{tmp_path}/backup/gateway.sqlite3")
+        with RunningGateway(copy, tmp_path / "backup", **UNSET) as restored:
+            world.gateway = restored
+            assert sends(world, provider) == "Bearer sk-backed-up"
+
+
+def token_signed_with(secret: str) -> str:
+    """An administrator's access token, as the gateway with this SECRET_KEY issues it."""
+    import hashlib
+
+    from django.test import override_settings
+
+    from tests.management import token_of
+
+    key = hashlib.blake2b(b"gateway access tokens", key=secret.encode()[:64]).hexdigest()
+    with override_settings(GATEWAY_TOKEN_KEY=key):
+        return token_of(new_admin())
+
+
+def sends(world, provider) -> str:
+    """The credential that a request made now arrives with."""
+    prompt = world.name("prompt")
+    assert world.ask(prompt).status_code == 200
+    (seen,) = [seen for seen in list(provider.seen) if seen.json["messages"][-1]["content"] == prompt]
+    return seen.headers["authorization"]
+
+
+@pytest.mark.servers
+@pytest.mark.skipif(shutil.which("pg_dump") is None, reason="there is no pg_dump on this machine")
+def test_a_backup_of_postgresql_made_while_it_serves_is_put_back(tmp_path, django_db_blocker):
+    with django_db_blocker.unblock(), fresh_store(tmp_path) as store, store.used_by_orm(), ExitStack() as resources:
+        world = World(resources.enter_context(RunningGateway(store, tmp_path)), resources)
+        world.allow()
+        world.provider()
+        assert world.ask("before").status_code == 200
+        run(f"pg_dump -Fc -d '{store.database_url}' -f backup.dump", tmp_path)
+        later = world.new_key()
+        assert world.ask("later", key=later.text).status_code == 200
+        assert world.gateway.stop() == 0
+        restore(store, tmp_path)
+        world.gateway.start()
+        assert world.ask("of the backup").status_code == 200
+        assert world.ask("unknown to it", key=later.text).status_code == 401
+
+
+def restore(store: Store, directory: Path) -> None:
+    """Drop the database, and put the backup in its place."""
+    connection.close()
+    connection.close_pool()
+    server = urlunsplit(urlsplit(store.database_url)._replace(path="/postgres"))
+    for statement in (f'DROP DATABASE "{store.name}" WITH (FORCE)', f'CREATE DATABASE "{store.name}"'):
+        run(f"psql -q '{server}' -c '{statement}'", directory)
+    run(f"pg_restore -d '{store.database_url}' backup.dump", directory)

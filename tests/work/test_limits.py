@@ -1,0 +1,347 @@
+"""Limits on tokens, cost, concurrent requests and quotas, of keys, users, groups and providers, end to end."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from licensing.models import Limit
+from tests.provider_answers import Answer
+
+USED = {"prompt_tokens": 10, "completion_tokens": 20}
+
+
+def in_one_minute(needed=10):
+    """Return when the calendar minute has so many seconds left."""
+    left = 60 - time.time() % 60
+    if left < needed:
+        time.sleep(left + 0.1)
+
+
+def limited(world, measure, window, amount, subject="key"):
+    """The text of a new key, of which (or of whose user, group or provider) this is the limit."""
+    issued = world.new_key()
+    whose = {
+        "key": lambda: issued.key,
+        "user": lambda: world.user,
+        "group": lambda: world.new_group(world.user),
+    }[subject]()
+    Limit.objects.create(measure=measure, window=window, amount=amount, **{subject: whose})
+    in_one_minute()
+    return issued.text
+
+
+def bypass(world, key=None, prompt="Hello!", **body):
+    return world.ask(prompt, key=key, body=body, headers={"X-Svc-Cache": "bypass"})
+
+
+def items(header):
+    """{"key-tokens": {"q": 100, "qu": "tokens", "w": 60}} out of a header of structured fields."""
+    found = {}
+    for item in header.split(", "):
+        name, *parameters = item.split(";")
+        pairs = (parameter.split("=") for parameter in parameters)
+        found[name.strip('"')] = {key: value.strip('"') if '"' in value else int(value) for key, value in pairs}
+    return found
+
+
+def left(response, policy):
+    return items(response.headers["RateLimit"])[policy]["r"]
+
+
+def refused(response, exception, *words):
+    assert (response.status_code, response.json()["exception"]) == (429, exception), response.text
+    assert int(response.headers["Retry-After"]) > 0
+    for word in words:
+        assert word in response.json()["message"]
+
+
+class TestTokens:
+    @pytest.fixture
+    def provider(self, provider):
+        provider.default = Answer(usage=USED)
+        return provider
+
+    @pytest.mark.parametrize("subject", ["key", "user", "group"])
+    def test_what_was_used_counts_and_not_what_was_reserved(self, world, provider, subject):
+        key = limited(world, "tokens", "minute", 100, subject)
+        responses = [bypass(world, key, max_tokens=30) for _ in range(4)]
+        assert [response.status_code for response in responses] == [200, 200, 200, 429]
+        policy = next(name for name in items(responses[0].headers["RateLimit"]) if name.endswith("tokens"))
+        assert [left(response, policy) for response in responses[:3]] == [70, 40, 10]
+        refused(responses[3], "RateLimited", "100 tokens a minute", f"the {subject} ", "whole again in")
+        assert bypass(world, key, max_tokens=5).status_code == 200
+        assert len(provider.seen) == 4
+
+    def test_requests_that_come_together_cannot_overspend(self, world, provider):
+        provider.default.delay = 0.3
+        key = limited(world, "tokens", "minute", 200)
+        with ThreadPoolExecutor(12) as pool:
+            codes = list(pool.map(lambda n: bypass(world, key, str(n), max_tokens=38).status_code, range(12)))
+        # Each may come to 40 (2 of them for its prompt): five find room, whatever they come to.
+        assert (codes.count(200), codes.count(429)) == (5, 7)
+        assert bypass(world, key, max_tokens=38).status_code == 200
+
+    def test_a_request_that_does_not_say_how_much_it_wants_gets_what_there_is(self, world, provider):
+        provider.default.delay = 0.5
+        key = limited(world, "tokens", "minute", 100)
+        with ThreadPoolExecutor(4) as pool:
+            codes = list(pool.map(lambda n: bypass(world, key, str(n)).status_code, range(4)))
+        assert (codes.count(200), codes.count(429)) == (1, 3)
+        assert [bypass(world, key).status_code for _ in range(4)] == [200, 200, 200, 429]
+
+    def test_a_request_that_never_fits_is_told_what_would(self, world, provider):
+        key = limited(world, "tokens", "minute", 100)
+        refused(
+            bypass(world, key, max_tokens=200),
+            "RateLimited",
+            "may come to 203 tokens, more than",
+            "100 tokens",
+            "max_tokens",
+        )
+        assert provider.seen == []
+
+    def test_a_stored_answer_costs_no_tokens_and_is_refused_once_they_are_used_up(self, world, provider):
+        key = limited(world, "tokens", "minute", 65)
+        body = {"max_tokens": 30}
+        assert [world.ask("stored", key=key, body=body).headers["X-Svc-Cache"] for _ in range(3)] == ["MISS"] + [
+            "HIT"
+        ] * 2
+        assert world.ask("other", key=key, body=body).status_code == 200
+        assert world.ask("third", key=key, body=body).status_code == 429
+        hit = world.ask("stored", key=key, body=body)
+        assert (hit.headers["X-Svc-Cache"], left(hit, "key-tokens")) == ("HIT", 5)
+        assert world.ask("fourth", key=key, body={"max_tokens": 1}).status_code == 200
+        assert world.ask("stored", key=key, body=body).status_code == 429
+
+    def test_who_waits_for_the_same_answer_reserves_nothing(self, world, provider):
+        provider.default.delay = 0.5
+        key = limited(world, "tokens", "minute", 40)
+        with ThreadPoolExecutor(8) as pool:
+            codes = list(pool.map(lambda n: world.ask("same", key=key, body={"max_tokens": 30}).status_code, range(8)))
+        assert codes == [200] * 8
+        assert len(provider.seen) == 1
+
+    def test_a_stream_that_is_left_counts_what_was_produced(self, world, provider):
+        provider.default = Answer(text="word " * 40, pace=0.05, usage=USED)
+        key = limited(world, "tokens", "minute", 1000)
+        with world.stream(key=key, body={"max_tokens": 900}, headers={"X-Svc-Cache": "bypass"}) as response:
+            next(response.iter_content(1))
+            assert left(response, "key-tokens") < 100
+        entry = world.entry(response)
+        assert entry.outcome == "client_closed"
+        assert (
+            left(bypass(world, key, max_tokens=1), "key-tokens") == 1000 - 30 - entry.input_tokens - entry.output_tokens
+        )
+
+    @pytest.mark.parametrize("script", [{"status": 500}, {"status": 400}, {"cut_after": 0}], ids=str)
+    def test_what_failed_gives_back_what_was_reserved(self, world, provider, script):
+        key = limited(world, "tokens", "minute", 100)
+        provider.answers(**script)
+        assert bypass(world, key, max_tokens=90).status_code >= 400
+        assert left(bypass(world, key, max_tokens=90), "key-tokens") == 70
+
+
+class TestCost:
+    def test_money_is_counted_to_the_last_billionth(self, world, provider):
+        world.price(Decimal("0.15"), Decimal("0.60"))
+        provider.default = Answer(usage=USED)
+        key = limited(world, "cost", "day", "0.000041")
+        responses = [bypass(world, key, max_tokens=20) for _ in range(4)]
+        # Each costs 10 * 0.15 + 20 * 0.60 = 13.5 millionths, and may cost 12.3 before it is known.
+        assert [response.status_code for response in responses] == [200, 200, 200, 429]
+        assert [left(response, "key-cost-day") for response in responses[:3]] == [27, 14, 0]
+        refused(responses[3], "QuotaExceeded", "0.000041 a day", "of the key ")
+
+    def test_what_has_no_price_is_not_bounded_by_money(self, world, provider):
+        key = limited(world, "cost", "day", "0.000001")
+        assert [bypass(world, key, max_tokens=20).status_code for _ in range(3)] == [200] * 3
+
+
+class TestConcurrency:
+    @pytest.mark.parametrize("subject", ["key", "user", "group"])
+    def test_so_many_run_at_once_and_each_end_makes_room(self, world, provider, subject):
+        key = limited(world, "concurrent", "none", 3, subject)
+        for kind in ("whole", "stream"):
+            provider.default = Answer(text="one two three", delay=0.6)
+            with ThreadPoolExecutor(8) as pool:
+                ask = lambda n, kind=kind: bypass(world, key, f"{kind} {n}", stream=kind == "stream").status_code  # noqa: E731
+                codes = list(pool.map(ask, range(8)))
+            assert (codes.count(200), codes.count(429)) == (3, 5)
+        response = bypass(world, key)
+        assert response.status_code == 200
+        policy = next(name for name in items(response.headers["RateLimit"]) if name.endswith("concurrent"))
+        assert items(response.headers["RateLimit-Policy"])[policy] == {"q": 3, "qu": "concurrent-requests"}
+        assert items(response.headers["RateLimit"])[policy] == {"r": 2}
+
+    def test_a_client_that_leaves_makes_room(self, world, provider):
+        key = limited(world, "concurrent", "none", 1)
+        provider.answers(delay=6)
+        sock = world.send({"model": world.model}, key=key)
+        provider.wait_for(1)
+        refused(bypass(world, key), "RateLimited", "1 concurrent requests", "when one of them has ended")
+        sock.close()
+        world.soon(lambda: bypass(world, key), 200, seconds=3)
+
+    def test_stored_answers_do_not_stay(self, world, provider):
+        key = limited(world, "concurrent", "none", 1)
+        codes = [world.ask("same", key=key).status_code for _ in range(5)]
+        assert codes == [200] * 5
+
+
+class TestQuotas:
+    @pytest.mark.parametrize("window", ["day", "month"])
+    @pytest.mark.parametrize("subject", ["key", "user", "group"])
+    def test_requests_are_counted_stored_answers_among_them(self, world, provider, window, subject):
+        key = limited(world, "requests", window, 3, subject)
+        responses = [world.ask("same", key=key) for _ in range(3)] + [world.ask("other", key=key)]
+        assert [response.status_code for response in responses] == [200, 200, 200, 429]
+        refused(responses[3], "QuotaExceeded", f"3 requests a {window}", f"the {subject} ")
+        resets = datetime.now(UTC) + timedelta(seconds=int(responses[3].headers["Retry-After"]))
+        assert (resets + timedelta(seconds=5)).strftime("%H:%M") == "00:00"
+        assert window == "day" or (resets + timedelta(seconds=5)).day == 1
+        (told,) = items(responses[3].headers["RateLimit"]).values()
+        assert told["r"] == 0
+
+    def test_a_new_quota_counts_what_was_used_before_it_was_set(self, world, provider):
+        provider.default = Answer(usage=USED)
+        issued = world.new_key()
+        entries = [world.entry(world.ask(str(number), key=issued.text)) for number in range(4)]
+        assert len(entries) == 4
+        for measure, amount in (("requests", 6), ("tokens", 1000)):
+            Limit.objects.create(measure=measure, window="month", amount=amount, key=issued.key)
+        world.settle()
+        response = world.ask("4", key=issued.text, body={"max_tokens": 10})
+        assert (left(response, "key-month"), left(response, "key-tokens-month")) == (1, 1000 - 5 * 30)
+        assert [world.ask("4", key=issued.text).status_code for _ in range(2)] == [200, 429]
+
+
+class TestProviders:
+    def rank(self, world, *providers):
+        from providers.models import Provider
+
+        for place, provider in enumerate(providers):
+            Provider.objects.filter(id=world.row(provider).id).update(priority=place)
+
+    @pytest.fixture
+    def two(self, world):
+        world.allow()
+        pair = world.provider(), world.provider()
+        self.rank(world, *pair)
+        return pair
+
+    def limit(self, world, provider, measure, window, amount):
+        Limit.objects.create(measure=measure, window=window, amount=amount, provider=world.row(provider))
+        world.settle()
+        in_one_minute()
+
+    def test_one_at_its_limit_is_passed_over_while_another_has_room(self, world, two):
+        first, second = two
+        self.limit(world, first, "requests", "minute", 2)
+        assert [bypass(world, prompt=str(n)).status_code for n in range(5)] == [200] * 5
+        assert (len(first.seen), len(second.seen)) == (2, 3)
+
+    def test_when_none_has_room_the_client_is_told(self, world, two):
+        for provider in two:
+            self.limit(world, provider, "requests", "minute", 1)
+        responses = [bypass(world, prompt=str(n)) for n in range(3)]
+        assert [response.status_code for response in responses] == [200, 200, 429]
+        refused(responses[2], "RateLimited", "1 requests a minute", "the provider ")
+        assert items(responses[2].headers["RateLimit"])["provider"]["r"] == 0
+
+    def test_what_the_next_one_serves_is_stored_as_its_own(self, world, two):
+        first, second = two
+        self.limit(world, first, "requests", "minute", 1)
+        assert world.ask("takes it").status_code == 200
+        statuses = [world.ask("again").headers["X-Svc-Cache"] for _ in range(4)]
+        assert statuses[0] == "MISS"
+        assert statuses[-1] == "HIT"
+        assert len(second.seen) <= 2
+
+    def test_stored_answers_are_served_by_a_provider_without_room(self, world, two):
+        first, _ = two
+        self.limit(world, first, "requests", "minute", 1)
+        assert [world.ask("same").headers["X-Svc-Cache"] for _ in range(3)] == ["MISS", "HIT", "HIT"]
+
+    def test_concurrent_requests_go_to_the_next_one(self, world, two):
+        first, second = two
+        for provider in two:
+            provider.default = Answer(delay=0.6)
+        self.limit(world, first, "concurrent", "none", 2)
+        with ThreadPoolExecutor(5) as pool:
+            codes = list(pool.map(lambda n: bypass(world, prompt=str(n)).status_code, range(5)))
+        assert codes == [200] * 5
+        assert (first.peak_in_flight, len(first.seen), len(second.seen)) == (2, 2, 3)
+
+    def test_a_provider_that_is_asked_because_another_failed_keeps_to_its_limits(self, world, two):
+        first, second = two
+        first.default = Answer(status=503)
+        self.limit(world, second, "requests", "minute", 2)
+        codes = [bypass(world, prompt=str(n)).status_code for n in range(4)]
+        assert codes == [200, 200, 503, 503]
+        assert (len(first.seen), len(second.seen)) == (4, 2)
+
+    def test_what_it_used_is_counted_where_it_was_used(self, world, two):
+        first, second = two
+        first.answers(status=503)
+        for provider in two:
+            provider.default.usage = USED
+            self.limit(world, provider, "tokens", "minute", 100)
+        assert bypass(world, prompt="a", max_tokens=80).status_code == 200
+        assert bypass(world, prompt="b", max_tokens=80).status_code == 200
+        assert (len(first.seen), len(second.seen)) == (2, 1)
+        response = bypass(world, prompt="c", max_tokens=20)
+        assert left(response, "provider-tokens") == 40
+
+
+def test_all_that_apply_are_told_and_the_first_that_refuses_is_said(world, provider):
+    issued = world.new_key()
+    Limit.objects.create(measure="requests", window="minute", amount=50, key=issued.key)
+    Limit.objects.create(measure="requests", window="minute", amount=2, user=world.user)
+    Limit.objects.create(measure="tokens", window="minute", amount=5000, user=world.user)
+    Limit.objects.create(measure="concurrent", window="none", amount=9, user=world.user)
+    in_one_minute()
+    response = world.ask("1", key=issued.text)
+    told = items(response.headers["RateLimit-Policy"])
+    assert told == {
+        "key": {"q": 50, "w": 60},
+        "user": {"q": 2, "w": 60},
+        "user-tokens": {"q": 5000, "qu": "tokens", "w": 60},
+        "user-concurrent": {"q": 9, "qu": "concurrent-requests"},
+    }
+    assert items(response.headers["RateLimit"]).keys() == told.keys()
+    assert world.ask("2", key=issued.text).status_code == 200
+    response = world.ask("3", key=issued.text)
+    refused(response, "RateLimited", f"2 requests a minute of the user {world.user.username}")
+    Limit.objects.filter(user=world.user, window="minute", measure="requests").update(amount=0)
+    assert left(world.soon(lambda: world.ask("3", key=issued.text), 200), "key") == 47, "a refused request was counted"
+
+
+def test_a_login_has_the_limits_of_its_user(world, provider):
+    from tests.management import token_of
+
+    Limit.objects.create(measure="requests", window="minute", amount=1, user=world.user)
+    in_one_minute()
+    assert [world.ask(key=token_of(world.user)).status_code for _ in range(2)] == [200, 429]
+
+
+def test_defaults_are_settings(own_gateway):
+    world = own_gateway(
+        GATEWAY_KEY_REQUESTS_PER_MINUTE="0",
+        GATEWAY_KEY_LIMITS="concurrent=4, tokens/minute=900",
+        GATEWAY_USER_LIMITS="requests/day=3",
+    )
+    world.allow()
+    world.provider()
+    policies = items(world.ask().headers["RateLimit-Policy"])
+    assert policies.keys() == {"key-concurrent", "key-tokens", "user-day"}
+    assert [world.ask().status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_changed_limit_holds_within_a_second(world, provider):
+    key = limited(world, "requests", "minute", 1)
+    assert [world.ask(key=key).status_code for _ in range(2)] == [200, 429]
+    Limit.objects.filter(key__name__startswith="key-").update(amount=5)
+    world.soon(lambda: world.ask(key=key), 200)
