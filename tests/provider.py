@@ -137,9 +137,9 @@ class ScriptedProvider:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.connections += 1
                 thread = threading.Thread(target=self._serve, args=[connection, self.connections], daemon=True)
-                with self._changed:
+                with self._changed:  # started before anybody sees it: stop() joins what it finds
                     self._open[connection] = thread
-                thread.start()
+                    thread.start()
                 if self.stopping:
                     shut_down(connection)
 

@@ -80,9 +80,9 @@ def gateway(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator:
-    """One Chromium for all tests of a process."""
+    """One Chromium for the tests of this folder that a process runs; its event loop ends before other tests begin."""
     from playwright.sync_api import sync_playwright
 
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # playwright runs a loop in this thread; the ORM has nothing to fear
