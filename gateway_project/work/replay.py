@@ -105,7 +105,7 @@ def _answer(sample: Sample, work: WorkRequest) -> str:
         return _stream(sample, work)
     if (status := sample.about["status"]) != 200:
         raise sample.format.refusal(status, sample.body)
-    answer = sample.format.answer(work, sample.body)
+    answer = sample.format.answered(work, sample.about["headers"], sample.body)
     shown = "as it came" if answer.body == sample.body else answer.body.decode()
     return f"{answer.finish_reason} {answer.provider_finish_reason} {answer.usage} {shown}"
 

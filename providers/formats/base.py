@@ -236,6 +236,10 @@ class Format(ABC):
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         """The answer in a body of status 200, in the client's shape. Raises ProviderError where it is none."""
 
+    def answered(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
+        """The same out of a whole answer; `headers` have names in small letters."""
+        return self.answer(work, body)
+
     @abstractmethod
     def own_reader(self, work: WorkRequest) -> StreamReader:
         """A reader for one stream that hands on the provider's bytes, or fills `deltas` if they are set."""

@@ -1,13 +1,16 @@
-"""AWS Bedrock's Converse and ConverseStream (botocore's bedrock-runtime, 2023-09-30, November 2026)."""
+"""AWS Bedrock: Converse, ConverseStream, InvokeModel of embeddings (botocore's bedrock-runtime, November 2026)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderTimeout
+from providers.formats import bedrock_embedding
 from providers.formats.anthropic_models import claude
 from providers.formats.anthropic_thinking import can_think, thinking_of
 from providers.formats.base import (
     MESSAGE_LIMIT,
+    Answer,
     Options,
     StreamReader,
     WorkRequest,
@@ -15,7 +18,9 @@ from providers.formats.base import (
     as_list,
     as_text,
     dumped,
+    read_object,
 )
+from providers.formats.bedrock_embedding import counted, family_of
 from providers.formats.bedrock_request import (
     SOURCE,
     cannot_refuse_tools,
@@ -31,6 +36,7 @@ from providers.formats.neutral import (
     CallBegan,
     CallDelta,
     Chat,
+    Embedding,
     Finished,
     Image,
     Part,
@@ -40,6 +46,7 @@ from providers.formats.neutral import (
     Text,
     TextDelta,
     ToolCall,
+    Vectors,
     Verbatim,
 )
 from providers.formats.parts import path_segment
@@ -85,8 +92,12 @@ class Bedrock(TranslatedFormat):
         }
     )
 
+    embedding_supports = frozenset({"dimensions"})
+    embedding_native = bedrock_embedding.NATIVE
+
     def path(self, work: WorkRequest, model: str) -> str:
-        return f"/model/{path_segment(model)}/{'converse-stream' if work.stream else 'converse'}"
+        chat = "converse-stream" if work.stream else "converse"
+        return f"/model/{path_segment(model)}/{'invoke' if work.operation == 'embedding' else chat}"
 
     def streams(self, content_type: str) -> bool:
         return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
@@ -126,6 +137,22 @@ class Bedrock(TranslatedFormat):
         parts = [part for block in as_list(message.get("content")) for part in _read_part(as_dict(block))]
         usage = usage_of(value.get("usage"))
         return Reply(parts, finish_reason(reason), reason, usage)
+
+    def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
+        family = family_of(model)
+        return self.embedding_supports if family.dimensions else frozenset(), family.native
+
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
+        return family_of(model).body(embedding, floats=self.translates(work))
+
+    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+        return bedrock_embedding.read_vectors(value)
+
+    def answered(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
+        usage = counted(headers) if work.operation == "embedding" else None
+        if usage is None:
+            return super().answered(work, headers, body)
+        return self.embedded(work, body, replace(self.read_vectors(read_object(body)), usage=usage))
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
         return BedrockReader(work)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderError, ValidationError
+from gateway_project.errors import GatewayError, ProviderError
 from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
+from providers.formats.cohere_embedding import FLOATS, read_texts, written_texts
 from providers.formats.events import JsonReader
 from providers.formats.neutral import (
     Began,
@@ -37,7 +38,6 @@ from providers.formats.parts import (
     result_text,
     results_in_words,
     text_of,
-    texts_only,
     unsendable,
 )
 from providers.formats.translated import TranslatedFormat
@@ -46,11 +46,8 @@ from providers.formats.usage import Usage, count
 NAME = "cohere"
 PATHS = {"chat": "/chat", "completion": "/chat", "embedding": "/embed"}
 MOST_STOPS = 5
-MOST_TEXTS = 96
 # Its bounds of nucleus sampling; everyone else's go from 0 to 1.
 LEAST_P, MOST_P = 0.01, 0.99
-# What texts are embedded for must be said; the index of a search is the most frequent reason.
-INPUT_TYPE = "search_document"
 BLOCKED_TOKEN = 498
 FINISH_REASONS = {
     "COMPLETE": "stop",
@@ -122,26 +119,18 @@ class Cohere(TranslatedFormat):
         return CohereReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
-        texts = texts_only(embedding)
-        if len(texts) > MOST_TEXTS:
-            raise ValidationError(f"input must hold at most {MOST_TEXTS} texts for this provider.")
-        body: dict[str, Any] = {"model": model, "texts": texts, "input_type": INPUT_TYPE, "embedding_types": ["float"]}
+        body: dict[str, Any] = {"model": model, **written_texts(embedding)}
         if embedding.dimensions is not None:
             body["output_dimension"] = embedding.dimensions
         body |= self.native_to_embedding(embedding)
         if self.translates(work):
-            body["embedding_types"] = ["float"]  # the only ones that others have
+            body["embedding_types"] = FLOATS
         return body
 
     def read_vectors(self, value: dict[str, Any]) -> Vectors:
-        found = value.get("embeddings")
-        if isinstance(found, dict):  # by type; another than this one is there if the client asked for it alone
-            found = found.get("float") or next(iter(found.values()), None)
-        if not isinstance(found, list) or not all(isinstance(vector, list | str) for vector in found):
-            raise ProviderError("The provider answered 200 without embeddings.")
         billed = as_dict(as_dict(value.get("meta")).get("billed_units"))
         tokens = _count(billed.get("input_tokens"))
-        return Vectors(found, None if tokens is None else Usage(tokens))
+        return Vectors(read_texts(value), None if tokens is None else Usage(tokens))
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         return super().refusal(401 if status == BLOCKED_TOKEN else status, body, retry_after)

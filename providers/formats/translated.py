@@ -99,7 +99,7 @@ class TranslatedFormat(Format):
         if work.dialect.name in self.speaks:
             return Outgoing(path, self.passed(work, model), headers)
         if work.operation == "embedding":
-            foreign, left_out = self.foreign_to_embedding(work.embedding), frozenset()
+            foreign, left_out = self.foreign_to_embedding(work.embedding, model), frozenset()
             body = self.embedding_body(work, work.embedding, model)
         else:
             foreign, left_out = self.foreign(work.chat, model), self.left_out(work.chat, model)
@@ -133,10 +133,15 @@ class TranslatedFormat(Format):
         named = {NAMES.get(name, name) for name in unsupported if _says_something(name, getattr(chat, name))}
         return named | (chat.extra.keys() - self.natives(chat).keys() - self.its_tools(chat).keys())
 
-    def foreign_to_embedding(self, embedding: Embedding) -> set[str]:
+    def foreign_to_embedding(self, embedding: Embedding, model: str) -> set[str]:
         """The same for an embedding's parameters."""
+        supports, native = self.embedding_parameters(model)
         given = {name for name in ("dimensions", "user") if getattr(embedding, name)}
-        return (given - self.embedding_supports) | (embedding.extra.keys() - self.embedding_native)
+        return (given - supports) | (embedding.extra.keys() - native)
+
+    def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
+        """The parameters of an embedding that are translated for the model, and those that it knows by itself."""
+        return self.embedding_supports, self.embedding_native
 
     def native_to_embedding(self, embedding: Embedding) -> dict[str, Any]:
         """The parameters of an embedding that the provider knows by itself."""
@@ -144,14 +149,12 @@ class TranslatedFormat(Format):
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         value = read_object(body)
-        translates = self.translates(work)
         if work.operation == "embedding":
-            vectors = self.read_vectors(value)
-            return Answer(work.dialect.vectors(work, vectors) if translates else body, usage=vectors.usage)
+            return self.embedded(work, body, self.read_vectors(value))
         reply = self.read_reply(value)
         if work.door and work.stream:  # the client waits for events, whatever the provider made of its request
             body = work.dialect.streamed(work, reply)
-        elif translates:
+        elif self.translates(work):
             body = work.dialect.reply(work, reply)
         return Answer(
             body,
@@ -161,6 +164,10 @@ class TranslatedFormat(Format):
             finish_reason=reply.finish_reason,
             provider_finish_reason=reply.provider_finish_reason,
         )
+
+    def embedded(self, work: WorkRequest, body: bytes, vectors: Vectors) -> Answer:
+        """The answer with these vectors, which came in this body."""
+        return Answer(work.dialect.vectors(work, vectors) if self.translates(work) else body, usage=vectors.usage)
 
 
 def _add_native(body: dict[str, Any], given: dict[str, Any]) -> None:

@@ -7,10 +7,10 @@ from tests.clients.recorded import AUTH
 
 @pytest.fixture
 def speaking(world):
-    """Makes a provider of the world's model that speaks a format: speaking("openai")."""
+    """Makes a provider of the world's model, or of these, that speaks a format: speaking("openai")."""
 
-    def make(format_name, **options):
+    def make(format_name, *models, **options):
         world.allow()
-        return world.provider(format_name=format_name, auth_method=AUTH.get(format_name, "bearer"), **options)
+        return world.provider(*models, format_name=format_name, auth_method=AUTH.get(format_name, "bearer"), **options)
 
     return make

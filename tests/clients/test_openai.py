@@ -16,7 +16,12 @@ ASKED = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 4096
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"type": "function", "function": {"name": "weather", "description": "The weather", "parameters": SCHEMA}}
 FLAT = {"type": "function", "name": "weather", "description": "The weather", "parameters": SCHEMA}
-EMBEDDING = [name for name in FORMATS if any(sample.name == "embedding" for sample in whole(name))]
+EMBEDDINGS = [
+    (name, sample.name)
+    for name in FORMATS
+    for sample in whole(name)
+    if sample.name == "embedding" or sample.name.startswith("embedding_of_cohere")
+]
 
 
 class Capital(BaseModel):
@@ -195,16 +200,18 @@ class TestResponses:
             list(respond(client, world, stream=True))
 
 
-@pytest.mark.parametrize("format_name", EMBEDDING)
+@pytest.mark.parametrize("name", EMBEDDINGS, ids="-".join)
 @pytest.mark.parametrize("encoding", [{}, {"encoding_format": "float"}])
-def test_embeddings(client, world, speaking, format_name, encoding):
-    sample, provider = recorded(format_name, "embedding"), speaking(format_name)
-    provider.answers(body=sample.body)
+def test_embeddings(client, world, speaking, name, encoding):
+    sample, usage = recorded(*name), recorded(*name).expect["usage"]
+    model = f"{world.model}.{sample.model}"  # what is known of some models goes by their names
+    speaking(sample.format.name, model).answers(body=sample.body, headers=sample.about["headers"])
     world.settle()
     asked = sample.about["work"]["input"]
-    answer = client.embeddings.create(model=world.model, input=asked, **encoding)
+    answer = client.embeddings.create(model=model, input=asked, **encoding)
     assert len(answer.data) == (len(asked) if isinstance(asked, list) else 1)
     assert all(isinstance(number, float) for item in answer.data for number in item.embedding)
+    assert answer.usage.prompt_tokens == (usage["input"] if usage else 0)
 
 
 def test_models(client, world):

@@ -17,7 +17,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
         exchange.stream = _begin(conversation, target_format.reader(exchange.request), shown)
         return
     body = conversation.read()
-    exchange.answer = target_format.answer(exchange.request, body)
+    exchange.answer = target_format.answered(exchange.request, conversation.headers, body)
     gateway.watcher.remove(exchange.call)
 
 

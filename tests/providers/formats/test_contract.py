@@ -74,7 +74,7 @@ def test_every_case_of_the_list_was_recorded(format_name):
 
 @cases([sample for sample in WHOLE if "exception" not in sample.expect])
 def test_a_whole_answer_is_read(sample):
-    answer = sample.format.answer(sample.work, sample.body)
+    answer = sample.format.answered(sample.work, sample.about["headers"], sample.body)
     expected = sample.expect
     assert (answer.text, answer.finish_reason) == (expected["text"], expected["finish_reason"])
     assert answer.provider_finish_reason == expected["provider_finish_reason"]
@@ -285,7 +285,7 @@ def same_reason(expected, found):
 @cases(translated(sample for sample in WHOLE if "exception" not in sample.expect))
 def test_an_openai_client_is_told_the_same(sample):
     work = sample.work_at_a_door
-    answer = sample.format.answer(work, sample.body)
+    answer = sample.format.answered(work, sample.about["headers"], sample.body)
     as_read = FORMATS["openai"].answer(work, answer.body)
     expected = sample.expect
     assert as_read.text == expected["text"]

@@ -1,0 +1,30 @@
+"""Cohere's embeddings, in the shape that its own API and Bedrock's share: the texts sent, the vectors read."""
+
+from typing import Any
+
+from gateway_project.errors import ProviderError, ValidationError
+from providers.formats.neutral import Embedding
+from providers.formats.parts import texts_only
+
+MOST_TEXTS = 96
+# What texts are embedded for must be said; the index of a search is the most frequent reason.
+INPUT_TYPE = "search_document"
+FLOATS = ["float"]  # the only type of vector that other shapes have
+
+
+def written_texts(embedding: Embedding) -> dict[str, Any]:
+    """The part of a request that every model takes. Raises ValidationError for token ids and for too many texts."""
+    texts = texts_only(embedding)
+    if len(texts) > MOST_TEXTS:
+        raise ValidationError(f"input must hold at most {MOST_TEXTS} texts for this provider.")
+    return {"texts": texts, "input_type": INPUT_TYPE, "embedding_types": FLOATS}
+
+
+def read_texts(value: dict[str, Any]) -> list[Any]:
+    """The vectors in an answer, numbers or base64. Raises ProviderError where there are none."""
+    found = value.get("embeddings")
+    if isinstance(found, dict):  # by type; another than this one is there if the client asked for it alone
+        found = found.get("float") or next(iter(found.values()), None)
+    if not isinstance(found, list) or not all(isinstance(vector, list | str) for vector in found):
+        raise ProviderError("The provider answered 200 without embeddings.")
+    return found
