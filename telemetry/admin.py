@@ -1,7 +1,5 @@
 """The browsers of log and cache in the console. Whatever stands in an entry is hostile text: templates escape it."""
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import admin, messages
@@ -19,8 +17,9 @@ from gateway_project.console.admin import ReadOnlyAdmin
 from gateway_project.console.log import record
 from gateway_project.errors import GatewayError
 from telemetry import services
+from telemetry.details import LONG, all_input, details
 from telemetry.export import as_csv, as_json_lines
-from telemetry.models import CacheEntry, EntryType, LogEntry
+from telemetry.models import CacheEntry, LogEntry
 from telemetry.paging import PAGE_MS, TookTooLong, at_most
 
 OUTCOMES = {
@@ -128,8 +127,8 @@ class LogAdmin(EntryAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LogEntry]:
         entries = super().get_queryset(request)
-        # A list shows no payload: it may be long, and on PostgreSQL lies apart from its row.
-        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer("payload", "stages")
+        # They may be long, and on PostgreSQL lie apart from their row.
+        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer(*LONG)
 
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: LogEntry) -> str:
@@ -152,7 +151,7 @@ class LogAdmin(EntryAdmin):
         if row.input_tokens is None and row.output_tokens is None:
             return ""
         mark = " (estimated)" if row.usage_estimated else ""
-        return f"{_all_input(row):,}, {row.output_tokens or 0:,}{mark}"
+        return f"{all_input(row):,}, {row.output_tokens or 0:,}{mark}"
 
     @display(description="Cost")
     def price(self, row: LogEntry) -> str:
@@ -185,81 +184,8 @@ class LogAdmin(EntryAdmin):
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
         entry = self.get_object(request, object_id)
-        told = _details(entry) if entry is not None else {}
+        told = details(entry) if entry is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
-
-
-def _details(entry: LogEntry) -> dict[str, Any]:
-    """What the page of an entry shows beside its fields."""
-    related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
-    request, response = _bodies(entry.payload)
-    return {
-        "facts": list(_facts(entry)),
-        "request_title": "Request" if entry.entry_type == EntryType.WORK_REQUEST else "Details",
-        "request_text": request,
-        "response_text": response,
-        "stages": list(_bars(entry)),
-        "related": related.newest_first().defer("payload", "stages")[:20] if entry.correlation_id else [],
-    }
-
-
-def _facts(entry: LogEntry) -> Iterator[tuple[str, Any]]:
-    """What is known of the entry, by the names that people use."""
-    usage = "" if entry.input_tokens is None else f"{_all_input(entry):,} in, {entry.output_tokens or 0:,} out"
-    known = {
-        "Time (UTC)": f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}",
-        "Message": entry.message,
-        "Outcome": entry.outcome,
-        "Status": entry.status,
-        "Error": entry.exception,
-        "User": entry.username,
-        "Key": entry.key_name,
-        "Rule": entry.rule_name,
-        "Model": entry.model,
-        "Provider": entry.provider_name,
-        "Attempts": entry.attempts or "",
-        "Cache": entry.cache_status,
-        "Tokens": usage + (" (estimated)" if usage and entry.usage_estimated else ""),
-        "Of them cached": entry.cache_read_tokens,
-        "Reasoning": entry.reasoning_tokens,
-        "Cost": "" if entry.cost is None else f"{entry.cost.normalize():f} {entry.currency}",
-        "Finish reason": " / ".join(filter(None, (entry.finish_reason, entry.provider_finish_reason))),
-        "Took": "" if entry.duration_ms is None else f"{entry.duration_ms:,.1f} ms",
-        "First byte after": "" if entry.first_byte_ms is None else f"{entry.first_byte_ms:,.1f} ms",
-        "Tags": ", ".join(f"{name}={value}" for name, value in entry.tags.items()),
-        "Address": entry.address,
-        "Request id": entry.correlation_id,
-    }
-    return ((name, value) for name, value in known.items() if value not in ("", None))
-
-
-def _bodies(payload: str) -> tuple[str, str]:
-    """Request and response, or before and after, each as text to read."""
-    try:
-        found = json.loads(payload)
-    except ValueError:
-        return payload, ""
-    if not isinstance(found, dict):
-        return payload, ""
-    if "request" in found or "response" in found:
-        return _pretty(found.get("request")), _pretty(found.get("response"))
-    return _pretty(found), ""
-
-
-def _pretty(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _bars(entry: LogEntry) -> Iterator[dict[str, Any]]:
-    """The stages as bars: where each begins and how long it is, in percent of the whole."""
-    whole = max([entry.duration_ms or 0, *(begin + length for _, begin, length in entry.stages)], default=0) or 1
-    for name, begin, length in entry.stages:
-        left = min(100 * begin / whole, 99.5)
-        yield {"name": name, "left": left, "width": max(min(100 * length / whole, 100 - left), 0.5), "ms": length}
-
-
-def _all_input(row: LogEntry) -> int:
-    return (row.input_tokens or 0) + (row.cache_read_tokens or 0) + (row.cache_write_tokens or 0)
 
 
 @admin.register(CacheEntry)

@@ -55,6 +55,21 @@ class CacheStatus(models.TextChoices):
     BYPASS = "BYPASS"
 
 
+class Candidate(models.TextChoices):
+    """What became of a provider that has the model of a request."""
+
+    ANSWERED = "answered", "answered"
+    STORED = "stored", "stored answer served"
+    FAILED = "failed", "failed"
+    INTERRUPTED = "interrupted", "interrupted"
+    RESTING = "resting", "resting after failures"
+    FULL = "full", "at its limits"
+    UNFIT = "unfit", "cannot take this request"
+    NOT_WANTED = "not_wanted", "not asked for"
+    NOT_ALLOWED = "not_allowed", "not allowed by the rules"
+    NOT_TRIED = "not_tried", "not tried"
+
+
 class CostStatus(models.TextChoices):
     """How sure the cost is; none where nothing was bought."""
 
@@ -136,6 +151,8 @@ class LogEntry(models.Model):
     duration_ms = models.FloatField(null=True, blank=True)
     first_byte_ms = models.FloatField(null=True, blank=True)
     stages = _list()  # [name, begin, length] of each stage, in milliseconds
+    # [name, Candidate, detail] of each provider with the model of a work request; null in other entries
+    candidates = models.JSONField(null=True, blank=True)
     tags = _mapping()
     address = _text(45)
 

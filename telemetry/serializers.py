@@ -21,7 +21,7 @@ class LogEntrySerializer(serializers.ModelSerializer):
             *("id", "correlation_id", "entry_source", "entry_type", "message", "payload", "time_stamp", "user_id"),
             *("username", "severity", "outcome", "status", "exception", "operation", "stream", "model", "provider_id"),
             *("provider_name", "key_id", "key_name", "rule_id", "rule_name", "attempts", "cache_status", *USED),
-            *("finish_reason", "stages", "tags", "address"),
+            *("finish_reason", "stages", "candidates", "tags", "address"),
         )
 
 

@@ -15,6 +15,7 @@ from providers.formats import Answer, StreamReader, WorkRequest
 
 if TYPE_CHECKING:
     from gateway_project.work.bill import Bill
+    from gateway_project.work.considered import Became
     from gateway_project.work.demand import Demand
     from gateway_project.work.flights import Flight
     from gateway_project.work.limits import Hold, Standing
@@ -86,7 +87,8 @@ class Exchange:
     cache_seconds: int | None = None  # read_request
     wanted_provider: str = ""  # read_request
     tags: dict[str, str] = field(default_factory=dict)  # read_request
-    offered: "tuple[Target, ...]" = ()  # apply_rules: who could serve it
+    known: "tuple[Target, ...]" = ()  # apply_rules: who has the model
+    offered: "tuple[Target, ...]" = ()  # apply_rules: who of them may serve it
     rule: "RuleSnapshot | None" = None  # apply_rules
     candidates: "tuple[Target, ...]" = ()  # select_provider: best first
     content: bytes = b""  # select_provider: the canonical request
@@ -95,6 +97,7 @@ class Exchange:
     token: str = ""  # admit: under which it holds what it has taken
     holds: "list[Hold]" = field(default_factory=list)  # admit; settlement_of empties it
     passed_over: "tuple[Target, ...]" = ()  # admit: candidates whose limits have no room
+    became: "dict[int, Became]" = field(default_factory=dict)  # select_provider, call_provider: by a provider's id
     admitted: "Target | None" = None  # admit: the candidate whose limits were taken from
     cache_key: str = ""  # look_up_cache
     cache_status: str = "BYPASS"  # look_up_cache

@@ -19,6 +19,9 @@ def entry(orm) -> LogEntry:
         status=200,
         payload='{"request": {"messages": "' + HOSTILE.replace('"', "'") + '"}, "response": "hello"}',
         stages=[["auth", 0.0, 1.0], ["provider", 1.0, 9.0]],
+        candidates=[[HOSTILE, "failed", f"ProviderError: {HOSTILE}"], ["west", "answered", ""]],
+        rule_id=1,
+        rule_name=HOSTILE,
         duration_ms=10.0,
         tags={"team": "blue"},
         correlation_id="browser-1",
@@ -35,6 +38,16 @@ def test_an_entry_is_whole_and_shows_hostile_text_as_text(console, look, entry):
         assert window.check() == []
         assert window.page.title() != "owned"
         assert "<script>" in window.page.inner_text("#main")
+
+
+def test_an_entry_tells_of_the_rule_and_of_each_provider_that_was_considered(console, entry):
+    window = console()
+    window.open(f"telemetry/logentry/{entry.pk}/change/")
+    page = window.page
+    rows = page.locator("[data-candidates] li").all_inner_texts()
+    assert [row.lower().split("\n")[:2] for row in rows] == [[HOSTILE.lower(), "failed"], ["west", "answered"]]
+    assert f"ProviderError: {HOSTILE}" in rows[0]
+    assert page.get_by_role("link", name=HOSTILE).first.get_attribute("href") == "/admin/rules/rule/1/change/"
 
 
 def test_filters_find_it_and_the_export_holds_it(console, entry):

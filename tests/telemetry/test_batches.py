@@ -23,7 +23,7 @@ def test_every_column_arrives():
         "input_tokens": 2**52, "cache_read_tokens": 1, "cache_write_tokens": 2, "output_tokens": 3,
         "reasoning_tokens": 4, "usage_estimated": True, "currency": "EUR", "finish_reason": "stop",
         "provider_finish_reason": "eos", "duration_ms": 1.5, "first_byte_ms": 0.25,
-        "stages": [["auth", 0.0, 1.5]], "tags": {"team": "ä"}, "address": "::1",
+        "stages": [["auth", 0.0, 1.5]], "candidates": [["p", "failed", "ä"]], "tags": {"team": "ä"}, "address": "::1",
     }  # fmt: skip
     insert_log_entries([entry("r1", **fields)])
     stored = LogEntry.objects.get(correlation_id="r1")
@@ -35,6 +35,7 @@ def test_what_is_not_known_is_null_or_empty():
     insert_log_entries([entry("r1")])
     stored = LogEntry.objects.get()
     assert (stored.user_id, stored.status, stored.cost, stored.message) == (None, None, None, "")
+    assert stored.candidates is None
     assert (stored.tags, stored.stages, stored.stream, stored.attempts) == ({}, [], False, 0)
 
 

@@ -241,7 +241,9 @@ class TestPartitions:
         call_command("migrate", "telemetry", "0005", verbosity=0)
         try:
             assert partitions.tables() == {}
-            assert LogEntry.objects.create(correlation_id="x").pk == ids[-1] + 1
+            with connection.cursor() as cursor:  # the model's columns are not all there
+                cursor.execute(f"INSERT INTO {partitions.LOG} (correlation_id) VALUES ('x') RETURNING id")
+                assert cursor.fetchone() == (ids[-1] + 1,)
         finally:
             call_command("migrate", verbosity=0)
         assert sorted(LogEntry.objects.values_list("pk", flat=True)) == [*ids, ids[-1] + 1]

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from gateway_project.errors import AccessError, AuthenticationFailed, GatewayError, LimitError
 from gateway_project.work.bill import Bill, bill_of
+from gateway_project.work.considered import considered
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.gateway import Gateway
 from telemetry.journal import JournalFull
@@ -128,6 +129,7 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
     entry["duration_ms"] = round(exchange.elapsed_ms(), 3)
     entry["first_byte_ms"] = exchange.first_byte_ms
     entry["stages"] = waterfall(exchange)
+    entry["candidates"] = considered(exchange)
 
 
 def waterfall(exchange: Exchange) -> list[tuple[str, float, float]]:
@@ -182,13 +184,14 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         "entry_type": "Message",
         "message": exchange.error.message + context,
         "stages": [],
+        "candidates": None,
     }
 
 
 def _short(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry without what can be long: it always finds room in the journal."""
     cut = {name: value[:64] for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
-    return entry | cut | {"stages": [], "tags": {}}
+    return entry | cut | {"stages": [], "tags": {}, "candidates": None}
 
 
 def _payload(exchange: Exchange) -> str:

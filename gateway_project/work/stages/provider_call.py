@@ -15,6 +15,7 @@ from gateway_project.errors import (
     UpstreamError,
     ValidationError,
 )
+from gateway_project.work.considered import note
 from gateway_project.work.exchange import LONGEST_LIST, Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
@@ -23,6 +24,7 @@ from gateway_project.work.stages.log import start_record
 from providers.calls import End, Interrupted
 from providers.transport import ProviderRequest
 from telemetry.journal import JournalFull
+from telemetry.models import Candidate
 
 REFUSAL_BYTES = 256 * 1024
 # What another candidate may do better; a request that a provider rejects is rejected.
@@ -44,6 +46,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
         failure: GatewayError | None = None
         for target in (candidates := _with_room(exchange)):
             if target is not candidates[-1] and not gateway.breakers.admits(target.provider.id):
+                note(exchange, target, Candidate.RESTING)
                 continue
             try:
                 admit_to(exchange, gateway, target)
@@ -51,6 +54,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
                 return
             except (LimitError, ValidationError) as unfit:  # its limit is reached, or it has no place for something
                 failure = failure or unfit
+                note(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
             except NEXT_MAY_SERVE as error:
                 failure = error
                 if not exchange.call.try_again():
@@ -78,6 +82,7 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
                 exchange.timings.append((name, begun, perf_counter()))
     except UpstreamError as error:
         hide_credential(error, target)
+        note(exchange, target, Candidate.FAILED, error)
         if isinstance(error, NEXT_MAY_SERVE):
             gateway.metrics.failed(target.provider.name, error.exception)
             _note_failure(error, exchange, gateway)

@@ -7,9 +7,11 @@ from itertools import groupby
 
 from gateway_project.errors import ProviderNotSelected, ValidationError
 from gateway_project.work.cache_key import canonical
+from gateway_project.work.considered import note
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
+from telemetry.models import Candidate
 
 
 def select_provider(exchange: Exchange, gateway: Gateway) -> None:
@@ -27,7 +29,7 @@ def select_provider(exchange: Exchange, gateway: Gateway) -> None:
         exchange.content = canonical(exchange.request.body)
     if len(usable) > 1:
         ordered = _in_order(usable, exchange.content or os.urandom(16))
-        usable = gateway.full.rest(gateway.breakers.rested(ordered))
+        usable = _ready(ordered, exchange, gateway)
     exchange.candidates = tuple(usable)
 
 
@@ -42,6 +44,17 @@ def _in_order(targets: list[Target], seed: bytes) -> list[Target]:
     for _, group in groupby(by_priority, key=lambda target: target.provider.priority):
         ordered += sorted(group, key=lambda target: _draw(target, seed))
     return ordered
+
+
+def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
+    """Without those that rest after failures, and those that are known to have no room."""
+    awake = gateway.breakers.rested(ordered)
+    free = gateway.full.rest(awake)
+    if len(free) < len(ordered):
+        for target in ordered:
+            if target not in free:
+                note(exchange, target, Candidate.FULL if target in awake else Candidate.RESTING)
+    return free
 
 
 def _draw(target: Target, seed: bytes) -> float:

@@ -9,7 +9,7 @@ from rules.matching import RuleSnapshot
 
 def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
     """Set who could serve the request, and the first rule that lets it proceed. Raises RuleDenied."""
-    offered = _offered(exchange.model, exchange.key, gateway.snapshot)
+    offered = exchange.known = _offered(exchange.model, exchange.key, gateway.snapshot)
     if wanted := exchange.wanted_provider:
         offered = tuple(target for target in offered if target.provider.name == wanted)
     exchange.rule, exchange.offered = _judge(exchange.model, offered, exchange.caller, gateway.snapshot)
