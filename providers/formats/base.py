@@ -80,6 +80,10 @@ class StreamWriter(ABC):
     def end(self, usage: Usage | None) -> bytes:
         """What ends a stream that is whole, its terminal mark included."""
 
+    def resume(self, last: dict[str, Any], about: dict[str, Any]) -> None:
+        """Go on behind a provider's own events: the last of them, and what they said that the answer is."""
+        return  # in most shapes, events know nothing of each other
+
     def broken(self, error: GatewayError) -> bytes:
         """What ends a stream that is not whole."""
         return self.work.dialect.error_event(self.work, error)

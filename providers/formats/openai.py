@@ -19,7 +19,15 @@ from providers.formats.base import (
 )
 from providers.formats.neutral import Chat, Reply
 from providers.formats.openai_embedding import as_asked, check_embeddings
-from providers.formats.openai_reply import ChunkReader, finish_reason, first_choice, read_reply, stream_text, usage_of
+from providers.formats.openai_reply import (
+    ChunkReader,
+    check_one_choice,
+    finish_reason,
+    read_completion,
+    read_reply,
+    stream_text,
+    usage_of,
+)
 from providers.formats.openai_request import (
     DIALECT,
     REASONS,
@@ -90,17 +98,13 @@ class OpenAI(TranslatedFormat):
         return body | {name: value for name, value in given.items() if value is not None}
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
-        if work.operation == "chat":
-            return super().answer(work, body)
-        value = read_object(body)
-        answer = Answer(body, usage=usage_of(value.get("usage")))
+        if work.operation == "embedding":
+            return _read_embeddings(work, body)
+        if work.door and work.stream:
+            check_one_choice(read_object(body))
         if work.operation == "completion":
-            _read_completion(answer, first_choice(value))
-        else:
-            data = check_embeddings(value)
-            if work.door:
-                answer.body = as_asked(value, data, body, work.body.get("encoding_format"))
-        return answer
+            return self.replied(work, body, read_completion(read_object(body)))
+        return super().answer(work, body)
 
     def read_reply(self, value: dict[str, Any]) -> Reply:
         return read_reply(value)
@@ -189,10 +193,9 @@ def _says_nothing(data: bytes) -> bool:
     return quiet and (NOTHING_FINISHED[0] in data or NOTHING_FINISHED[1] in data) and data.endswith(b"}")
 
 
-def _read_completion(answer: Answer, choice: dict[str, Any]) -> None:
-    text = choice.get("text")
-    if not isinstance(text, str):
-        raise ProviderError("The provider answered 200 without text.")
-    answer.text = text
-    answer.provider_finish_reason = as_text(choice.get("finish_reason"))
-    answer.finish_reason = finish_reason(answer.provider_finish_reason)
+def _read_embeddings(work: WorkRequest, body: bytes) -> Answer:
+    value = read_object(body)
+    data = check_embeddings(value)
+    if work.door:
+        body = as_asked(value, data, body, work.body.get("encoding_format"))
+    return Answer(body, usage=usage_of(value.get("usage")))

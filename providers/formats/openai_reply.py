@@ -58,6 +58,22 @@ def read_reply(value: dict[str, Any]) -> Reply:
     )
 
 
+def read_completion(value: dict[str, Any]) -> Reply:
+    """The same of a text completion's answer."""
+    choice = first_choice(value)
+    if not isinstance(text := choice.get("text"), str):
+        raise ProviderError("The provider answered 200 without text.")
+    reason, usage = as_text(choice.get("finish_reason")), usage_of(value.get("usage"))
+    about = as_text(value.get("id")), as_text(value.get("model"))
+    return Reply([Text(text)], finish_reason(reason), reason, usage, *about)
+
+
+def check_one_choice(value: dict[str, Any]) -> None:
+    """Raises ProviderError for several choices, of which a stream that is made of an answer would lose all but one."""
+    if len(as_list(value.get("choices"))) > 1:
+        raise ProviderError("The provider answered with several choices at once where a stream was asked for.")
+
+
 def first_choice(value: dict[str, Any]) -> dict[str, Any]:
     """The first of an answer's choices. Raises ProviderError where there is none."""
     choices = value.get("choices")

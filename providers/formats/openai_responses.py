@@ -8,13 +8,16 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError
 from providers.formats.base import (
+    EVENT_STREAM,
     Answer,
     StreamReader,
     WorkRequest,
     as_dict,
     as_list,
     as_text,
+    dumped,
     error_message,
+    read_json,
     read_object,
 )
 from providers.formats.events import JsonReader
@@ -49,19 +52,34 @@ class OpenAIResponses(OpenAI):
         if not isinstance(value.get("output"), list):
             raise ProviderError("The provider answered 200 without output.")
         reason, provider_reason = finish_of(value)
-        return Answer(body, "application/json", text_of(value), usage_of(value.get("usage")), reason, provider_reason)
+        shown, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
+        return Answer(shown, kind, text_of(value), usage_of(value.get("usage")), reason, provider_reason)
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
         return ResponsesReader(work) if work.dialect.name == DIALECT else super().own_reader(work)
 
 
 class ResponsesReader(JsonReader):
-    """Named events; the last one holds the whole response."""
+    """Named events, numbered; the last one holds the whole response."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._last = b""  # the last event that was handed on
+        self._response: dict[str, Any] = {}  # as the first one said it to be
+
+    def broken(self, error: GatewayError) -> bytes:
+        writer = self.work.dialect.writer(self.work)
+        writer.resume(as_dict(read_json(self.data(self._last))), self._response)
+        return writer.broken(error)
 
     def _event(self, event: bytes) -> bytes:
         if self.deltas is None and event.startswith(QUIET):
-            return b"" if self.done or self.error is not None else event
-        return super()._event(event)
+            handed_on = b"" if self.done or self.error is not None else event
+        else:
+            handed_on = super()._event(event)
+        if handed_on and not handed_on.startswith(b":"):  # a comment, to keep the connection
+            self._last = handed_on
+        return handed_on
 
     def failure(self, value: dict[str, Any]) -> GatewayError | None:
         if value.get("type") == "error":
@@ -74,13 +92,47 @@ class ResponsesReader(JsonReader):
 
     def read(self, value: dict[str, Any]) -> None:
         kind = value.get("type")
-        if kind == "response.output_text.delta":
+        if kind == "response.created":
+            self._response = as_dict(value.get("response"))
+        elif kind == "response.output_text.delta":
             self.say(TextDelta(as_text(value.get("delta"))))
         elif kind in ("response.completed", "response.incomplete"):
             response = as_dict(value.get("response"))
             self.usage = usage_of(response.get("usage"))
             self.finish(*finish_of(response))
             self.done = True
+
+
+def _as_stream(response: dict[str, Any]) -> bytes:
+    """A whole response for a client that waits for events: its items as they are, the words of messages as pieces."""
+    begun = {"response": {**response, "status": "in_progress", "output": [], "usage": None}}
+    events = [("response.created", begun), ("response.in_progress", begun)]
+    for index, item in enumerate(as_dict(item) for item in response["output"]):
+        place = {"item_id": item.get("id"), "output_index": index}
+        said = as_list(item.get("content")) if item.get("type") == "message" else []
+        events.append(("response.output_item.added", place | {"item": {**item, "content": []} if said else item}))
+        for number, part in enumerate(said):
+            events += _pieces(as_dict(part), place | {"content_index": number})
+        events.append(("response.output_item.done", place | {"item": item}))
+    events.append((f"response.{response.get('status') or 'completed'}", {"response": response}))
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, "sequence_number": number, **told}))
+        for number, (name, told) in enumerate(events)
+    )
+
+
+def _pieces(part: dict[str, Any], place: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The events of one part of a message."""
+    told: list[tuple[str, dict[str, Any]]] = []
+    if part.get("type") == "output_text":
+        text = as_text(part.get("text"))
+        told = [
+            ("response.output_text.delta", place | {"delta": text, "logprobs": []}),
+            ("response.output_text.done", place | {"text": text, "logprobs": []}),
+        ]
+    emptied = {**part, "text": ""} if told else part
+    begun, done = "response.content_part.added", "response.content_part.done"
+    return [(begun, place | {"part": emptied}), *told, (done, place | {"part": part})]
 
 
 def finish_of(response: dict[str, Any]) -> tuple[str, str]:

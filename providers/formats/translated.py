@@ -151,7 +151,10 @@ class TranslatedFormat(Format):
         value = read_object(body)
         if work.operation == "embedding":
             return self.embedded(work, body, self.read_vectors(value))
-        reply = self.read_reply(value)
+        return self.replied(work, body, self.read_reply(value))
+
+    def replied(self, work: WorkRequest, body: bytes, reply: Reply) -> Answer:
+        """The answer that says this, which came in this body."""
         if work.door and work.stream:  # the client waits for events, whatever the provider made of its request
             body = work.dialect.streamed(work, reply)
         elif self.translates(work):

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from providers.formats import FORMATS
+from providers.models import Provider
 from tests.clients.recorded import CALLS, each_format, recorded, script
 from tests.providers.formats.samples import streams, whole
 
@@ -193,6 +194,28 @@ class TestResponses:
         respond(client, world, input=turns, reasoning={"effort": "low"})
         made = json.loads(sample.body)["content"][0]
         assert provider.seen[1].json["messages"][1]["content"][0] == made
+
+    def test_azures_own_are_reached_with_the_clients_bytes(self, client, world):
+        """Azure's v1 API has them where OpenAI has: the format is the same, the address and the header are not."""
+        world.allow()
+        provider = world.provider(format_name="openai-responses", auth_method="api-key")
+        address = provider.url.removesuffix("/v1") + "/openai/v1"
+        Provider.objects.filter(pk=world.row(provider).pk).update(url=address)
+        provider.answers(body=recorded("openai-responses", "responses_plain").body)
+        answer = respond(client, world, previous_response_id="resp_1", store=True)
+        assert answer.output_text == recorded("openai-responses", "responses_plain").expect["text"]
+        seen = provider.seen[0]
+        assert (seen.path, seen.headers["api-key"]) == ("/openai/v1/responses", "sk-secret-of-the-provider")
+        assert seen.json["previous_response_id"] == "resp_1"
+
+    def test_a_stream_of_its_own_that_breaks_off_is_told_in_its_numbers(self, client, world, speaking):
+        script(speaking("openai-responses"), recorded("openai-responses", "responses_cut_off", streams))
+        numbers = []
+        with pytest.raises(openai.APIError, match="terminal mark|provider"):
+            for event in respond(client, world, stream=True):
+                numbers.append(event.sequence_number)
+        assert numbers == list(range(len(numbers)))
+        assert event.type == "response.failed"
 
     def test_a_stream_that_fails_midway(self, client, world, speaking):
         script(speaking("anthropic"), recorded("anthropic", "error_midway", streams))

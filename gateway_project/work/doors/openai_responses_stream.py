@@ -65,6 +65,12 @@ class ResponsesWriter(StreamWriter):
         self._about |= self._end | {"output": self.output, "usage": told}
         return written + self.event(f"response.{self._about['status']}", response=self._about)
 
+    def resume(self, last: Json, about: Json) -> None:
+        number = last.get("sequence_number")
+        # Servers that do not number their events are told apart from those that have not begun.
+        self._number = number + 1 if type(number) is int else len(last) and 1
+        self._about = about or self._about
+
     def broken(self, error: GatewayError) -> bytes:
         told = error_body(error)["error"]
         # A response that failed knows few codes, the event of the error any.

@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
 
-from gateway_project.errors import ValidationError
+from gateway_project.errors import ProviderError, ValidationError
+from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS, Options
-from providers.formats.base import Dialect, WorkRequest
+from providers.formats.base import EVENT_STREAM, Dialect, WorkRequest
 from providers.formats.neutral import (
     Chat,
     File,
@@ -23,7 +26,13 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
+from providers.formats.sse import data_of, events_in
+from tests.providers.formats.samples import request, streams, whole
 
+RESPONSES = FORMATS["openai-responses"]
+EVENT = TypeAdapter(ResponseStreamEvent)
+SEARCH = {"type": "search", "query": "Portugal"}
+SAID = {"type": "output_text", "text": "Lisbon", "annotations": [], "logprobs": []}
 PICTURE = Image(data="aGk=", media_type="image/png")
 
 
@@ -37,6 +46,10 @@ class Told(Dialect):
 
     def chat(self, body):
         return self.told
+
+
+def recorded(name):
+    return json.loads(next(sample for sample in whole("openai-responses") if sample.name == name).body)
 
 
 def outgoing(chat, model="m", stream=False, policy="drop"):
@@ -194,6 +207,84 @@ class TestParameters:
 
     def test_a_choice_among_no_tools_is_left_out(self):
         assert "tool_choice" not in body(Chat(tool_choice=ToolChoice("auto"), parallel_tools=True))
+
+
+COMPLETION = {"id": "cmpl-1", "model": "m-2", "choices": [{"index": 0, "text": "Lisbon", "finish_reason": "length"}]}
+
+
+class TestAnswersInPlaceOfStreams:
+    """A client that waits for events gets some, whatever the provider made of `stream`."""
+
+    def test_a_text_completion(self):
+        asked = {"model": "m", "prompt": "Hi", "stream": True, "stream_options": {"include_usage": True}}
+        work, counted = request(asked, "completion", door=True), {"prompt_tokens": 1, "completion_tokens": 2}
+        answer = FORMATS["openai"].answer(work, json.dumps(COMPLETION | {"usage": counted}).encode())
+        reader = FORMATS["openai"].reader(work)
+        assert reader.feed(answer.body) == answer.body
+        assert (reader.text(answer.body), reader.finish_reason, reader.done) == ("Lisbon", "length", True)
+        assert (answer.content_type, answer.usage) == (EVENT_STREAM, reader.usage)
+        assert b'"id":"cmpl-1"' in answer.body
+
+    def test_on_work_it_comes_as_the_provider_gave_it(self):
+        work, body = request({"model": "m", "prompt": "Hi", "stream": True}, "completion"), json.dumps(COMPLETION)
+        answer = FORMATS["openai"].answer(work, body.encode())
+        assert (answer.body, answer.content_type) == (body.encode(), "application/json")
+
+    @pytest.mark.parametrize("operation", ["chat", "completion"])
+    def test_of_several_choices_none_is_lost_in_silence(self, operation):
+        choices = [{"index": at, "text": "a", "message": {"content": "a"}, "finish_reason": "stop"} for at in (0, 1)]
+        asked = {"model": "m", "prompt": "Hi", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
+        body = json.dumps({"choices": choices}).encode()
+        assert FORMATS["openai"].answer(request(asked, operation, door=True), body).body == body
+        with pytest.raises(ProviderError, match="several choices"):
+            FORMATS["openai"].answer(request(asked | {"stream": True}, operation, door=True), body)
+
+    def test_a_response(self):
+        items = [
+            {
+                "id": "ws_1",
+                "type": "web_search_call",
+                "status": "completed",
+                "action": {"type": "search", "query": "q"},
+            },
+            {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [SAID]},
+        ]
+        response = recorded("responses_plain") | {"output": items}
+        work = request({"model": "m", "input": "Hi", "stream": True}, door=True, dialect=SHAPES["openai-responses"])
+        answer = RESPONSES.answer(work, json.dumps(response).encode())
+        events = [json.loads(data_of(event)) for event in events_in(answer.body)]
+        assert [EVENT.validate_python(event).type for event in events] == [event["type"] for event in events]
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert events[-1] == {"type": "response.completed", "sequence_number": len(events) - 1, "response": response}
+        assert [event["item"] for event in events if event["type"] == "response.output_item.done"] == items
+        assert work.dialect.text(answer.body) == answer.text == "Lisbon"
+        assert answer.content_type == EVENT_STREAM
+
+
+class TestResponsesThatBreak:
+    STREAM = next(sample for sample in streams("openai-responses") if sample.name == "responses_plain").body
+    WORK = request({"model": "m", "input": "Hi", "stream": True}, door=True, dialect=SHAPES["openai-responses"])
+
+    @pytest.mark.parametrize("events", [1, 2, 5, 6])
+    def test_what_tells_it_goes_on_counting_and_names_the_same_response(self, events):
+        reader = RESPONSES.reader(self.WORK)
+        handed_on = reader.feed(b"".join(list(events_in(self.STREAM))[:events]) + b": keep-alive\n\n")
+        written = handed_on + reader.broken(ProviderError("It broke."))
+        told = [json.loads(data_of(event)) for event in events_in(written) if data_of(event)]
+        assert [event["sequence_number"] for event in told] == list(range(events + 2))
+        assert [event["type"] for event in told[events:]] == ["response.failed", "error"]
+        assert told[events]["response"]["id"] == told[0]["response"]["id"] == "resp_0abc"
+        assert told[events]["response"]["status"] == "failed"
+
+    def test_one_that_has_not_begun_begins(self):
+        told = RESPONSES.reader(self.WORK).broken(ProviderError("It broke."))
+        assert [json.loads(data_of(event))["sequence_number"] for event in events_in(told)] == [0, 1, 2, 3]
+
+    def test_servers_that_do_not_count(self):
+        reader = RESPONSES.reader(self.WORK)
+        reader.feed(b'data: {"type":"response.created","sequence_number":null,"response":{"id":"r"}}\n\n')
+        told = [json.loads(data_of(event)) for event in events_in(reader.broken(ProviderError("It broke.")))]
+        assert [(event["type"], event["sequence_number"]) for event in told] == [("response.failed", 1), ("error", 2)]
 
 
 class TestEmbeddings:
