@@ -1,54 +1,38 @@
 """The shared state in Redis, over django-redis: one script a request, and each process's share while Redis is away."""
 
-import hashlib
-import logging
 import time
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from queue import Empty, SimpleQueue
 from random import getrandbits
 from typing import Any
 
-from django_redis import get_redis_connection
-from redis.exceptions import RedisError
-from redis.exceptions import TimeoutError as RedisTimeout
-
 from gateway_project.work import redis_scripts as scripts
-from gateway_project.work.counters import ASKS, AT_ONCE, Count
+from gateway_project.work.counters import ASKS, Count
 from gateway_project.work.limits import (
     COUNT,
-    LEASE,
     LEASE_SECONDS,
     NOTHING_HELD,
     RESERVE,
-    USE,
     Admission,
     Hold,
     LimitCheck,
     Lost,
     Settlement,
-    Standing,
     days_around,
-    window_begin,
     window_end,
 )
-from gateway_project.work.redis_wire import RedisSays, Wire
+from gateway_project.work.redis_admission import ADMIT, ADMIT_PLAIN
+from gateway_project.work.redis_link import Away, Link
+from gateway_project.work.redis_replies import admission_of, ends_of, extra_of, sorted_out, standing_of
+from gateway_project.work.redis_wire import RedisSays
 from gateway_project.work.share import Share
 from gateway_project.work.state import FLIGHT_SECONDS, Checks
 
-log = logging.getLogger("gateway.redis")
-
 PROBE_SECONDS = 1.0
-WAIT_FOR_CONNECTION_SECONDS = 1.0
 RENEW_EVERY_SECONDS = LEASE_SECONDS / 4
 AT_ONE_TIME = 200  # holds or counts in one script
 FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
-
-
-class Away(Exception):
-    """Redis did not answer in time."""
 
 
 class RedisState:
@@ -56,25 +40,17 @@ class RedisState:
 
     def __init__(self, *, prefix: str, processes: int, connections: int, timeout: float) -> None:
         self._prefix = prefix
-        self._timeout = timeout
-        self._client = get_redis_connection("default")
-        self._idle: deque[Wire] = deque()  # the last used first: opening one costs as much as many requests
-        self._permits: SimpleQueue[None] = SimpleQueue()
-        for _ in range(connections):
-            self._permits.put(None)
-        self._digests = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}  # noqa: S324
+        self._link = Link(connections=connections, timeout=timeout)
         self._process = f"{getrandbits(64):016x}"
         self._epoch = self._name("limits", "epoch")
         self._share = Share(share_of=processes)
         self._holding: dict[str, list[Hold]] = {}
         self._renewed = time.monotonic()
-        self._down_since: float | None = None
-        self._refusing = False
         self._probed = 0.0
 
     @property
     def degraded(self) -> bool:
-        return self._down_since is not None or self._refusing
+        return self._link.degraded
 
     def admit(
         self,
@@ -88,7 +64,7 @@ class RedisState:
     ) -> Admission:
         if blind:
             return self._by_share(checks, key, token, choices)
-        unbounded, counted, plain = _sorted(checks)
+        unbounded, counted, plain = sorted_out(checks)
         try:
             if plain and not choices:
                 admission, now = self._admit_plain(counted, key, token, read=read)
@@ -109,8 +85,8 @@ class RedisState:
         self._add_checks(keys, arguments, checks, 0)
         for number, choice in enumerate(choices, 1):
             self._add_checks(keys, arguments, choice, number)
-        reply = self._run(scripts.ADMIT, keys, arguments)
-        return _admission(reply, checks, choices, flies=flies == "1"), reply[1] / 1000
+        reply = self._link.run(ADMIT, keys, arguments)
+        return admission_of(reply, checks, choices, flies=flies == "1"), reply[1] / 1000
 
     def _admit_plain(self, checks: Checks, key: str, token: str, *, read: bool) -> tuple[Admission, float]:
         keys = [self._name("answer", key), self._name("flight", key)]
@@ -120,11 +96,11 @@ class RedisState:
             keys.append(f"{self._prefix}:limit:{check.name}")
             arguments += check[1:3]
             arguments.append(check.take)
-        refused, now, *rest = self._run(scripts.ADMIT_PLAIN, keys, arguments)
+        refused, now, *rest = self._link.run(ADMIT_PLAIN, keys, arguments)
         if refused:
-            return Admission([], _standing(checks[refused - 1], checks[refused - 1].amount, now)), now
+            return Admission([], standing_of(checks[refused - 1], checks[refused - 1].amount, now)), now
         value, mode, *counts = rest
-        standing = [_standing(check, count, now) for check, count in zip(checks, counts, strict=True)]
+        standing = [standing_of(check, count, now) for check, count in zip(checks, counts, strict=True)]
         value = value if isinstance(value, bytes) else None
         return Admission(standing, None, value, flies and mode == ASKS), now
 
@@ -166,13 +142,13 @@ class RedisState:
                 hold.check.kind,
                 hold.take,
                 amount,
-                _ends(hold),
+                ends_of(hold),
                 int(hold.admitted * 1000),
-                _extra(hold.check),
+                extra_of(hold.check),
             )
         if not told:
             script = scripts.ALONE[script]
-        settled = not script or self._quietly(script, keys, arguments)
+        settled = not script or self._link.quietly(script, keys, arguments)
         self._forget(settlement)
         self._share.release(key, head[2])
         self._share.settled(settlement, elsewhere=settled)
@@ -184,7 +160,7 @@ class RedisState:
 
     def renew_holds(self) -> None:
         """Every few seconds: what the requests of this process hold, also what Redis has forgotten."""
-        if self._down_since is not None:
+        if self._link.is_down:
             return
         again = time.monotonic() - self._renewed > RENEW_EVERY_SECONDS
         self._tell_uses(again=again)
@@ -192,48 +168,48 @@ class RedisState:
             return
         self._renewed = time.monotonic()
         for script, keys, arguments in self._renewals():
-            self._quietly(script, keys, arguments)
+            self._link.quietly(script, keys, arguments)
 
     def used(self, checks: Checks) -> list[int | None]:
         keys = [self._name("limit", check.name) for check in checks]
         arguments = [part for check in checks for part in (check.kind, check.window_seconds, 1 if check.since else 0)]
         try:
-            return list(self._run(scripts.USED, keys, arguments))
+            return list(self._link.run(scripts.USED, keys, arguments))
         except Away:
             return [None] * len(checks)
 
     def still_lost(self, counts: Sequence[Lost]) -> Sequence[Lost]:
         try:
-            flags = self._run(scripts.LOST, [self._count_name(lost) for lost in counts], ())
+            flags = self._link.run(scripts.LOST, [self._count_name(lost) for lost in counts], ())
         except Away:
             return counts
         return [lost for lost, flag in zip(counts, flags, strict=True) if flag]
 
     def alone(self, task: str, seconds: float) -> bool:
         try:
-            return self._command("SET", self._name("task", task), "1", "NX", "PX", int(seconds * 1000)) is not None
+            return self._link.command("SET", self._name("task", task), "1", "NX", "PX", int(seconds * 1000)) is not None
         except (Away, RedisSays):
             return False
 
     def finish(self, task: str) -> None:
         with suppress(Away, RedisSays):
-            self._command("DEL", self._name("task", task))
+            self._link.command("DEL", self._name("task", task))
 
     def rebuild(self, counts: Sequence[tuple[Lost, int]]) -> None:
         keys = [self._count_name(lost) for lost, _ in counts]
-        self._quietly(scripts.REBUILD, keys, [used for _, used in counts])
+        self._link.quietly(scripts.REBUILD, keys, [used for _, used in counts])
 
     def _tell_uses(self, *, again: bool) -> None:
         for name, uses in self._share.notes(again=again).items():
             arguments: list[Any] = [LEASE_MS, self._process]
             for check, flies in uses:
                 arguments += (check.member, check.window_seconds, "1" if flies else "0")
-            self._quietly(scripts.NOTE_USES, [self._name("limit", name)], arguments)
+            self._link.quietly(scripts.NOTE_USES, [self._name("limit", name)], arguments)
 
     def uses(self, name: str) -> int:
         self._tell_uses(again=False)
         try:
-            return int(self._run(scripts.USES, [self._name("limit", name)], ()))
+            return int(self._link.run(scripts.USES, [self._name("limit", name)], ()))
         except Away:
             return self._share.uses(name)
 
@@ -241,24 +217,24 @@ class RedisState:
         self._tell_uses(again=False)
         days = days_around(time.time())
         try:
-            counts = self._command("MGET", *(self._name("limit", f"{name}:peak:{day}") for day in days))
+            counts = self._link.command("MGET", *(self._name("limit", f"{name}:peak:{day}") for day in days))
         except (Away, RedisSays):
             return self._share.peaks(name)
         return {day: int(most) for day, most in zip(days, counts, strict=True) if most and most.isdigit()}
 
     def renew(self, key: str, token: str) -> None:
-        self._quietly(scripts.RENEW, (self._name("flight", key),), (token, FLIGHT_MS))
+        self._link.quietly(scripts.RENEW, (self._name("flight", key),), (token, FLIGHT_MS))
 
     def look(self, key: str) -> tuple[bytes | None, bool]:
         try:
-            value, flight = self._command("MGET", self._name("answer", key), self._name("flight", key))
+            value, flight = self._link.command("MGET", self._name("answer", key), self._name("flight", key))
         except (Away, RedisSays):
             return None, False
         return value if isinstance(value, bytes) else None, flight is not None
 
     def forget(self, keys: Collection[str]) -> bool:
         try:
-            self._command("UNLINK", *(self._name("answer", key) for key in keys))
+            self._link.command("UNLINK", *(self._name("answer", key) for key in keys))
         except (Away, RedisSays):
             return False
         return True
@@ -268,18 +244,7 @@ class RedisState:
         if time.monotonic() - self._probed < PROBE_SECONDS:
             return
         self._probed = time.monotonic()
-        try:
-            self._exchange(("SET", self._name("probe", ""), "1", "EX", 60), fresh=self._down_since is not None)
-            self._bring_up_to_date()
-        except RedisSays as said:
-            self._refused(said)
-            return
-        except (RedisError, OSError) as error:
-            self._gone(error)
-            return
-        if self.degraded:
-            log.warning("Redis serves again.")
-        self._down_since, self._refusing = None, False
+        self._link.probe(("SET", self._name("probe", ""), "1", "EX", 60), self._bring_up_to_date)
 
     def _bring_up_to_date(self) -> None:
         """Tell Redis what happened without it, before anybody is admitted by it again."""
@@ -288,8 +253,8 @@ class RedisState:
             renewals = self._renewals() if self.degraded else ()
             for script, keys, arguments in chain(renewals, self._additions(made)):
                 # Until this has succeeded Redis counts as away for everybody else.
-                away = self._down_since is not None
-                self._exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=away)
+                away = self._link.is_down
+                self._link.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=away)
         except BaseException:
             self._share.take_back(made)
             raise
@@ -318,7 +283,7 @@ class RedisState:
             arguments: list[Any] = [LEASE_MS]
             for token, hold in held[start : start + AT_ONE_TIME]:
                 keys.append(self._held(hold))
-                arguments += (hold.check.kind, token, hold.take, _ends(hold), hold.check.member)
+                arguments += (hold.check.kind, token, hold.take, ends_of(hold), hold.check.member)
             yield scripts.RENEW_HOLDS, keys, arguments
 
     def _additions(self, made: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Any]]]:
@@ -332,152 +297,3 @@ class RedisState:
                 since = int(count.since * 1000) if check.since else -1
                 arguments += (count.used, window_end(check.window_seconds, count.begin), since)
             yield scripts.ADD, keys, arguments
-
-    def _quietly(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> bool:
-        """Run a script; whether it was run."""
-        try:
-            self._run(script, keys, arguments)
-        except Away:
-            return False
-        return True
-
-    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        digest = self._digests[script]
-        try:
-            return self._command("EVALSHA", digest, len(keys), *keys, *arguments)
-        except RedisSays as said:
-            if not str(said).startswith("NOSCRIPT"):
-                raise self._refused(said) from said
-        try:  # Redis was restarted, or meets this script for the first time
-            return self._command("EVAL", script, len(keys), *keys, *arguments)
-        except RedisSays as said:
-            raise self._refused(said) from said
-
-    def _command(self, *words: Any) -> Any:
-        """One command's reply. Raises Away, at once while Redis is known to be away, and RedisSays."""
-        if self._down_since is not None:
-            raise Away
-        try:
-            return self._exchange(words)
-        except (BlockingIOError, TimeoutError, RedisTimeout) as error:
-            raise self._gone(error) from error
-        except (OSError, RedisError):
-            pass  # the connection was closed while it was idle: a new one decides
-        try:
-            return self._exchange(words, fresh=True)
-        except (OSError, RedisError) as error:
-            raise self._gone(error) from error
-
-    def _exchange(self, words: Sequence[Any], *, fresh: bool = False) -> Any:
-        try:
-            self._permits.get(timeout=WAIT_FOR_CONNECTION_SECONDS)
-        except Empty:
-            raise BlockingIOError("all connections are busy") from None
-        try:
-            if fresh:  # one was found dead, and the others are as old
-                self._idle.clear()
-            elif self._down_since is not None:  # others found out while this one waited for its turn
-                raise Away
-            wire = self._wire()
-            try:
-                reply = wire.ask(words)
-            except RedisSays:
-                self._idle.append(wire)
-                raise
-            except BaseException:
-                wire.close()
-                raise
-            self._idle.append(wire)
-            return reply
-        finally:
-            self._permits.put(None)
-
-    def _wire(self) -> Wire:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return Wire(self._client.connection_pool.make_connection(), self._timeout)
-
-    def _refused(self, said: RedisSays) -> Away:
-        """Redis answers and will not do it: it is full, read-only, or holds something else under our key."""
-        if not self._refusing:
-            self._refusing = True
-            log.warning("Redis refuses (%s): requests are served without it until it takes them.", said)
-        return Away()
-
-    def _gone(self, error: Exception) -> Away:
-        if self._down_since is None:
-            self._down_since = self._probed = time.monotonic()
-            log.warning(
-                "Redis does not answer (%s): no cache, and each process keeps to its share of the limits.",
-                str(error) or type(error).__name__,
-            )
-        return Away()
-
-
-def _ends(hold: Hold) -> int:
-    """The end of the window that a hold belongs to; of a use, how long it lives on."""
-    check = hold.check
-    return check.window_seconds if check.kind in (LEASE, USE) else window_end(check.window_seconds, hold.begin)
-
-
-def _extra(check: LimitCheck) -> str:
-    return check.member if check.kind == USE else "1" if check.since else "0"
-
-
-def _admission(reply: Any, checks: Checks, choices: Sequence[Checks], *, flies: bool) -> Admission:
-    """The script's reply. What Redis holds is hostile until it has been looked at: it may be anything."""
-    now = reply[1] / 1000
-    if reply[0]:
-        return _turned_away(reply, [*checks, *chain.from_iterable(choices)], now)
-    _, _, value, mode, choice, full, totals, takes = reply
-    taken = [*checks, *choices[choice - 1]] if choice else checks
-    admission = Admission([_standing(check, total, now) for check, total in zip(taken, totals, strict=True)])
-    admission.value = value if isinstance(value, bytes) else None
-    admission.leads = flies and mode == ASKS
-    if mode != AT_ONCE:
-        held = [(check, take) for check, take in zip(taken, takes, strict=True) if _is_held(check, mode)]
-        admission.holds = [Hold(check, take, window_begin(check.window_seconds, now), now) for check, take in held]
-    if choice:
-        admission.choice = choice - 1
-        numbered = [*checks, *chain.from_iterable(choices)]
-        admission.full = [Standing(numbered[number - 1], 0, _until(ends, now)) for number, ends in full]
-    return admission
-
-
-def _turned_away(reply: Any, checks: Checks, now: float) -> Admission:
-    if reply[0] > 0:
-        return Admission([], Standing(checks[reply[0] - 1], 0, _until(reply[2], now)))
-    lost = [(checks[number - 1], since / 1000) for number, since in reply[2]]
-    return Admission([], lost=[Lost(check, window_begin(check.window_seconds, now), since) for check, since in lost])
-
-
-def _standing(check: LimitCheck, total: int, now: float) -> Standing:
-    seconds = check.window_seconds
-    if check.kind in (LEASE, USE):
-        reset = 1
-    elif seconds > 0:
-        reset = seconds - int(now) % seconds
-    else:
-        reset = _until(window_end(seconds, window_begin(seconds, now)), now)
-    return Standing(check, check.amount - total, reset)
-
-
-def _until(ends: int, now: float) -> int:
-    return max(int(ends) - int(now), 1)
-
-
-def _sorted(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
-    """The use that no limit bounds, if there is one; all others; and whether these are requests a minute alone."""
-    unbounded, plain = None, True
-    for check in checks:
-        if check.kind == USE and not check.amount:
-            unbounded = check
-        elif check.kind != COUNT or check.since:
-            plain = False
-    return unbounded, checks if unbounded is None else [one for one in checks if one is not unbounded], plain
-
-
-def _is_held(check: LimitCheck, mode: int) -> bool:
-    """A count that may have to be rebuilt is remembered too: if it was lost meanwhile, its end counts it."""
-    return mode == ASKS if check.kind == RESERVE else check.kind != COUNT or check.since > 0

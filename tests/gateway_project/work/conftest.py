@@ -9,12 +9,14 @@ from gateway_project.work.state import LocalState
 
 needs_redis = pytest.mark.skipif(not os.environ.get("REDIS_URL"), reason="needs a Redis at REDIS_URL")
 TIMEOUT = 0.25
+# Where nothing is wrong with Redis nobody is to run into a time-out, however busy this machine is.
+PATIENT = 10.0
 
 
 def redis_state(**options):
     from gateway_project.work.redis_state import RedisState
 
-    given = {"prefix": f"test-{secrets.token_hex(6)}", "processes": 4, "connections": 8, "timeout": TIMEOUT}
+    given = {"prefix": f"test-{secrets.token_hex(6)}", "processes": 4, "connections": 8, "timeout": PATIENT}
     return RedisState(**given | options)
 
 
@@ -30,6 +32,6 @@ def redis_at(settings):
 
     def make(url, **options):
         settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": url}}
-        return redis_state(**options)
+        return redis_state(**{"timeout": TIMEOUT} | options)
 
     return make

@@ -1,0 +1,37 @@
+"""Checks as tests ask them, and how they ask a shared state."""
+
+import itertools
+
+from gateway_project.work.limits import LEASE, MONTH, RESERVE, USE, LimitCheck, Settlement
+
+HOUR = 3600
+_tokens = itertools.count(1)
+
+
+def tokens_of(amount, take, *, least=None, name="tokens"):
+    return LimitCheck(name, amount, HOUR, RESERVE, take, take if least is None else least)
+
+
+def concurrent(amount, name="concurrent"):
+    return LimitCheck(name, amount, kind=LEASE)
+
+
+def use(member, amount, life=60):
+    return LimitCheck("uses", amount, life, USE, member=member)
+
+
+def ask(state, *checks, **options):
+    """An admission under a token of its own, and the settlement that settles it."""
+    token = options.pop("token", None) or f"t{next(_tokens)}"
+    admission = state.admit(checks, options.pop("key", ""), token, **options)
+    return admission, lambda *amounts: state.settle(
+        Settlement(token, admission.holds, amounts or [0] * len(admission.holds))
+    )
+
+
+def admitted(state, *checks, **options):
+    return ask(state, *checks, **options)[0].refused is None
+
+
+def quota(amount, since, name="quota", kind="n"):
+    return LimitCheck(name, amount, MONTH, kind, since=since)
