@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from gateway_project.notices import Notice, notices
+from gateway_project.work.condition import resting_in
 from gateway_project.work.gateway import gateway
 from keys.models import ApiKey
 from licensing import services as licensing
@@ -47,18 +48,12 @@ def attention() -> list[Notice]:
     now = timezone.now()
     return [
         *notices(),
-        *(Notice("error", f"The provider {name} fails and rests.") for name in _resting()),
+        *(Notice("error", f"The provider {name} fails and rests.") for name in resting_in(gateway())),
         *_about_the_log(gateway().shipper.backlog()),
         *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
         *_about_limits(caches["process"].get_or_set("nearly used up", _nearly_used_up, FRESH_SECONDS["day"])),
         *_about_prices(unpriced(now - timedelta(days=1))),
     ]
-
-
-def _resting() -> list[str]:
-    made = gateway()
-    known = made.snapshot.providers
-    return sorted(known[number].name for number in made.breakers.resting() if number in known)
 
 
 def _about_the_log(backlog: Any) -> Iterator[Notice]:

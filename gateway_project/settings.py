@@ -192,6 +192,8 @@ GATEWAY_LICENCE_CHECK = "licensing.services.require_licence"
 GATEWAY_ACTIVE_USES = "gateway_project.work.gateway.active_uses"
 # The function that tells how limits stand: how much is used, and until when.
 GATEWAY_LIMIT_STANDING = "gateway_project.work.gateway.standing"
+# The function that tells how providers are: their circuits, failures and work.
+GATEWAY_PROVIDER_HEALTH = "gateway_project.work.gateway.provider_health"
 # The function that makes the cache forget answers that are purged through the API.
 GATEWAY_FORGET = "gateway_project.work.gateway.forget"
 

@@ -12,6 +12,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.decorators import display
+from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from gateway_project.console.admin import ServiceAdmin, ServiceForm
@@ -19,6 +20,7 @@ from gateway_project.console.deeds import deed
 from providers import services
 from providers.discovery import ask_for_models
 from providers.models import AMOUNTS, SUBJECT, Model, ModelPrice, Provider
+from providers.standing import health_of
 from providers.transport import Transport
 from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
@@ -73,17 +75,28 @@ class ProviderForm(ServiceForm):
         }
 
 
+class ProviderList(ChangeList):
+    """Asks once how all providers of a page are."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        for provider, health in zip(self.result_list, health_of(self.result_list), strict=True):
+            provider.health = health
+
+
 @admin.register(Provider)
 class ProviderAdmin(ServiceAdmin):
     """Endpoints that serve models."""
 
     viewset = ProviderViewSet
     form = ProviderForm
-    list_display = ["name", "format", "url", "is_enabled", "priority", "weight", "model_count"]
+    list_display = ["name", "format", "url", "state", "last_hour", "priority", "weight", "model_count"]
     list_filter = ["enabled", "format"]
     search_fields = ["name", "url", "models__name"]
     ordering = ["id"]
     readonly_fields = ["masked_credential", "model_names"]
+    change_form_outer_before_template = "console/provider_health.html"
     actions_detail = ["test_connection", "fetch_models"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
@@ -101,9 +114,22 @@ class ProviderAdmin(ServiceAdmin):
             ("Patience and bounds", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
         ]
 
-    @display(description="Enabled", boolean=True, ordering="enabled")
-    def is_enabled(self, row: Provider) -> bool:
-        return row.enabled
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+        return ProviderList
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
+        row = self.get_object(request, object_id)
+        told = {"health": health_of([row])[0]} if row is not None else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+
+    @display(description="State", label={"asked": "success", "resting": "danger"}, ordering="enabled")
+    def state(self, row: Provider) -> str:
+        return row.health.state
+
+    @display(description="Last hour")
+    def last_hour(self, row: Provider) -> str:
+        usage = row.health.usage
+        return f"{usage['requests']:,} requests, {usage['errors']:,} errors" if usage else ""
 
     @display(description="Models", ordering="model_count")
     def model_count(self, row: Provider) -> int:

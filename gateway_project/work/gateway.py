@@ -10,6 +10,7 @@ from django.conf import settings
 from accounts.sessions import clear_away_all
 from gateway_project.bodies import Room
 from gateway_project.work.chores import Chore, Chores
+from gateway_project.work.condition import health_in
 from gateway_project.work.expiry import warn_of_expiry
 from gateway_project.work.flights import Flights
 from gateway_project.work.follower import Follower
@@ -26,6 +27,8 @@ from licensing.standing import Stands
 from licensing.statistics import Uses
 from providers.calls import End
 from providers.health import Breakers
+from providers.models import Provider
+from providers.standing import Health
 from providers.transport import Transport
 from telemetry.housekeeping import Housekeeper
 from telemetry.journal import RESERVE_BYTES, Journal, JournalFull
@@ -125,6 +128,11 @@ def active_uses() -> Uses:
 def standing(limits: Sequence[Limit]) -> list[Stands]:
     """How limits stand in all processes. Asked by the management API (GATEWAY_LIMIT_STANDING)."""
     return standing_in(_state() if _gateway is None else _gateway.state, limits)
+
+
+def provider_health(providers: Sequence[Provider]) -> list[Health]:
+    """How providers are in all processes of this machine. Asked by the console (GATEWAY_PROVIDER_HEALTH)."""
+    return health_in(gateway(), providers)
 
 
 def _make() -> Gateway:

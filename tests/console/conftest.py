@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.console.checks import problems_on
 from tests.running import RunningGateway, Store, fresh_store
@@ -64,6 +65,28 @@ class Console:
     def check(self) -> list[str]:
         """What is wrong with the page as it stands: errors, overlaps, serious findings of axe."""
         return [*self.problems, *problems_on(self.page)]
+
+
+class Visitor:
+    """A client of the console without a browser."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.session = requests.Session()
+
+    def get(self, path: str, **options) -> requests.Response:
+        return self.session.get(f"{self.url}/admin/{path}", allow_redirects=False, timeout=60, **options)
+
+    def post(self, path: str, *, forged: bool = False, **fields) -> requests.Response:
+        token = "x" * 64 if forged else self.session.cookies.get("csrftoken", "")
+        headers = {"Origin": self.url}
+        data = {"csrfmiddlewaretoken": token, **fields}
+        where = f"{self.url}/admin/{path}"
+        return self.session.post(where, data=data, headers=headers, allow_redirects=False, timeout=60)
+
+    def sign_in(self, username: str = USERNAME, **more) -> requests.Response:
+        self.get("login/")
+        return self.post("login/", username=username, password=PASSWORD, **more)
 
 
 @pytest.fixture(scope="session")
@@ -131,3 +154,14 @@ def console(visitor, signed_in) -> Iterator:
         return opened
 
     return window
+
+
+@pytest.fixture
+def visitor_without_a_browser(visitor, gateway: RunningGateway) -> Visitor:
+    return Visitor(gateway.url)
+
+
+@pytest.fixture
+def administrator(visitor_without_a_browser) -> Visitor:
+    assert visitor_without_a_browser.sign_in().status_code == 302
+    return visitor_without_a_browser

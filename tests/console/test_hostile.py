@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-import requests
 from django.contrib import admin
 from django.urls import URLPattern
 
@@ -17,44 +16,11 @@ from licensing.services import set_limit
 from providers.models import Model, ModelPrice, Provider
 from rules.models import Rule
 from telemetry.models import CacheEntry, LogEntry
-from tests.console.conftest import PASSWORD, USERNAME
+from tests.console.conftest import PASSWORD, USERNAME, Visitor
 from tests.console.test_log import HOSTILE
 
 CHANGED = (User, Session, ApiKey, Provider, Model, ModelPrice, Rule, Limit, CacheEntry)
 WAYS = {"login", "logout"}
-
-
-class Visitor:
-    """A client of the console without a browser."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.session = requests.Session()
-
-    def get(self, path: str, **options) -> requests.Response:
-        return self.session.get(f"{self.url}/admin/{path}", allow_redirects=False, timeout=60, **options)
-
-    def post(self, path: str, *, forged: bool = False, **fields) -> requests.Response:
-        token = "x" * 64 if forged else self.session.cookies.get("csrftoken", "")
-        headers = {"Origin": self.url}
-        data = {"csrfmiddlewaretoken": token, **fields}
-        where = f"{self.url}/admin/{path}"
-        return self.session.post(where, data=data, headers=headers, allow_redirects=False, timeout=60)
-
-    def sign_in(self, username: str = USERNAME, **more) -> requests.Response:
-        self.get("login/")
-        return self.post("login/", username=username, password=PASSWORD, **more)
-
-
-@pytest.fixture
-def visitor_without_a_browser(visitor, gateway) -> Visitor:
-    return Visitor(gateway.url)
-
-
-@pytest.fixture
-def administrator(visitor_without_a_browser) -> Visitor:
-    assert visitor_without_a_browser.sign_in().status_code == 302
-    return visitor_without_a_browser
 
 
 @pytest.fixture

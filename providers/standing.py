@@ -1,0 +1,30 @@
+"""How providers are at this moment."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from providers.models import Provider
+
+
+class Health(NamedTuple):
+    """One provider as the processes of this machine see it, and what it served of late."""
+
+    processes: int  # that know it; none where it is not enabled
+    resting: int  # of them those whose circuit is open: they do not ask it while another provider can serve
+    failures: dict[str, int]  # attempts that failed since the server began, by error
+    usage: dict[str, Any] | None  # since the beginning of the last hour (telemetry.statistics), None without requests
+
+    @property
+    def state(self) -> str:
+        """In one word: off, resting or asked."""
+        if not self.processes:
+            return "off"
+        return "resting" if self.resting else "asked"
+
+
+def health_of(providers: Sequence[Provider]) -> list[Health]:
+    """How these are, as those tell who ask them (GATEWAY_PROVIDER_HEALTH)."""
+    return import_string(settings.GATEWAY_PROVIDER_HEALTH)(providers) if providers else []
