@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, time
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -13,63 +14,119 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from gateway_project.errors import GatewayError
 from telemetry import services, statistics
 from telemetry.statistics import DIMENSIONS, Question
+from telemetry.viewsets import csv_response
 
-SHOWN, IN_CHART = 100, 30
+SHOWN, IN_CHART, LABEL_LENGTH = 100, 30, 40
+TIMES = ("hour", "day")
+# What a chart shows, and what comes first where it is not the time.
+CHARTS = {
+    "requests": "Requests",
+    "errors": "Errors",
+    "cache_hits": "From the cache",
+    "input_tokens": "Tokens in",
+    "output_tokens": "Tokens out",
+    "saved_tokens": "Tokens saved",
+    "cost": "Cost",
+}
+COLORS = ("var(--color-primary-600)", "#c2410c", "#047857", "#7e22ce")
 
 
 class UsageForm(forms.Form):
-    """What is asked: full days (UTC), and by what they are added up."""
+    """What is asked: full days (UTC), by what they are added up, and what the chart shows."""
 
     start = forms.DateField(label="From", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
     end = forms.DateField(label="To", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
     by = forms.ChoiceField(
-        choices=[(name, name.capitalize()) for name in DIMENSIONS], required=False, widget=UnfoldAdminSelectWidget
+        choices=[(name, name.capitalize()) for name in DIMENSIONS],
+        required=False,
+        initial="day",
+        widget=UnfoldAdminSelectWidget,
     )
+    chart = forms.ChoiceField(choices=CHARTS.items(), required=False, widget=UnfoldAdminSelectWidget)
 
     def question(self) -> Question:
         """Raises ValidationError of the API's for a time that ends before it begins."""
-        first, last, by = (self.cleaned_data.get(name) for name in ("start", "end", "by"))
+        first, last = (self.cleaned_data.get(name) for name in ("start", "end"))
         start, end = services.period(
             first and datetime.combine(first, time.min, UTC), last and datetime.combine(last, time.max, UTC)
         )
-        by = by or "day"
-        return Question(start=start, end=end, by=(by,), sort=by if by in ("day", "hour") else "-requests")
+        by = self.cleaned_data.get("by") or "day"
+        return Question(start=start, end=end, by=(by,), sort=by if by in TIMES else f"-{self.measure}")
+
+    @property
+    def measure(self) -> str:
+        return self.cleaned_data.get("chart") or "requests"
 
 
 @admin.site.page("statistics/", name="statistics")
 def show(request: HttpRequest) -> HttpResponse:
     """Usage of a time by one dimension; with `export` all of it, as CSV."""
-    form, problem, told = UsageForm(request.GET), "", {}
+    form, problem, told = UsageForm({"by": "day", **request.GET.dict()}), "", {}
     try:
         if form.is_valid():
             question = form.question()
             if "export" in request.GET:
-                return _file(services.exported_usage(question))
-            told = _told(question)
+                return csv_response(services.exported_usage(question), question)
+            told = _told(question, form.measure)
     except GatewayError as error:
         problem = error.message
     context = admin.site.context(request, "Statistics", form=form, problem=problem, **told)
     return TemplateResponse(request, "console/statistics.html", context)
 
 
-def _told(question: Question) -> dict[str, Any]:
+def _told(question: Question, measure: str) -> dict[str, Any]:
+    by = question.by[0]
     page = services.usage(question, 0, SHOWN)
-    rows = [_row(row, question.by[0]) for row in page.rows]
-    bars = {"label": "Requests", "data": [row["requests"] for row in rows[:IN_CHART]]}
-    chart = {
-        "labels": [row["name"] for row in rows[:IN_CHART]],
-        "datasets": [bars | {"backgroundColor": "var(--color-primary-600)"}],
+    names = [_name(row, by) for row in page.rows]
+    return {
+        "by": by,
+        "question": question,
+        "chart_title": CHARTS[measure],
+        "chart": _chart(names[:IN_CHART], page.rows[:IN_CHART], measure),
+        "rows": list(zip(names, map(_cells, page.rows), strict=True)),
+        "total": page.total,
     }
-    return {"by": question.by[0], "question": question, "rows": rows, "total": page.total, "chart": json.dumps(chart)}
 
 
-def _row(row: dict[str, Any], by: str) -> dict[str, Any]:
+def _chart(names: list[str], rows: list[dict[str, Any]], measure: str) -> str:
+    """The bars as the theme takes them; of costs one for each currency."""
+    sets = {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
+    bars = [
+        {"label": label, "data": data, "backgroundColor": COLORS[place % len(COLORS)]}
+        for place, (label, data) in enumerate(sets.items())
+    ]
+    labels = [name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…" for name in names]
+    return json.dumps({"labels": labels, "datasets": bars})
+
+
+def _costs(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """What each row cost in each currency, estimates among it."""
+    spent = [{cost["currency"]: _spent(cost) for cost in row["costs"]} for row in rows]
+    currencies = sorted({currency for costs in spent for currency in costs})
+    return {currency: [float(costs.get(currency, 0)) for costs in spent] for currency in currencies}
+
+
+def _name(row: dict[str, Any], by: str) -> str:
     column = statistics.DIMENSIONS[by]
     name = row.get(column.replace("_id", "_name")) or row[column]
-    costs = ", ".join(f"{cost['known']} and estimated {cost['estimated']} {cost['currency']}" for cost in row["costs"])
-    return row | {"name": "(none)" if name is None else str(name), "cost": costs}
+    return "(none)" if name is None else str(name)
 
 
-def _file(text: str) -> HttpResponse:
-    headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
-    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
+def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """The columns of the table and their values, to be read."""
+    counts = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
+    titles = {"denied": "Denied", **CHARTS}
+    return [
+        *((titles[name], f"{row[name]:,}") for name in counts),
+        ("Cost", "; ".join(map(_cost, row["costs"]))),
+        ("p95 (ms)", "" if row["p95_ms"] is None else f"{row['p95_ms']:,.0f}"),
+    ]
+
+
+def _cost(cost: dict[str, str]) -> str:
+    mark = f", {Decimal(cost['estimated']):,f} of it estimated" if cost["estimated"] != "0" else ""
+    return f"{_spent(cost):,f} {cost['currency']}{mark}"
+
+
+def _spent(cost: dict[str, str]) -> Decimal:
+    return Decimal(cost["known"]) + Decimal(cost["estimated"])

@@ -1,0 +1,98 @@
+"""The statistics page with something to tell: a chart, a table and a file by every dimension, of hostile names too."""
+
+import csv
+import io
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import Group
+from providers.models import Provider
+from telemetry.batches import insert_log_entries
+from telemetry.models import LogEntry, UsageHour
+from telemetry.statistics import DIMENSIONS
+from tests.console.conftest import LOOKS
+from tests.telemetry.conftest import entry
+
+HOSTILE = "<img src=x onerror=document.title='owned'>=2+3"
+# Whether anything is painted on a chart.
+PAINTED = """canvas => {
+  const empty = document.createElement("canvas");
+  [empty.width, empty.height] = [canvas.width, canvas.height];
+  return canvas.toDataURL() !== empty.toDataURL();
+}"""
+
+
+@pytest.fixture
+def names(world) -> dict[str, str]:
+    """What stands in the table of each dimension, of usage that an hour ago was left by enemies."""
+    key = world.new_key().key
+    group = Group.objects.create(name=f"{HOSTILE}{world.number}")
+    world.provider()
+    provider = Provider.objects.order_by("-pk").first()
+    begun = timezone.now() - timedelta(hours=1)
+    fields = {
+        "timestamp": f"{begun:%Y-%m-%d %H:%M:%S}", "user_id": world.user.pk, "group_ids": [group.pk], "key_id": key.pk,
+        "provider_id": provider.pk, "model": f"={HOSTILE}", "tags": {HOSTILE: "=1+2"}, "outcome": "completed",
+        "cache_status": "MISS", "cost_status": "known", "currency": "USD", "cost": "1.5", "input_tokens": 12_000,
+        "output_tokens": 7, "duration_ms": 80.0,
+    }  # fmt: skip
+    spent = {"currency": "EUR", "cost": "0.25", "cost_status": "estimated"}
+    insert_log_entries([entry("s-1", **fields), entry("s-2", **fields), entry("s-3", **fields | spent)])
+    yield {
+        "hour": f"{begun:%Y-%m-%dT%H}:00:00Z", "day": f"{begun:%Y-%m-%d}", "user": world.user.username,
+        "group": group.name, "key": key.name, "provider": provider.name, "model": f"={HOSTILE}",
+        "tag": f"{HOSTILE}==1+2",
+    }  # fmt: skip
+    LogEntry.objects.filter(correlation_id__startswith="s-").delete()
+    UsageHour.objects.filter(key_id=key.pk).delete()
+
+
+def test_every_dimension_has_a_table_and_a_file(administrator, names):
+    assert names.keys() == DIMENSIONS.keys()
+    for by, name in names.items():
+        page = administrator.get(f"statistics/?by={by}")
+        assert page.status_code == 200
+        assert "<img" not in page.text.split("<main", 1)[-1]
+        assert f">{name}</th>" in unescape(page.text), by
+        file = administrator.get(f"statistics/?by={by}&export=csv")
+        assert file.headers["Content-Type"] == "text/csv; charset=utf-8"
+        assert "attachment" in file.headers["Content-Disposition"]
+        told = {cell for row in csv.reader(io.StringIO(file.text)) for cell in row}
+        assert (f"'{name}" if name.startswith("=") else name) in told, by
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, look):
+    window = console(look)
+    for by in ("model", "tag"):
+        window.open(f"statistics/?by={by}&chart=cost")
+        assert window.check() == []
+        assert window.page.title() != "owned"
+        assert window.page.evaluate(PAINTED, window.page.query_selector("#main canvas"))
+        row = window.page.locator("#main tbody tr", has_text=names[by])
+        assert "36,000" in row.inner_text()
+        assert "3 USD" in row.inner_text()
+        assert "0.25 EUR, 0.25 of it estimated" in row.inner_text()
+
+
+def test_the_form_asks_and_the_button_downloads(console, names):
+    window = console()
+    window.open("statistics/")
+    page = window.page
+    page.select_option("[name=by]", "provider")
+    page.select_option("[name=chart]", "input_tokens")
+    page.click("#main button >> text=Show")
+    page.wait_for_load_state("networkidle")
+    assert page.locator("#main h2", has_text="Tokens in").is_visible()
+    assert page.locator("#main th", has_text=names["provider"]).is_visible()
+    with page.expect_download() as file:
+        page.click("#main button >> text=Export as CSV")
+    assert names["provider"] in file.value.path().read_text()
+    page.fill("[name=start]", "2020-01-02")
+    page.fill("[name=end]", "2020-01-01")
+    page.click("#main button >> text=Show")
+    page.wait_for_load_state("networkidle")
+    assert "must be before" in page.inner_text("#main [role=alert]")
