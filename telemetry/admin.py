@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.paginator import Page
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -68,10 +69,19 @@ def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
     return tagged.alias(tagged=KeyTransform(name, "tags")).filter(tagged=value) if value else tagged
 
 
+class EntryPaginator(InfinitePaginator):
+    """Pages as the API reads them."""
+
+    def page(self, number: int) -> Page:
+        number = self.validate_number(number)
+        first = (number - 1) * self.per_page
+        return self._get_page(self.object_list.slice(first, first + self.per_page), number, self)
+
+
 class EntryAdmin(ReadOnlyAdmin):
     """Newest first, a page at a time, never counted."""
 
-    paginator = InfinitePaginator
+    paginator = EntryPaginator
     list_per_page = 50
     list_filter_submit = True
     list_filter_sheet = True
@@ -177,7 +187,7 @@ class LogAdmin(EntryAdmin):
 
     def tail(self, request: HttpRequest) -> HttpResponse:
         """The newest entries, which the page asks for again and again."""
-        entries = self.selected(request)[:TAIL]
+        entries = self.selected(request).slice(0, TAIL)
         part = request.headers.get("Accept-Part") == "rows"
         context = self.admin_site.context(request, "Live", entries=entries, opts=self.opts)
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)

@@ -33,12 +33,12 @@ def as_csv(entries: LogEntryQuerySet) -> Iterator[bytes]:
 def _batches(entries: LogEntryQuerySet) -> Iterator[list[dict[str, Any]]]:
     """By the place of the last entry: an export holds no cursor and no connection while its client reads."""
     rows = entries.newest_first().values(*COLUMNS)
-    batch = list(rows[:BATCH])
+    batch = rows.newest(0, BATCH)
     while batch:
         yield batch
         last = batch[-1]
         before = Q(timestamp__lt=last["timestamp"]) | Q(timestamp=last["timestamp"], id__lt=last["id"])
-        batch = list(rows.filter(before, timestamp__lte=last["timestamp"])[:BATCH])
+        batch = rows.filter(before, timestamp__lte=last["timestamp"]).newest(0, BATCH, until=last["timestamp"])
 
 
 def _line(cells: Any) -> bytes:

@@ -30,7 +30,8 @@ def chores() -> dict[str, Chore]:
         "entries": retention.delete_entries,
         "payloads": retention.EmptyPayloads(),
         "cache records": retention.delete_cache_records,
-        "usage": retention.MergeHours(),
+        "hours of usage": retention.merge_hours,
+        "days of usage": retention.merge_days,
     }
 
 

@@ -221,15 +221,15 @@ def _money() -> models.DecimalField:
     return models.DecimalField(max_digits=38, decimal_places=12, null=True)
 
 
-class UsageHour(models.Model):
-    """A part of what happened within one hour for one set of dimensions (rollups.py); the parts add up.
+class Usage(models.Model):
+    """A part of what happened within some time for one set of dimensions (rollups.py); the parts add up.
 
     Dimensions are plain numbers, as in the log. Groups are those of the user, and tags those of the request, all
     together in one row: a request with two tags counts for each of them.
     """
 
-    hour = models.DateTimeField()
-    merged = _flag()  # whether it is the only one of its hour and dimensions, but for what came later
+    hour = models.DateTimeField()  # with which the time begins, UTC
+    merged = _flag()  # whether it is the only one of its time and dimensions, but for what came later
     user_id = _number()
     group_ids = _list()
     key_id = _number()
@@ -258,15 +258,30 @@ class UsageHour(models.Model):
     first_bytes = _sum()  # how many of them told when their first byte went out
 
     class Meta:
-        verbose_name_plural = "hours of usage"
-        indexes = [models.Index(fields=["merged", "hour"], name="usage_by_hour")]
+        abstract = True
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H}:00 {self.model}"
 
 
 for _column in LATENCY_COLUMNS:
-    UsageHour.add_to_class(_column, models.IntegerField(null=True))
+    Usage.add_to_class(_column, models.IntegerField(null=True))
+
+
+class UsageHour(Usage):
+    """Usage of an hour."""
+
+    class Meta:
+        verbose_name_plural = "hours of usage"
+        indexes = [models.Index(fields=["merged", "hour"], name="usage_by_hour")]
+
+
+class UsageDay(Usage):
+    """Usage of a day (UTC): what its hours come to that are merged. A month of it is read in no time."""
+
+    class Meta:
+        verbose_name_plural = "days of usage"
+        indexes = [models.Index(fields=["merged", "hour"], name="usage_by_day")]
 
 
 class JournalPosition(models.Model):

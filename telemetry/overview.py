@@ -1,22 +1,27 @@
 """The figures of the console's first page and of its statistics, out of the roll-ups: never out of the log."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import F, QuerySet, Sum
-from django.db.models.functions import TruncDay
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
 from providers.models import Provider
+from telemetry import rollups
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
 
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
+SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost")
 MOST = 5
+END = datetime(9999, 1, 1, tzinfo=UTC)
+
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +49,38 @@ PERIODS = {
 }
 
 
-def hours(start: datetime) -> QuerySet[UsageHour]:
-    """The roll-ups from this hour on."""
-    return UsageHour.objects.filter(merged__in=(True, False), hour__gte=start)
+def overview(period: Period) -> dict[str, Any]:
+    """All that the first page shows of a period."""
+    now = timezone.now()
+    start = period.start(now)
+    rows = _sums(start, ("at", "currency"), SUMMED, by_hour=not period.days)
+    return {
+        "since": start,
+        "totals": _totals(rows),
+        "series": _series(rows, period, now),
+        "top": {
+            "users": top(start, "user_id"),
+            "models": top(start, "model"),
+            "providers": top(start, "provider_id"),
+        },
+    }
 
 
-def totals(start: datetime) -> dict[str, Any]:
-    """Everything of a time in one sum: counts, tokens, cost by currency, p50 and p95 in milliseconds (None: none)."""
-    names = (*COUNTS, *LATENCY_COLUMNS)
-    found = hours(start).aggregate(**{f"sum_{name}": Sum(name) for name in names})
-    told = {name: int(found[f"sum_{name}"] or 0) for name in names}
-    latencies = [told.pop(name) for name in LATENCY_COLUMNS]
-    told["tokens"] = sum(told[name] for name in TOKENS)
-    told |= {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95), "cost": costs(hours(start))}
-    return told
+def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
+    """Who or what had the most requests: name, requests, tokens; `dimension` is user_id, model or provider_id."""
+    rows = _sums(start, (dimension,), ("requests", *TOKENS), most=MOST)
+    names = _names(dimension, [row[dimension] for row in rows])
+    return [
+        (names.get(row[dimension], str(row[dimension]) or "(none)"), row["requests"], sum(row[name] for name in TOKENS))
+        for row in rows
+    ]
 
 
-def costs(rows: QuerySet[UsageHour]) -> dict[str, Decimal]:
-    """What was spent in each currency, estimates among it."""
-    found = rows.exclude(currency="").values("currency").annotate(known=Sum("cost"), guessed=Sum("estimated_cost"))
-    spent = {row["currency"]: (row["known"] or 0) + (row["guessed"] or 0) for row in found}
-    return {currency: Decimal(amount) for currency, amount in sorted(spent.items()) if amount}
+def unpriced(start: datetime) -> list[str]:
+    """Models with traffic whose cost nobody knows."""
+    hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start)
+    rows = hours.filter(unknown_cost_requests__gt=0).exclude(model="")
+    return sorted(rows.values_list("model", flat=True).distinct()[:MOST])
 
 
 def percentile(counts: list[int], share: float) -> int | None:
@@ -79,63 +95,60 @@ def percentile(counts: list[int], share: float) -> int | None:
     return LATENCY_MS[-1]
 
 
-def series(period: Period, now: datetime) -> dict[str, list[Any]]:
+def _totals(rows: Rows) -> dict[str, Any]:
+    """Everything in one sum: counts, tokens, cost by currency, p50 and p95 in milliseconds (None: none)."""
+    told = {name: sum(row[name] for row in rows) for name in COUNTS}
+    latencies = [sum(row[name] for row in rows) for name in LATENCY_COLUMNS]
+    told["tokens"] = sum(told[name] for name in TOKENS)
+    return told | {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95), "cost": _costs(rows)}
+
+
+def _costs(rows: Rows) -> dict[str, Decimal]:
+    """What was spent in each currency, estimates among it."""
+    spent: dict[str, Decimal] = defaultdict(Decimal)
+    for row in rows:
+        spent[row["currency"]] += Decimal(str(row["cost"])) + Decimal(str(row["estimated_cost"]))
+    return {currency: amount for currency, amount in sorted(spent.items()) if currency and amount}
+
+
+def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:
     """Requests, errors and tokens at each hour or day of a period: {labels, requests, errors, tokens}."""
-    start = period.start(now)
-    step = timedelta(days=1) if period.days else timedelta(hours=1)
-    rows = hours(start).annotate(at=TruncDay("hour") if period.days else F("hour")).values("at")
-    names = ("requests", "errors", *TOKENS)
-    sums: dict[datetime, dict[str, int]] = defaultdict(dict)
-    for row in rows.annotate(**{f"sum_{name}": Sum(name) for name in names}):
-        sums[row["at"]] = {name: int(row[f"sum_{name}"] or 0) for name in names}
-    points = []
+    points, start = [], period.start(now)
     while start <= now:
         points.append(start)
-        start += step
+        start += timedelta(days=1) if period.days else timedelta(hours=1)
+    sums = {point: Counter() for point in points}
+    for row in rows:
+        at = rollups.read_moment(row["at"])
+        sums.get(at, Counter()).update({name: row[name] for name in ("requests", "errors", *TOKENS)})
     return {
         "labels": [f"{point:%d %b}" if period.days else f"{point:%H:%M}" for point in points],
-        "requests": [sums[point].get("requests", 0) for point in points],
-        "errors": [sums[point].get("errors", 0) for point in points],
-        "tokens": [sum(sums[point].get(name, 0) for name in TOKENS) for point in points],
+        "requests": [sums[point]["requests"] for point in points],
+        "errors": [sums[point]["errors"] for point in points],
+        "tokens": [sum(sums[point][name] for name in TOKENS) for point in points],
     }
 
 
-def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
-    """Who or what had the most requests: name, requests, tokens; `dimension` is user_id, model or provider_id."""
-    rows = hours(start).exclude(**{dimension: None}).exclude(requests=None).values(dimension)
-    told = rows.annotate(number=Sum("requests"), **{f"sum_{name}": Sum(name) for name in TOKENS})
-    found = list(told.order_by("-number")[:MOST])
-    names = _names(dimension, [row[dimension] for row in found])
-    return [
-        (
-            names.get(row[dimension], str(row[dimension]) or "(none)"),
-            int(row["number"]),
-            sum(int(row[f"sum_{name}"] or 0) for name in TOKENS),
-        )
-        for row in found
-    ]
+def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int = 0, by_hour: bool = False) -> Rows:
+    """Sums from a full hour on, of each combination of dimensions (`at` is the day, or the hour), or of the greatest.
+
+    What has no dimension is none of the greatest.
+    """
+    used, parameters = rollups.used(start, END, by_hour=by_hour)
+    at = '"hour"' if by_hour else rollups.day_of_hour()
+    sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
+    groups = rollups.columns(by)
+    greatest = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} ORDER BY {len(by) + 1} DESC LIMIT {most}'
+    ending = greatest if most else f"GROUP BY {groups}"
+    rows = f'(SELECT {at} AS "at", used.* FROM {used}) AS used'
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {groups}, {sums} FROM {rows} {ending}", parameters)
+        return [dict(zip((*by, *names), _read(row, len(by)), strict=True)) for row in cursor.fetchall()]
 
 
-def unpriced(start: datetime) -> list[str]:
-    """Models with traffic whose cost nobody knows."""
-    rows = hours(start).filter(unknown_cost_requests__gt=0).exclude(model="")
-    return sorted(rows.values_list("model", flat=True).distinct()[:MOST])
-
-
-def overview(period: Period) -> dict[str, Any]:
-    """All that the first page shows of a period."""
-    now = timezone.now()
-    start = period.start(now)
-    return {
-        "since": start,
-        "totals": totals(start),
-        "series": series(period, now),
-        "top": {
-            "users": top(start, "user_id"),
-            "models": top(start, "model"),
-            "providers": top(start, "provider_id"),
-        },
-    }
+def _read(row: Sequence[Any], dimensions: int) -> list[Any]:
+    """A sum of whole numbers is one."""
+    return [*row[:dimensions], *(int(value) if value == int(value) else value for value in row[dimensions:])]
 
 
 def _names(dimension: str, ids: list[Any]) -> dict[Any, str]:

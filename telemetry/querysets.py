@@ -1,11 +1,14 @@
 """Every question to the database about what happened."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar, Self
 
-from django.db import models
+from django.db import connection, models
 from django.db.models import Q
 from django.utils import timezone
+
+# Of so many days the newest entries are looked for, before they are among all.
+LOOKED_AT_FIRST = (1, 16)
 
 
 class EntryQuerySet(models.QuerySet):
@@ -28,13 +31,28 @@ class EntryQuerySet(models.QuerySet):
 
     def slice(self, first: int, end: int) -> list:
         """These rows of the list; what comes before them is passed over in the index, and never read."""
-        ids = list(self.values_list("pk", flat=True)[first:end])
-        found = self.model._default_manager.in_bulk(ids)
-        return [found[row_id] for row_id in ids if row_id in found]
+        places = self.values_list("pk", self.moment).newest(first, end)
+        times = [moment for _, moment in places]
+        within = {f"{self.moment}__range": (min(times), max(times))} if times else {}
+        found = self.order_by().filter(**within).in_bulk([row_id for row_id, _ in places])
+        return [found[row_id] for row_id, _ in places if row_id in found]
+
+    def newest(self, first: int, end: int, until: datetime | None = None) -> list:
+        """These rows of the list; `until` is the time of the newest, if one knows it."""
+        return list(self[first:end])
 
 
 class LogEntryQuerySet(EntryQuerySet):
     moment = "timestamp"
+
+    def newest(self, first: int, end: int, until: datetime | None = None) -> list:
+        """The same, of the newest times first: so PostgreSQL plans and opens a few partitions, not all of them."""
+        newest_first = self.query.order_by[:1] == (f"-{self.moment}",)
+        for days in LOOKED_AT_FIRST if newest_first and connection.vendor == "postgresql" else ():
+            found = list(self.between(start=(until or timezone.now()) - timedelta(days=days))[first:end])
+            if len(found) == end - first:
+                return found
+        return super().newest(first, end)
 
     def telling(self, text: str) -> Self:
         """Entries with this text in the model, the correlation id or the payload."""

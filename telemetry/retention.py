@@ -1,22 +1,24 @@
 """What is old enough goes: payloads first, then entries, and records of answers that are stored no more.
 
 A chore does a piece of its work, in the caller's transaction and of bounded size, and says whether there may be more.
-Usage by the hour stays, and is merged.
+Usage stays, and is merged.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
 
 from telemetry import partitions, rollups
-from telemetry.models import CacheEntry, LogEntry, UsageHour
+from telemetry.models import CacheEntry, LogEntry, Usage, UsageDay, UsageHour
 
 BATCH = 1000
+# Entries whose payload is gone are passed over, so many in one piece of work.
+LOOKED_AT = 10 * BATCH
+# Rows of usage that wait to be merged, and that everybody who asks for usage reads.
+MOST_PARTS = 5000
 LOG = LogEntry._meta.db_table
-# Entries of long streams, and those of the last batches, come after their hour.
-HOUR_IS_OVER = timedelta(minutes=75)
-MERGE_ALL_EVERY = timedelta(minutes=10)
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -48,7 +50,8 @@ def delete_entries(now: datetime) -> bool:
 class EmptyPayloads:
     """Payloads beyond GATEWAY_PAYLOAD_DAYS go, and their entries stay.
 
-    It goes on from where it was. Once a day it begins anew, for entries that came late.
+    It goes on from where it was, and looks at LOOKED_AT entries at most. Once a day it begins anew, for entries that
+    came late.
     """
 
     def __init__(self) -> None:
@@ -60,14 +63,20 @@ class EmptyPayloads:
         if now - self._begun > timedelta(days=1):
             self._begun, self._done = now, BEGINNING
         limit = now - timedelta(days=settings.GATEWAY_PAYLOAD_DAYS)
-        full = LogEntry.objects.between(self._done, limit).exclude(payload="").order_by("timestamp")
+        end = self._end_of_piece(limit)
+        full = LogEntry.objects.between(self._done, end).exclude(payload="").order_by("timestamp")
         batch = list(full.values_list("id", "timestamp")[:BATCH])
         if batch:
             first, last = batch[0][1], batch[-1][1]  # partitions are found by them
             LogEntry.objects.filter(timestamp__range=(first, last), pk__in=[row[0] for row in batch]).update(payload="")
-        more = len(batch) == BATCH
-        self._done = batch[-1][1] if more else limit
-        return more
+        self._done = batch[-1][1] if len(batch) == BATCH else end
+        return self._done < limit
+
+    def _end_of_piece(self, limit: datetime) -> datetime:
+        """The moment of the entry before which there are LOOKED_AT others, or a little later; at most the limit."""
+        times = LogEntry.objects.between(self._done, limit).order_by("timestamp").values_list("timestamp", flat=True)
+        later = times[LOOKED_AT:].first()
+        return limit if later is None else max(later, self._done + timedelta(microseconds=1))
 
 
 def delete_cache_records(now: datetime) -> bool:
@@ -79,18 +88,21 @@ def delete_cache_records(now: datetime) -> bool:
     return CacheEntry.objects.filter(pk__in=list(over)).delete()[0] == BATCH
 
 
-class MergeHours:
-    """Hours that are over become a row for each set of dimensions; the present one does now and then."""
+def merge_hours(now: datetime) -> bool:
+    """Entries of long streams, and those of the last batches, come after their hour."""
+    return _merge(UsageHour, rollups.tidy, now - timedelta(minutes=75))
 
-    def __init__(self) -> None:
-        self._merged_all = BEGINNING
 
-    def __call__(self, now: datetime) -> bool:
-        everything = now - self._merged_all > MERGE_ALL_EVERY
-        hours = UsageHour.objects.filter(merged=False, hour__lt=now - (timedelta(0) if everything else HOUR_IS_OVER))
-        hour = hours.order_by("hour").values_list("hour", flat=True).first()
-        if hour is not None:
-            rollups.tidy(hour)
-        elif everything:
-            self._merged_all = now
-        return hour is not None
+def merge_days(now: datetime) -> bool:
+    """What is merged late of the hours of a day comes after it."""
+    return _merge(UsageDay, rollups.tidy_day, now - timedelta(hours=26))
+
+
+def _merge(kind: type[Usage], tidy: Callable[[datetime], None], over: datetime) -> bool:
+    """Usage of a time that is over becomes a row for each set of dimensions; that of the present does as it grows."""
+    parts = kind.objects.filter(merged=False).order_by("hour").values_list("hour", flat=True)
+    begin = parts.filter(hour__lt=over).first() or parts[MOST_PARTS:].first()
+    if begin is None:
+        return False
+    tidy(begin)
+    return True

@@ -4,6 +4,9 @@ One definition serves all: what a batch of entries adds (batches.py), and what t
 (verification.py). A row holds what some batch added for one hour and one set of dimensions; several rows of the same
 are parts of one sum, and tidy() makes one of them. Nothing is ever updated, so that shippers never wait for each other.
 
+What tidy() makes one of is added to the usage of the day, in the same way: a day holds what its merged rows of hours
+come to, always. So a month is read from days, and from the rows of hours that are not merged yet.
+
 Time is in microseconds, because sums of whole numbers are exact. So is money on PostgreSQL; SQLite keeps it as it
 keeps all decimals, in floating point, which is good for fifteen digits.
 """
@@ -14,11 +17,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Max
 
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageHour
+from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
 
-LOG, USAGE = LogEntry._meta.db_table, UsageHour._meta.db_table
+LOG, USAGE, DAYS = (model._meta.db_table for model in (LogEntry, UsageHour, UsageDay))
 EVERY_TAG = "*"
 
 WORK = "entry_type = 'WorkRequest'"
@@ -48,13 +50,19 @@ _SUMMED = {
 }
 DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "tags", "currency")
 MEASURES = (*_COUNTED, *_SUMMED)
-AT_HOUR = '"merged" IN (TRUE, FALSE) AND "hour" = %s'  # as the index has it
+ALL = '"merged" IN (TRUE, FALSE)'  # as the indexes have it
+AT_HOUR = f'{ALL} AND "hour" = %s'
+WITHIN = '"hour" >= %s AND "hour" < %s'
+DAY = timedelta(days=1)
 # What an entry tells of itself before it is added up; the rest are columns of the log.
 _READ = ("outcome", "cache_status", "cost_status", "usage_estimated", *_TOKENS, "reasoning_tokens")
 
 
 def columns(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
+
+
+_SUMS = columns((*DIMENSIONS, *MEASURES))
 
 
 def per_entry() -> str:
@@ -99,16 +107,43 @@ def insertion(rows: str) -> str:
 
 
 def tidy(hour: datetime) -> None:
-    """Make one row of all that are about the same, in one hour."""
-    groups, sums = columns(DIMENSIONS), ", ".join(f'sum("{name}")' for name in MEASURES)
-    merged = f"SELECT {groups}, TRUE, {sums} FROM gone GROUP BY {groups}"
-    _replace(hour, f'INSERT INTO "{USAGE}" ({groups}, "merged", {columns(MEASURES)}) {merged}')
+    """Make one row of all that are about the same, in one hour; its day has then what was not merged before."""
+    of_day = _summed("gone", {"hour": day_of_hour()}, "NOT merged")
+    _replace(USAGE, hour, f'INSERT INTO "{DAYS}" ({_SUMS}) {of_day}', _merged(USAGE, "gone"))
+
+
+def tidy_day(day: datetime) -> None:
+    """Make one row of all that are about the same, in the usage of one day."""
+    _replace(DAYS, day, _merged(DAYS, "gone"))
 
 
 def make_anew(hour: datetime) -> None:
     """Make the rows of one hour out of the log, whatever they were."""
     entries = of_log('"timestamp" >= %s AND "timestamp" < %s')
-    _replace(hour, insertion(entries), moment(hour), moment(hour + timedelta(hours=1)))
+    with transaction.atomic():
+        _replace(USAGE, hour, insertion(entries), parameters=[moment(hour), moment(hour + timedelta(hours=1))])
+        make_day_anew(full_day(hour))
+
+
+def make_day_anew(day: datetime) -> None:
+    """Make the rows of one day out of its merged rows of hours, whatever they were."""
+    hours = f'(SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {WITHIN}) AS hours'
+    insert = _merged(DAYS, hours, {"hour": day_of_hour()})
+    _replace(DAYS, day, insert, parameters=[moment(day), moment(day + DAY)])
+
+
+def used(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str, list[Any]]:
+    """The rows of all usage from one full hour to another, as a subquery with its parameters.
+
+    Full days are rows of days, unless one wants to know the hours.
+    """
+    first, last = full_day(start + DAY - timedelta(microseconds=1)), full_day(end)
+    parts = [(USAGE, ALL, start, end)]
+    if first < last and not by_hour:
+        days, hours_of_them = (DAYS, ALL, first, last), (USAGE, '"merged" = FALSE', first, last)
+        parts = [days, hours_of_them, (USAGE, ALL, start, first), (USAGE, ALL, last, end)]
+    selects = [f'SELECT {_SUMS} FROM "{table}" WHERE {which} AND {WITHIN}' for table, which, *_ in parts]
+    return f"({' UNION ALL '.join(selects)}) AS used", [moment(bound) for _, _, *bounds in parts for bound in bounds]
 
 
 def full_hour(moment: datetime) -> datetime:
@@ -116,23 +151,61 @@ def full_hour(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
+def full_day(moment: datetime) -> datetime:
+    """The beginning of the day that a moment is in (UTC)."""
+    return full_hour(moment).replace(hour=0)
+
+
+def day_of_hour() -> str:
+    """The day of a row's hour, in this database's SQL."""
+    return _DIALECTS[connection.vendor]["day"]
+
+
 def moment(value: datetime) -> Any:
     """A moment as a parameter of plain SQL."""
     return connection.ops.adapt_datetimefield_value(value)
 
 
-def _replace(hour: datetime, insert: str, *parameters: Any) -> None:
-    """Put what a statement inserts in the place of an hour's rows, which it can read as `gone`."""
+def read_moment(value: Any) -> datetime:
+    """A moment as plain SQL returns it."""
+    read = datetime.fromisoformat(str(value))
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def _merged(table: str, rows: str, known: dict[str, str] | None = None) -> str:
+    """The INSERT of one row of all that are about the same."""
+    return f'INSERT INTO "{table}" ({_SUMS}, "merged") SELECT *, TRUE FROM ({_summed(rows, known or {})}) AS summed'
+
+
+def _summed(rows: str, known: dict[str, str], condition: str = "TRUE") -> str:
+    """The SELECT of what rows of usage add up to; `known` says what stands in the place of a dimension."""
+    groups = ", ".join(known.get(name, f'"{name}"') for name in DIMENSIONS)
+    sums = ", ".join(f'sum("{name}")' for name in MEASURES)
+    return f"SELECT {groups}, {sums} FROM {rows} WHERE {condition} GROUP BY {groups}"
+
+
+def _replace(table: str, hour: datetime, *inserts: str, parameters: Sequence[Any] = ()) -> None:
+    """Put what statements insert in the place of the rows of one time, which they can read as `gone`.
+
+    The last one takes the parameters.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
+            # One after the other: who waited for rows that are gone would not see those that came in their place.
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('gateway usage'))")
             # One statement, and so one moment: what is added meanwhile is neither read nor removed.
-            gone = f'DELETE FROM "{USAGE}" WHERE {AT_HOUR} RETURNING *'
-            cursor.execute(f"WITH gone AS ({gone}) {insert}", [moment(hour), *parameters])
+            gone = f'WITH gone AS (DELETE FROM "{table}" WHERE {AT_HOUR} RETURNING *)'
+            *others, last = inserts
+            others = "".join(f", also_{number} AS ({other})" for number, other in enumerate(others))
+            cursor.execute(f"{gone}{others} {last}", [moment(hour), *parameters])
             return
-        last = UsageHour.objects.aggregate(last=Max("id", default=0))["last"]
-        gone = f'SELECT * FROM "{USAGE}" WHERE {AT_HOUR}'
-        cursor.execute(f"WITH gone AS ({gone}) {insert}", [moment(hour), *parameters])
-        UsageHour.objects.filter(hour=hour, id__lte=last).delete()
+        cursor.execute(f'SELECT coalesce(max("id"), 0) FROM "{table}"')
+        (newest,) = cursor.fetchone()
+        gone = f'WITH gone AS (SELECT * FROM "{table}" WHERE {AT_HOUR})'
+        for insert in inserts:
+            mine = parameters if insert is inserts[-1] else ()
+            cursor.execute(f"{gone} {insert}", [moment(hour), *mine])
+        cursor.execute(f'DELETE FROM "{table}" WHERE {AT_HOUR} AND "id" <= %s', [moment(hour), newest])
 
 
 def _tags(dialect: dict[str, str]) -> str:
@@ -152,12 +225,14 @@ def _bucket(bounds: Sequence[int]) -> str:
 _DIALECTS = {
     "postgresql": {
         "hour": "date_trunc('hour', \"timestamp\", 'UTC')",
+        "day": "date_trunc('day', \"hour\", 'UTC')",
         "whole": "({})::bigint",
         "latency": f"width_bucket(duration_ms, ARRAY{list(map(float, LATENCY_MS))})",
         "tags": "(SELECT coalesce(jsonb_object_agg(key, value), '{{}}') FROM jsonb_each(tags) WHERE key IN ({}))",
     },
     "sqlite": {
         "hour": "substr(\"timestamp\", 1, 13) || ':00:00'",
+        "day": "substr(\"hour\", 1, 10) || ' 00:00:00'",
         "whole": "CAST(round({}) AS INTEGER)",
         "latency": _bucket(LATENCY_MS),
         "tags": "(SELECT json_group_object(key, value) FROM json_each(tags) WHERE key IN ({}))",

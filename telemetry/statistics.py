@@ -1,4 +1,4 @@
-"""Usage added up from its hours: by day, user, group, key, provider, model and tag, by one or two of them.
+"""Usage added up from its days and hours: by day, user, group, key, provider, model and tag, by one or two of them.
 
 A user with several groups counts for each of them, and a request with several tags for each of those: what is added up
 by group or by tag can be more than all there was. Who has none stands there as null.
@@ -17,7 +17,7 @@ from django.db.models import Max, Sum
 from providers.formats.usage import MONEY_DECIMALS
 from telemetry import rollups
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
-from telemetry.rollups import MEASURES, USAGE
+from telemetry.rollups import MEASURES
 
 # What usage can be added up by, with the name of the column in the answer.
 DIMENSIONS = {
@@ -101,24 +101,22 @@ def _statement(question: Question) -> tuple[str, list[Any]]:
     groups = ", ".join(f'"{name}"' for name in names)
     expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in question.by)
     joins = " ".join(dialect.get(f"join {name}", "") for name in question.by)
-    conditions, parameters = _conditions(question, dialect)
+    rows, parameters = rollups.used(question.start, question.end, by_hour="hour" in question.by)
+    conditions, values = _conditions(question, dialect)
     sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
-    hours = f'SELECT {expressions}, "currency", {_named(MEASURES)} FROM "{USAGE}" {joins} WHERE {conditions}'
+    hours = f'SELECT {expressions}, "currency", {_named(MEASURES)} FROM {rows} {joins} WHERE {conditions}'
     each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
     return (
         f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
         f" FROM ({each}) AS each_currency GROUP BY {groups} ORDER BY {_order(question, names)}",
-        parameters,
+        [*parameters, *values],
     )
 
 
 def _conditions(question: Question, dialect: Mapping[str, str]) -> tuple[str, list[Any]]:
-    conditions = ['"merged" IN (TRUE, FALSE)', '"hour" >= %s', '"hour" < %s']
-    parameters = [rollups.moment(question.start), rollups.moment(question.end)]
-    for name, value in question.filters.items():
-        conditions.append(dialect.get(f"has {name}", f'"{name}" = %s'))
-        parameters += value if isinstance(value, tuple) else [value]
-    return " AND ".join(conditions), parameters
+    conditions = [dialect.get(f"has {name}", f'"{name}" = %s') for name in question.filters]
+    parameters = [part for value in question.filters.values() for part in (value if type(value) is tuple else (value,))]
+    return " AND ".join(conditions) or "TRUE", parameters
 
 
 def _order(question: Question, names: Sequence[str]) -> str:
@@ -152,8 +150,7 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 def _dimension(name: str, value: Any) -> Any:
     if name == "hour":
-        hour = datetime.fromisoformat(str(value))
-        return (hour if hour.tzinfo else hour.replace(tzinfo=UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"{rollups.read_moment(value).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return str(value) if name == "day" else value
 
 

@@ -1,8 +1,8 @@
-"""Whether the hours of usage say what the log says, and how they are made to."""
+"""Whether the hours of usage say what the log says, and the days what their hours say, and how they are made to."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.db.models import Min
 from telemetry import rollups
 from telemetry.models import LogEntry
 from telemetry.retention import kept_since
-from telemetry.rollups import DIMENSIONS, MEASURES, USAGE, columns
+from telemetry.rollups import ALL, DAY, DAYS, DIMENSIONS, MEASURES, USAGE, WITHIN, columns, full_day
 
 HOUR, INSTANT = timedelta(hours=1), timedelta(microseconds=1)
 MONEY = ("cost", "estimated_cost")
@@ -21,34 +21,50 @@ EMPTY = (None, "", [], {}, "[]", "{}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the log has more (less, below zero) than the hours of usage have, of one hour and set of dimensions."""
+    """What the log has more (less, below zero) than the usage has, of one hour and set of dimensions.
+
+    Or what the merged hours have more than their day.
+    """
 
     dimensions: dict[str, Any]
     amounts: dict[str, int | Decimal]
+    of_day: bool = False
 
     @property
     def hour(self) -> datetime:
+        """With which the hour or the day begins."""
         return self.dimensions["hour"]
 
     def __str__(self) -> str:
+        when = f"{self.hour:%Y-%m-%d}, all of it" if self.of_day else f"{self.hour:%Y-%m-%d %H}:00"
         told = [f"{name}={value}" for name, value in self.dimensions.items() if name != "hour" and value not in EMPTY]
         amounts = [f"{name} {amount:+}" for name, amount in self.amounts.items()]
-        return f"{self.hour:%Y-%m-%d %H}:00 {' '.join(told)}: {', '.join(amounts)}"
+        return f"{when} {' '.join(told)}: {', '.join(amounts)}"
 
 
-def differences(start: datetime, end: datetime, *, most: int = 100) -> list[Difference]:
-    """Where log and usage differ, from one full hour to another; the first so many.
+def differences(start: datetime, end: datetime) -> list[Difference]:
+    """Where log and usage differ, from one full hour to another, or hours and days; the first hundred of each.
 
     One statement looks at both, and so at one moment: entries that arrive meanwhile are in both or in neither.
     """
     log = rollups.added_up(rollups.of_log('"timestamp" >= %s AND "timestamp" < %s'))
+    hours = _differences(log, USAGE, start, end)
+    merged = f'SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {WITHIN}'
+    of_day = (
+        f'SELECT {rollups.day_of_hour()} AS "hour", {columns((*DIMENSIONS[1:], *MEASURES))} FROM ({merged}) AS merged'
+    )
+    days = _differences(of_day, DAYS, full_day(start), full_day(end + DAY - INSTANT))
+    return [*hours, *(replace(found, of_day=True) for found in days)]
+
+
+def _differences(truth: str, table: str, start: datetime, end: datetime, most: int = 100) -> list[Difference]:
+    """What one says more than the other; both have the same columns."""
     negative = ", ".join(f'-"{name}"' for name in MEASURES)
-    within = '"merged" IN (TRUE, FALSE) AND "hour" >= %s AND "hour" < %s'
-    usage = f'SELECT {columns(DIMENSIONS)}, {negative} FROM "{USAGE}" WHERE {within}'
+    usage = f'SELECT {columns(DIMENSIONS)}, {negative} FROM "{table}" WHERE {ALL} AND {WITHIN}'
     sums = {name: _sum(name) for name in MEASURES}
     differ = " OR ".join(f"{expression} <> 0" for expression in sums.values())
     statement = (
-        f"SELECT {columns(DIMENSIONS)}, {', '.join(sums.values())} FROM ({log} UNION ALL {usage}) AS told"
+        f"SELECT {columns(DIMENSIONS)}, {', '.join(sums.values())} FROM ({truth} UNION ALL {usage}) AS told"
         f' GROUP BY {columns(DIMENSIONS)} HAVING {differ} ORDER BY "hour" LIMIT {most}'
     )
     with connection.cursor() as cursor:
@@ -75,12 +91,13 @@ def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
 
 
 def repair(start: datetime, end: datetime) -> int:
-    """Make the hours that differ anew out of the log; how many there were."""
-    repaired: set[datetime] = set()
-    while hours := {found.hour for found in differences(start, end)} - repaired:
-        for hour in sorted(hours):
-            rollups.make_anew(hour)
-        repaired |= hours
+    """Make the hours that differ anew out of the log, and the days that do out of their hours; how many there were."""
+    repaired: set[tuple[bool, datetime]] = set()
+    while wrong := {(found.of_day, found.hour) for found in differences(start, end)} - repaired:
+        for of_day, begin in sorted(wrong):
+            make = rollups.make_day_anew if of_day else rollups.make_anew
+            make(begin)
+        repaired |= wrong
     return len(repaired)
 
 
@@ -92,7 +109,6 @@ def _sum(name: str) -> str:
 
 def _difference(row: Sequence[Any]) -> Difference:
     dimensions = dict(zip(DIMENSIONS, row, strict=False))
-    hour = datetime.fromisoformat(str(dimensions["hour"]))
-    dimensions["hour"] = hour if hour.tzinfo else hour.replace(tzinfo=UTC)
+    dimensions["hour"] = rollups.read_moment(dimensions["hour"])
     amounts = dict(zip(MEASURES, row[len(DIMENSIONS) :], strict=True))
     return Difference(dimensions, {name: amount for name, amount in amounts.items() if amount})

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.response import Response
 
-from gateway_project.errors import PermissionDenied, ValidationError
+from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.jsonapi.documents import Plain, prefers
 from gateway_project.jsonapi.filters import Filter, Moment, Text, Whole, read_parameters
 from gateway_project.jsonapi.names import camel, snake
@@ -62,6 +62,7 @@ class CacheViewSet(EntryViewSet):
     def destroy(self, request, **kwargs) -> Response:
         """Purge one entry, by its path, or those that the filters of the list select.
 
+        With both, the entry goes if the filters select it.
         They are gone from the list and from the cache that serves them.
         """
         if self.document or self.document.id is not None:
@@ -72,13 +73,19 @@ class CacheViewSet(EntryViewSet):
         return Response(Plain())
 
     def chosen(self) -> EntryQuerySet:
-        """The entries that are meant; raises ValidationError and NotFound."""
-        target = self.target_entry()
+        """The entries that are meant: an id in the path narrows what the filters select, and never puts them aside.
+
+        Raises ValidationError, NotFound and Conflict.
+        """
+        entries, target = self.get_queryset(), self.target_entry()
+        for name, value in read_parameters(self.request.query_params, self.filters).items():
+            if target is None or name != "id":  # which is the path's then
+                entries = self.filters[name].apply(entries, value)
         if target is None:
-            read_parameters(self.request.query_params, self.filters)
-            return self.filter_queryset(self.get_queryset())
-        self.row(target)
-        return self.get_queryset().filter(pk=target)
+            return entries
+        if not entries.filter(pk=target).exists():
+            raise NotFound(f"There is no stored response with the id {target} that the query selects.")
+        return entries.filter(pk=target)
 
     def target_entry(self) -> int | None:
         """The id in the path; the one in the query is a user's."""

@@ -46,3 +46,42 @@ def test_stored_responses_are_found_by_user_time_and_text_while_fresh(db):
     assert not CacheEntry.objects.fresh(entry.expires_at).exists()
     assert not CacheEntry.objects.between(end=now).exists()
     assert CacheEntry.objects.between(start=now).exists()
+
+
+class TestNewest:
+    """Looked for among the newest times first, and found wherever they are."""
+
+    @pytest.fixture
+    def entries(self, db):
+        now = timezone.now()
+        ages = [-90, 0, 0.2, 0.9, 3, 15, 40, 400, 4000]  # in days: some clock went wrong once
+        rows = [LogEntry(timestamp=now - timedelta(days=age), message=f"{age}", user_id=int(age) % 2) for age in ages]
+        return [row.message for row in LogEntry.objects.bulk_create(rows)]
+
+    def test_any_part_of_the_list(self, entries):
+        for first in range(len(entries) + 1):
+            for end in range(first + 1, len(entries) + 3):
+                found = LogEntry.objects.newest_first().slice(first, end)
+                assert [row.message for row in found] == entries[first:end]
+
+    def test_with_filters_and_from_a_time_on(self, entries):
+        mine = LogEntry.objects.of_user(0).newest_first()
+        assert [row.message for row in mine.slice(1, 3)] == ["0", "0.2"]
+        until = timezone.now() - timedelta(days=2)
+        older = LogEntry.objects.between(end=until).newest_first().values_list("message", flat=True)
+        assert older.newest(0, 3, until=until) == ["3", "15", "40"]
+        assert older.newest(0, 30, until=until) == ["3", "15", "40", "400", "4000"]
+
+    def test_in_another_order(self, entries):
+        oldest = LogEntry.objects.order_by("timestamp", "id").slice(0, 2)
+        assert [row.message for row in oldest] == ["4000", "400"]
+        assert len(LogEntry.objects.order_by("-message").slice(0, 4)) == 4
+
+    @pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL has partitions")
+    def test_a_page_of_the_newest_opens_few_partitions(self, entries):
+        from django.test.utils import CaptureQueriesContext
+
+        with CaptureQueriesContext(connection) as queries:
+            assert len(LogEntry.objects.newest_first().slice(0, 3)) == 3
+        assert len(queries) == 2
+        assert all('"timestamp" >= ' in query["sql"] or '"timestamp" BETWEEN' in query["sql"] for query in queries)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from telemetry import partitions, retention, rollups
 from telemetry.batches import insert_log_entries
 from telemetry.housekeeping import Housekeeper, alone
-from telemetry.models import CacheEntry, LogEntry, UsageHour
+from telemetry.models import CacheEntry, LogEntry, UsageDay, UsageHour
 from telemetry.verification import differences, full_hours
 from tests.telemetry.test_rollups import done, totals
 
@@ -85,6 +85,16 @@ class TestPayloads:
         assert left() == sorted(["0", "6", "8", "9", "10", "11", "12", "500"])
         assert set(LogEntry.objects.filter(payload="secret").values_list("correlation_id", flat=True)) == {"0", "6"}
 
+    def test_a_piece_of_work_looks_at_so_many_entries_whether_they_have_one_or_not(self, settings, monkeypatch):
+        monkeypatch.setattr(retention, "LOOKED_AT", 4)
+        settings.GATEWAY_PAYLOAD_DAYS = 7
+        insert_log_entries([aged(8 + number, payload="secret" if number % 5 == 0 else "") for number in range(11)])
+        insert_log_entries([aged(30, f"same moment {number}", payload="secret") for number in range(9)])
+        empty = retention.EmptyPayloads()
+        pieces = list(iter(lambda: empty(NOW), False))
+        assert 3 <= len(pieces) <= 6
+        assert not LogEntry.objects.exclude(payload="").exists()
+
     def test_what_was_looked_at_is_not_looked_at_again_until_the_next_day(self, settings, django_assert_num_queries):
         settings.GATEWAY_PAYLOAD_DAYS = 7
         empty = retention.EmptyPayloads()
@@ -108,16 +118,33 @@ def test_records_of_answers_go_some_time_after_the_answers(settings):
     assert CacheEntry.objects.count() == 4
 
 
-def test_usage_is_merged_when_its_hour_is_over_and_the_present_one_now_and_then():
-    for _ in range(3):
-        insert_log_entries([done("past", NOW - timedelta(hours=3)), done("now", NOW)])
-    merge = retention.MergeHours()
-    assert [merge(NOW), merge(NOW), merge(NOW)] == [True, True, False]
-    assert UsageHour.objects.count() == 2
-    insert_log_entries([done("past", NOW - timedelta(hours=3)), done("now", NOW)])
-    assert [merge(NOW), merge(NOW)] == [True, False]
-    assert UsageHour.objects.count() == 3
-    assert totals()["requests"] == 8
+class TestMerging:
+    def merged(self, merge):
+        """How many pieces of work there were."""
+        return sum(iter(lambda: merge(NOW), False))
+
+    def test_what_is_over_becomes_a_row_and_that_of_the_present_as_it_grows(self, monkeypatch):
+        for _ in range(3):
+            insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
+        assert (self.merged(retention.merge_hours), UsageHour.objects.count()) == (1, 4)
+        monkeypatch.setattr(retention, "MOST_PARTS", 2)
+        assert (self.merged(retention.merge_hours), UsageHour.objects.count()) == (1, 2)
+        for _ in range(2):
+            insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
+        assert (self.merged(retention.merge_hours), UsageHour.objects.count()) == (1, 4)
+        assert totals()["requests"] == 10
+        assert differences(*full_hours(None, None, NOW)) == []
+
+    def test_so_do_days(self, monkeypatch):
+        for _ in range(3):
+            insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
+            for hour in UsageHour.objects.filter(merged=False).values_list("hour", flat=True):
+                rollups.tidy(hour)
+        assert (self.merged(retention.merge_days), UsageDay.objects.count()) == (1, 4)
+        monkeypatch.setattr(retention, "MOST_PARTS", 2)
+        assert (self.merged(retention.merge_days), UsageDay.objects.count()) == (1, 2)
+        assert {day.requests for day in UsageDay.objects.all()} == {3}
+        assert differences(*full_hours(None, None, NOW)) == []
 
 
 class TestOneAtATime:

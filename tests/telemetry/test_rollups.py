@@ -14,7 +14,7 @@ from gateway_project.work.stages.log import timestamp
 from telemetry import rollups, shipping
 from telemetry.batches import insert_log_entries
 from telemetry.journal import Journal
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageHour
+from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
 from telemetry.shipping import Shipper
 from telemetry.verification import differences, repair
 from tests.telemetry.conftest import SEGMENT, entry
@@ -137,6 +137,62 @@ def test_it_equals_the_log_whatever_is_in_it_and_stays_so_when_it_is_merged():
     assert UsageHour.objects.count() < rows
     assert differences(BEGIN, END) == []
     assert not UsageHour.objects.filter(merged=False).exists()
+
+
+def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all():
+    """However far the merging of hours and days has come, a period reads the same."""
+    begin, end = HOUR - timedelta(hours=40), HOUR + timedelta(hours=90)
+
+    def read(start, end):
+        rows, parameters = rollups.used(start, end)
+        sums = ", ".join(f'coalesce(sum("{name}"), 0)' for name in rollups.MEASURES)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {sums} FROM {rows}", parameters)
+            return [pytest.approx(float(value)) for value in cursor.fetchone()]
+
+    for step in range(6):
+        batch = [done("r", HOUR + timedelta(hours=11 * number), input_tokens=number) for number in range(-4, 9)]
+        insert_log_entries([*batch, *(anything(step * 100 + number) for number in range(30))])
+        entries = LogEntry.objects.filter(entry_type="WorkRequest", timestamp__range=(begin, end)).count()
+        whole, part = read(begin, end), read(HOUR, HOUR + timedelta(hours=50))
+        hours = sorted(set(UsageHour.objects.filter(merged=False).values_list("hour", flat=True)))
+        for hour in hours[:: step + 1]:  # some are left as they are
+            rollups.tidy(hour)
+        assert read(begin, end) == whole
+        for day in sorted(set(UsageDay.objects.filter(merged=False).values_list("hour", flat=True)))[: step // 2]:
+            rollups.tidy_day(day)
+        assert (read(begin, end), read(HOUR, HOUR + timedelta(hours=50))) == (whole, part)
+        assert whole[0] == entries
+        assert differences(begin, end) == []
+    assert UsageDay.objects.filter(merged=True).exists()
+    assert UsageDay.objects.filter(merged=False).exists()
+    assert UsageHour.objects.filter(merged=False).exists()
+
+
+def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
+    insert_log_entries([done("r1", input_tokens=7), done("r2", HOUR + timedelta(hours=3))])
+    rollups.tidy(HOUR)
+    UsageDay.objects.update(input_tokens=5)
+    (found,) = differences(BEGIN, END)
+    assert str(found) == "2027-01-15, all of it provider_id=1 model=m: input_tokens +2"
+    assert repair(BEGIN, END) == 1
+    assert differences(BEGIN, END) == []
+    UsageDay.objects.all().delete()
+    assert [difference.amounts["requests"] for difference in differences(BEGIN, END)] == [1]
+    repair(BEGIN, END)
+    assert differences(BEGIN, END) == []
+    assert (UsageDay.objects.get().requests, UsageDay.objects.get().hour) == (1, HOUR.replace(hour=0))
+
+
+def test_an_hour_that_is_made_anew_takes_its_day_along():
+    insert_log_entries([done("r1"), done("r2"), done("r3", HOUR + timedelta(hours=1))])
+    for hours in range(2):
+        rollups.tidy(HOUR + timedelta(hours=hours))
+    UsageHour.objects.filter(hour=HOUR).update(requests=9)
+    assert [difference.of_day for difference in differences(BEGIN, END)] == [False, True]
+    assert repair(BEGIN, END) == 2
+    assert differences(BEGIN, END) == []
+    assert UsageDay.objects.get().requests == 1  # the hour that was made anew is not merged yet
 
 
 def test_a_difference_is_found_told_and_repaired():

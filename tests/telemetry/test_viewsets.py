@@ -221,6 +221,18 @@ def test_one_entry_is_purged_by_its_path(admin, forgets):
     refused(admin.delete(f"/cache/{entry.pk}/"), 404, "NotFound")
 
 
+def test_filters_beside_the_path_are_not_ignored(admin, forgets):
+    """Who purges the entry 5 "if it is that old" must not lose it when it is not."""
+    entry = stored("h", hours=2, user_id=7, model="fast")
+    for query in ("end=2026-03-01T12:00:00Z", "search=slow", "start=2027-01-01"):
+        refused(admin.delete(f"/cache/{entry.pk}/?{query}"), 404, "NotFound", "selects")
+    refused(admin.delete(f"/cache/{entry.pk}/?end=x"), 400, "ValidationError", "end")
+    assert forgotten == []
+    refused(admin.delete(f"/cache/{entry.pk}/?id={entry.pk + 1}"), 409, "Conflict", "id")
+    assert admin.delete(f"/cache/{entry.pk}/?search=fast&end=2027-01-01").status_code == 200
+    assert forgotten == ["h"]
+
+
 @pytest.mark.parametrize("query", ["nope=1", "start=x", "id=x", "page[size]=1", "id=1&id=2", "search=a%00b"])
 def test_a_parameter_that_is_wrong_purges_nothing(admin, forgets, query):
     stored("h")
