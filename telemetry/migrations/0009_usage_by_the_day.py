@@ -12,7 +12,7 @@ def merge_anew(apps, schema_editor) -> None:
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('telemetry', '0007_first_bytes'),
+        ('telemetry', '0008_candidates'),
     ]
 
     operations = [
