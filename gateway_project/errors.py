@@ -222,10 +222,14 @@ class UpstreamError(GatewayError):
 
 
 class ProviderRejected(UpstreamError):
-    """The provider refused the request itself; status, message, reason and field are the provider's."""
+    """The provider refused the request itself; status, message, reason and field are the provider's.
+
+    402 says that it is not the request but the gateway's account there, which has no credit left.
+    """
 
     code = 400
     default_message = "The provider refused the request."
+    UNPAID: ClassVar[int] = 402
 
     def __init__(self, message: str = "", *, code: int, **options: object) -> None:
         self.code = code

@@ -7,7 +7,7 @@ newer 2026-10-21 it differs in what is refused alone (temperature, top_p, top_k)
 import re
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ValidationError
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ValidationError
 from providers.formats.anthropic_blocks import (
     FINISH_REASONS,
     FOREIGN,
@@ -206,8 +206,8 @@ class Anthropic(TranslatedFormat):
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         error = as_dict(as_dict(read_json(body)).get("error"))
         kind = as_text(error.get("type"))
-        if status == 402 or kind == "billing_error" or as_dict(error.get("details")).get("error_code") in SPENT:
-            return ProviderError("The provider does not serve the gateway's account: its credit or limit is used up.")
+        if kind == "billing_error" or as_dict(error.get("details")).get("error_code") in SPENT:
+            return super().refusal(ProviderRejected.UNPAID, body)
         return super().refusal(STATUS_OF.get(kind, status), body, retry_after)
 
 

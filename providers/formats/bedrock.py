@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderTimeout
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ProviderTimeout
 from providers.formats import bedrock_embedding
 from providers.formats.anthropic_models import claude
 from providers.formats.anthropic_thinking import can_think, thinking_of
@@ -159,7 +159,7 @@ class Bedrock(TranslatedFormat):
 
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         if headers.get("x-amzn-errortype", "").partition(":")[0] == QUOTA:
-            return ProviderError("The provider does not serve the gateway's account: a quota of it is used up.")
+            return self.refusal(ProviderRejected.UNPAID, body)  # it comes with 400
         return super().refused(status, headers, body)
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:

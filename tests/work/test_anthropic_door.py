@@ -195,7 +195,7 @@ class TestErrors:
             (400, "invalid_request_error", 400, "invalid_request_error"),
             (404, "not_found_error", 404, "not_found_error"),
             (401, "authentication_error", 502, "api_error"),
-            (402, "billing_error", 502, "api_error"),
+            (402, "billing_error", 402, "billing_error"),
             (429, "rate_limit_error", 429, "rate_limit_error"),
             (500, "api_error", 502, "api_error"),
             (529, "overloaded_error", 529, "overloaded_error"),

@@ -145,6 +145,7 @@ class TestFailOver:
             {"status": 503},
             {"status": 529},
             {"status": 401},
+            {"status": 402},  # the gateway's account there is out of credit
             {"body": b"<html>"},
             {"body": {"error": {"message": "sorry"}}},
             {"cut_after": 0, "reset": True},
@@ -226,8 +227,9 @@ class TestBreaker:
         for number in range(times):
             world.ask(f"{time.monotonic()} {number}")
 
-    def test_a_provider_that_keeps_failing_rests_and_is_probed_after_its_cool_down(self, world, pair):
-        pair[0].default = Answer(status=500)
+    @pytest.mark.parametrize("status", [500, 402])
+    def test_a_provider_that_keeps_failing_rests_and_is_probed_after_its_cool_down(self, world, pair, status):
+        pair[0].default = Answer(status=status)
         self.fail(world, 8)
         assert counts(*pair) == (5, 8)
         pair[0].default = Answer(text="back")

@@ -10,6 +10,7 @@ from gateway_project.errors import (
     LimitError,
     ProviderError,
     ProviderOverloaded,
+    ProviderRejected,
     ProviderTimeout,
     ServiceUnavailable,
     UpstreamError,
@@ -27,8 +28,7 @@ from telemetry.journal import JournalFull
 from telemetry.models import Candidate
 
 REFUSAL_BYTES = 256 * 1024
-# What another candidate may do better; a request that a provider rejects is rejected.
-NEXT_MAY_SERVE = (ProviderError, ProviderTimeout, ProviderOverloaded)
+FAILURES = (ProviderError, ProviderTimeout, ProviderOverloaded)
 
 Attempt = Callable[[Exchange, Gateway], None]
 
@@ -55,9 +55,9 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
             except (LimitError, ValidationError) as unfit:  # its limit is reached, or it has no place for something
                 failure = failure or unfit
                 note(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
-            except NEXT_MAY_SERVE as error:
+            except UpstreamError as error:
                 failure = error
-                if not exchange.call.try_again():
+                if not next_may_serve(error) or not exchange.call.try_again():
                     break
         raise failure
 
@@ -83,13 +83,19 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
     except UpstreamError as error:
         hide_credential(error, target)
         note(exchange, target, Candidate.FAILED, error)
-        if isinstance(error, NEXT_MAY_SERVE):
+        if next_may_serve(error):
             gateway.metrics.failed(target.provider.name, error.exception)
             _note_failure(error, exchange, gateway)
         else:
             gateway.breakers.succeeded(target.provider.id)
         raise
     gateway.breakers.succeeded(target.provider.id)
+
+
+def next_may_serve(error: UpstreamError) -> bool:
+    """Whether another candidate may do better: a request that a provider rejects is rejected, unless it is the
+    gateway's account there that cannot pay."""
+    return isinstance(error, FAILURES) or error.code == ProviderRejected.UNPAID
 
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
