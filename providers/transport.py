@@ -272,6 +272,16 @@ class Conversation:
         """Whether the framing of the answer, rather than the end of the connection, says that it is whole."""
         return self._reply.settled
 
+    @property
+    def source(self) -> socket.socket:
+        """What the body comes from; only pieces() may read it."""
+        return self._line.sock
+
+    @property
+    def has_more(self) -> bool:
+        """Whether pieces() has something to say although the socket may stay silent: the end, or what TLS holds."""
+        return self._reply.settled or (isinstance(self._line.sock, ssl.SSLSocket) and self._line.sock.pending() > 0)
+
     def limit(self, size: int) -> None:
         """Read at most so many bytes of the body."""
         self._reply.limit = min(self._reply.limit, size)

@@ -17,6 +17,7 @@ from gateway_project.work.follower import Follower
 from gateway_project.work.fullness import Fullness
 from gateway_project.work.housekeeping import Housekeeping
 from gateway_project.work.recount import Recounter
+from gateway_project.work.relay import Relay
 from gateway_project.work.snapshot import Snapshot
 from gateway_project.work.standing import standing_in
 from gateway_project.work.state import LocalState, SharedState
@@ -48,6 +49,7 @@ class Gateway:
     flights: Flights
     transport: Transport
     watcher: Watcher
+    relay: Relay
     breakers: Breakers
     full: Fullness
     recounter: Recounter
@@ -67,6 +69,7 @@ class Gateway:
         self.journal.prepare()
         self.follower.start()
         self.watcher.start()
+        self.relay.start()
         self.housekeeper.start()
         self.recounter.start()
         self.shipper.start()
@@ -151,6 +154,7 @@ def _make() -> Gateway:
         flights=flights,
         transport=transport,
         watcher=Watcher(),
+        relay=Relay(heartbeat_seconds=settings.GATEWAY_HEARTBEAT),
         breakers=Breakers(failures=settings.GATEWAY_BREAKER_FAILURES, cooldown=settings.GATEWAY_BREAKER_COOLDOWN),
         full=Fullness(),
         recounter=Recounter(state, shipper, interval=settings.GATEWAY_LOG_INTERVAL),

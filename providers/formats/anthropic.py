@@ -223,7 +223,7 @@ class AnthropicReader(JsonReader):
     def _event(self, event: bytes) -> bytes:
         # Most events say nothing that is read here: where they are handed on, they pass unparsed.
         if self.deltas is None and event.startswith((b"event: content_block_", b"event: ping")):
-            return b"" if self.done or self.error is not None else event
+            return b"" if self.is_over else event
         return super()._event(event)
 
     def failure(self, value: dict[str, Any]) -> GatewayError | None:

@@ -170,6 +170,11 @@ class StreamReader(ABC):
         self.finish_reason = ""
         self.provider_finish_reason = ""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing that may follow belongs to the stream."""
+        return self.done or self.error is not None
+
     @abstractmethod
     def feed(self, piece: bytes) -> bytes:
         """The bytes to hand on now that this piece has arrived; b"" when there are none."""

@@ -69,7 +69,7 @@ class JsonReader(StreamReader):
         return "".join(said)
 
     def _event(self, event: bytes) -> bytes:
-        if self.done or self.error is not None:
+        if self.is_over:
             return b""
         data = self.data(event)
         if not data:

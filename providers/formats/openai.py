@@ -142,7 +142,7 @@ class OpenAIReader(StreamReader):
         if data.startswith(DONE):
             self.done = True
             return event if self.error is None else b""
-        if self.error is not None or self.done:
+        if self.is_over:
             return b""
         if not data:
             return event

@@ -74,7 +74,7 @@ class ResponsesReader(JsonReader):
 
     def _event(self, event: bytes) -> bytes:
         if self.deltas is None and event.startswith(QUIET):
-            handed_on = b"" if self.done or self.error is not None else event
+            handed_on = b"" if self.is_over else event
         else:
             handed_on = super()._event(event)
         if handed_on and not handed_on.startswith(b":"):  # a comment, to keep the connection

@@ -4,16 +4,13 @@ import socket
 import ssl
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from gateway_project.errors import ProviderError, ProviderTimeout
 from providers.calls import Call, End, Interrupted
 from providers.transport import Patience, ProviderRequest, Transport, connect_checked
+from tests.certificates import self_signed
 from tests.pace import patience
 from tests.provider import ScriptedProvider, refusing_port
 
@@ -308,18 +305,7 @@ def test_many_threads_get_each_their_own_answer(provider, transport):
 @pytest.fixture
 def secure(tmp_path):
     """A TLS server that signed its certificate itself, for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
-    certificate = builder.sign(key, hashes.SHA256())
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (tmp_path / "both.pem").write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "both.pem")
+    context = self_signed(tmp_path / "both.pem")
     received = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve_tls, args=[listener, context, received], daemon=True).start()

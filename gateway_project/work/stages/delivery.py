@@ -11,6 +11,7 @@ from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import Standing
+from gateway_project.work.relay import Carriage
 from gateway_project.work.stages.cache import give_up_flight, keep
 from gateway_project.work.stages.log import log, write_log
 from gateway_project.work.stages.provider_call import error_of, hide_credential
@@ -133,7 +134,7 @@ def _live(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
     begun = perf_counter()
     try:
         yield b""  # deliver() takes this one: a generator that has begun is sure to come to its end
-        yield from _forward(exchange)
+        yield from _forward(exchange, gateway)
         _finish(exchange, gateway)
     except GeneratorExit:  # writing to the client failed
         exchange.outcome = "client_closed"
@@ -159,32 +160,38 @@ def _live(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
         yield _broken(exchange)
 
 
-def _forward(exchange: Exchange) -> Iterator[bytes]:
+def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
+    """The chunks and what fills their silences; once the head of the answer is sent, the relay takes over if it can."""
+    heartbeat = HEARTBEAT if _holds_events(exchange.stream) else b""  # lines of JSON have no comments
+    exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
+    for chunk in (chunks := _chunks(exchange)):
+        if told := heartbeat if chunk is None else chunk:
+            yield told
+            if gateway.relay.takes(exchange.incoming):
+                gateway.relay.carry(Carriage(exchange.stream, exchange.call, chunks), heartbeat)
+                return
+
+
+def _chunks(exchange: Exchange) -> Iterator[bytes | None]:
+    """What goes to the client, read by read: b"" where that was nothing whole, None where the provider was silent."""
     stream, reader, sent = exchange.stream, exchange.stream.reader, exchange.sent
     most = settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
-    exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
-    chunk = stream.first
-    pieces = stream.pieces
-    heartbeat = HEARTBEAT if _holds_events(stream) else b""  # lines of JSON have no comments
-    if not chunk and heartbeat:  # it was a silence that began this stream
-        yield heartbeat
+    chunk = stream.first or None  # nothing: it was a silence that began this stream
     while True:
         if chunk:
             exchange.sent_bytes += len(chunk)
             if exchange.sent_bytes <= most:
                 sent.append(chunk)
-            yield chunk
-        if reader.done or reader.error is not None:
+        yield chunk
+        if reader.is_over:
             return
-        piece = next(pieces, None)
+        piece = next(stream.pieces, None)
         if piece is None:
             chunk = reader.end(stream.conversation.settled)
             if not chunk:
                 return
-            continue
-        if not piece and heartbeat:
-            yield heartbeat
-        chunk = reader.feed(piece) if piece else b""
+        else:
+            chunk = reader.feed(piece) if piece else None
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> None:

@@ -1,0 +1,141 @@
+"""Live streams are carried from provider to client by one thread of a process.
+
+With a thread each, every chunk would wake one, which then has to wait for the interpreter, often twice: where many
+streams run, that costs more than the chunk itself. A stream's own thread sleeps meanwhile. It does what may take long:
+it waits for a client that does not keep up, fills the silences, and ends the stream.
+"""
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from gateway_project.work.exchange import Incoming, Stream
+from providers.calls import Call, End, Interrupted
+
+
+class Carriage:
+    """One stream on its way; `chunks` gives what goes to the client after each read, where there is anything."""
+
+    __slots__ = ("back", "call", "chunks", "ended", "error", "lock", "rest", "source", "stream")
+
+    def __init__(self, stream: Stream, call: Call, chunks: Iterator[bytes | None]) -> None:
+        self.stream, self.call, self.chunks = stream, call, chunks
+        self.source = stream.conversation.source
+        self.lock = threading.Lock()  # of what is written to the client
+        self.back = threading.Event()  # its own thread has something to do
+        self.rest = b""  # what the client did not take at once
+        self.ended = False
+        self.error: BaseException | None = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `chunks` goes on although the provider's socket may stay silent."""
+        return self.stream.reader.is_over or self.stream.conversation.has_more
+
+    def step(self) -> bool:
+        """Hand on what there is without ever waiting; whether the stream can be carried on."""
+        try:
+            with self.lock:
+                self._move()
+        except BaseException as error:  # belongs to the stream's own thread
+            self.error, self.ended = error, True
+        return not (self.ended or self.rest)
+
+    def _move(self) -> None:
+        if self.rest:
+            return
+        for chunk in self.chunks:
+            if chunk:
+                self._write(chunk)
+            if self.rest or not self.has_more:
+                return  # others have their turn before this one is read again
+        self.ended = True
+
+    def _write(self, chunk: bytes) -> None:
+        """Write it as a chunk of HTTP/1.1, as far as the client takes it. Raises Interrupted where it has gone."""
+        data = b"%X\r\n%b\r\n" % (len(chunk), chunk)
+        try:
+            sent = self.call.client.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise Interrupted(End.CLIENT_CLOSED) from error
+        self.rest = data[sent:]
+
+    def write_rest(self) -> None:
+        """Wait for a slow client, for as long as its socket's time-out lets it. Raises Interrupted after that."""
+        rest, self.rest = self.rest, b""
+        try:
+            self.call.client.sendall(rest)
+        except OSError as error:
+            raise Interrupted(End.CLIENT_CLOSED) from error
+
+    def beat(self, heartbeat: bytes) -> None:
+        """Tell the client that the stream lives. One that has gone ends the call, and so the provider's socket."""
+        with self.lock:
+            if self.rest or self.ended:
+                return
+            try:
+                self._write(heartbeat)
+            except Interrupted as gone:
+                self.call.interrupt(gone.end)
+
+
+class Relay:
+    """The thread that carries, and the streams it carries."""
+
+    def __init__(self, *, heartbeat_seconds: float) -> None:
+        self._silence = heartbeat_seconds
+        self._carried: dict[int, Carriage] = {}
+        self._epoll: Any = select.epoll() if hasattr(select, "epoll") else None  # Linux's alone
+
+    def start(self) -> None:
+        if self._epoll is not None:
+            threading.Thread(target=self._run, name="relay", daemon=True).start()
+
+    def takes(self, incoming: Incoming) -> bool:
+        """Whether a stream can be written to this client here: over a plain socket, in HTTP/1.1's chunks."""
+        plain = type(incoming.client) is socket.socket and incoming.headers.get("SERVER_PROTOCOL") == "HTTP/1.1"
+        return plain and self._epoll is not None
+
+    def carry(self, carriage: Carriage, heartbeat: bytes) -> None:
+        """Return when all chunks are written; raises what they raise, and Interrupted for a client that has gone."""
+        carriage.source.setblocking(False)
+        try:
+            while not carriage.ended:
+                if not carriage.has_more or carriage.step():
+                    self._hand_over(carriage)
+                    self._await(carriage, heartbeat)
+                if carriage.rest:
+                    carriage.write_rest()
+        finally:
+            carriage.source.setblocking(True)
+        if carriage.error is not None:
+            raise carriage.error
+
+    def _hand_over(self, carriage: Carriage) -> None:
+        carriage.back.clear()
+        number = carriage.source.fileno()
+        self._carried[number] = carriage
+        self._epoll.register(number, select.EPOLLIN)
+
+    def _await(self, carriage: Carriage, heartbeat: bytes) -> None:
+        """Sleep until the stream comes back, and fill its silences."""
+        wait = self._silence
+        while not carriage.back.wait(wait):
+            left = self._silence - (time.monotonic() - carriage.call.since)
+            if left <= 0 and heartbeat:
+                carriage.beat(heartbeat)
+            wait = left if left > 0 else self._silence
+
+    def _run(self) -> None:
+        while True:
+            for number, _ in self._epoll.poll():
+                carriage = self._carried[number]
+                if not carriage.step():
+                    self._epoll.unregister(number)
+                    del self._carried[number]
+                    carriage.back.set()
