@@ -23,7 +23,7 @@ from keys.services import IssuedKey, issue_key
 from providers.models import ModelPrice, Provider
 from providers.services import create_provider, set_price
 from rules.models import Rule
-from rules.services import create_rule
+from rules.services import create_rule, delete_rule
 from telemetry.models import LogEntry
 from tests.pace import patience
 from tests.provider import ScriptedProvider
@@ -39,6 +39,12 @@ class QuickHasher(Argon2PasswordHasher):
     memory_cost = 8
 
 
+def withdraw_rules_for_everyone() -> None:
+    """They would hold for the users of the tests that follow."""
+    for rule in Rule.objects.exclude(everyone=""):
+        delete_rule(rule)
+
+
 class World:
     """Arranges rows with the product's own services and sends work; everything is new for each test.
 
@@ -49,6 +55,7 @@ class World:
     def __init__(self, gateway: RunningGateway, resources: ExitStack) -> None:
         self.gateway = gateway
         self._resources = resources
+        resources.callback(withdraw_rules_for_everyone)
         self.number = next(_numbers)
         self.session = resources.enter_context(requests.Session())
         self.model = f"model-{self.number}"
