@@ -13,6 +13,8 @@ LIMITS = {
     ("concurrent", ""),
     *((measure, window) for measure in ("requests", "tokens", "cost") for window in ("minute", "day", "month")),
 }
+# Of a limit. Money is counted in billionths, and all that is counted as exactly as floating point can: up to 2**53.
+MOST_AMOUNT, MOST_COST = 10**12 - 1, 9_000_000
 TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
@@ -89,9 +91,11 @@ def _limit(name: str, text: str) -> tuple[tuple[str, str], Decimal]:
     kind, _, amount = (part.strip() for part in text.partition("="))
     measure, _, window = kind.partition("/")
     whole = measure != "cost"
-    if (measure, window) not in LIMITS or not re.fullmatch(r"\d{1,12}" if whole else r"\d{1,12}(\.\d{1,6})?", amount):
+    if (measure, window) not in LIMITS or not re.fullmatch(r"\d{1,13}" if whole else r"\d{1,13}(\.\d{1,6})?", amount):
         expected = "a list such as requests/day=500, tokens/minute=20000, cost/month=12.50, concurrent=5"
         raise _wrong(name, text, expected)
+    if Decimal(amount) > (most := MOST_AMOUNT if whole else MOST_COST):
+        raise _wrong(name, text, f"{kind} of at most {most}")
     return (measure, window or "none"), Decimal(amount)
 
 

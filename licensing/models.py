@@ -3,6 +3,7 @@
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.models import Group, User
@@ -65,6 +66,9 @@ class Limit(models.Model):
     measure = models.CharField(max_length=10, choices=Measure)
     window = models.CharField(max_length=10, choices=Window)
     amount = models.DecimalField(max_digits=20, decimal_places=6, validators=[MinValueValidator(0)])
+    # What was counted for an earlier limit of the same subject does not know what happened before this moment, which
+    # is the database's: that of its creation, or since it is unlimited no more.
+    bounds_since = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = LimitQuerySet.as_manager()
 

@@ -10,9 +10,11 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from gateway_project.env import MOST_AMOUNT, MOST_COST
 from gateway_project.errors import Conflict, LicenceInvalid, ValidationError
 from gateway_project.saving import save_or_refuse
 from licensing import terms
@@ -21,7 +23,7 @@ from licensing.signing import Claims, KeyRefused, verify
 from licensing.statistics import Uses, daily_peaks
 from licensing.terms import Terms
 
-MOST, COST_DECIMALS = 10**12, 6
+COST_DECIMALS = 6
 
 
 def current() -> Terms:
@@ -115,8 +117,11 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
 @transaction.atomic
 def change_limit(limit: Limit, *, amount: Decimal) -> None:
     """Let a limit be another amount; 0 is unlimited. Raises ValidationError."""
-    limit.amount = _fitting(limit.measure, amount)
-    limit.save(update_fields=["amount"])
+    values = {"amount": _fitting(limit.measure, amount)}
+    if amount and not limit.amount:
+        values["bounds_since"] = Now()
+    Limit.objects.filter(pk=limit.pk).update(**values)
+    limit.refresh_from_db(fields=values)
 
 
 def delete_limit(limit: Limit) -> None:
@@ -126,8 +131,9 @@ def delete_limit(limit: Limit) -> None:
 
 def _fitting(measure: str, amount: Decimal) -> Decimal:
     """The amount, if there can be so much of the measure."""
-    if not 0 <= amount <= MOST:
-        raise ValidationError(f"amount: must be from 0 (unlimited) to {MOST}.")
+    most = MOST_COST if measure == Measure.COST else MOST_AMOUNT
+    if not 0 <= amount <= most:
+        raise ValidationError(f"amount: {measure} must be from 0 (unlimited) to {most}.")
     if measure != Measure.COST and amount != int(amount):
         raise ValidationError(f"amount: {measure} are whole numbers.")
     if amount != round(amount, COST_DECIMALS):

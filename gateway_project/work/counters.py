@@ -7,8 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from gateway_project.work.limits import (
     COUNT,
+    DAY,
+    GRACE_SECONDS,
     LEASE,
+    MINUTE,
+    MONTH,
     RESERVE,
+    SPREAD_SECONDS,
     USE,
     Admission,
     Hold,
@@ -27,7 +32,10 @@ AT_ONCE, WAITS, ASKS = 0, 1, 2
 
 @dataclass(slots=True)
 class Count:
-    """What was used in one window, and what is held in it; `lost` while what came before `since` is not known."""
+    """What was used in one window, and what is held in it; `lost` while what came before `since` is not known.
+
+    A count that is complete has been counted since its window began, a share since it was first asked for.
+    """
 
     check: LimitCheck
     begin: int
@@ -59,7 +67,7 @@ class Counters:
         self.share_of = share_of
         self.begun = time.time()
         self._counts: dict[str, Count] = {}
-        self._known: dict[str, tuple[float, int]] = {}
+        self._known: dict[str, tuple[float, int, int]] = {}
         self._leases: defaultdict[str, set[str]] = defaultdict(set)
         self._uses: defaultdict[str, dict[str, Use]] = defaultdict(dict)
         self._peaks: defaultdict[str, dict[int, int]] = defaultdict(dict)
@@ -126,8 +134,8 @@ class Counters:
                 self._leases[check.name].discard(settlement.token)
             elif check.kind == USE:
                 self._end_use(check, settlement.token)
-            elif check.kind == RESERVE:
-                self._settle_reserve(hold, amount, elsewhere=elsewhere)
+            else:
+                self._settle_count(hold, amount, settlement.ended, elsewhere=elsewhere)
 
     def uses(self, name: str, now: float) -> int:
         """How many uses are live."""
@@ -144,19 +152,21 @@ class Counters:
         """What is used and held of it; None where nothing has been counted, or what was lost is not rebuilt."""
         if check.since:
             count = self._counts.get(check.name)
-            if count is None or count.lost or count.begin != window_begin(check.window_seconds, now):
+            if count is None or count.lost or count.check.set_at < check.set_at:
+                return None
+            if count.begin != window_begin(check.window_seconds, now):
                 return None
         return self._total(check, now)
 
     def is_lost(self, lost: Lost) -> bool:
         """Whether a count that was lost is not rebuilt yet, and still counts for something."""
         count = self._counts.get(lost.check.name)
-        return count is not None and count.lost and count.begin == lost.begin
+        return count is not None and count.lost and (count.begin, count.since) == (lost.begin, lost.until)
 
-    def rebuild(self, name: str, begin: int, used: int) -> None:
+    def rebuild(self, lost: Lost, used: int) -> None:
         """What the log tells about a count that was lost."""
-        count = self._counts.get(name)
-        if count is not None and count.lost and count.begin == begin:
+        if self.is_lost(lost):
+            count = self._counts[lost.check.name]
             count.used += used
             count.lost = False
 
@@ -165,7 +175,8 @@ class Counters:
     def know(self, standing: Iterable[Standing], now: float) -> None:
         """How the limits stood in Redis at a moment."""
         for check, left, _ in standing:
-            self._known[check.name] = now, check.amount - left
+            if check.kind in (COUNT, RESERVE):
+                self._known[check.name] = now, check.amount - left, check.window_seconds
 
     def mirror(self, token: str, holds: Iterable[Hold]) -> None:
         """The leases that a request took of Redis: they are this process's, also when Redis goes away."""
@@ -180,7 +191,7 @@ class Counters:
         made = [replace(count) for count in self._counts.values() if count.used]
         for count in made:
             known = self._used_elsewhere(count.check, count.begin)
-            self._known[count.check.name] = (count.begin, count.used + known)
+            self._known[count.check.name] = (count.begin, count.used + known, count.check.window_seconds)
             self._counts[count.check.name].used = 0
         return made
 
@@ -190,7 +201,23 @@ class Counters:
             now = self._counts[count.check.name]
             if now.begin == count.begin:
                 now.used += count.used
-                self._known[count.check.name] = (count.begin, self._known[count.check.name][1] - count.used)
+                known = self._known[count.check.name][1] - count.used
+                self._known[count.check.name] = (count.begin, known, count.check.window_seconds)
+
+    def tidy(self, now: float) -> None:
+        """Let go of windows that are over, of leases that were given back, and of uses that have lapsed."""
+        over = now - GRACE_SECONDS  # Redis may be told of them up to then
+        begins = {seconds: window_begin(seconds, over) for seconds in (MINUTE, DAY, MONTH)}
+        for name, count in list(self._counts.items()):
+            if window_end(count.check.window_seconds, count.begin) < over:
+                del self._counts[name]
+        for name, (at, _, seconds) in list(self._known.items()):
+            if at < begins.get(seconds, 0):
+                self._known.pop(name)
+        for name in [name for name, tokens in self._leases.items() if not tokens]:
+            del self._leases[name]
+        for name in [name for name in self._uses if not self.uses(name, now)]:
+            del self._uses[name]
 
     # -- Inside -----------------------------------------------------------------------------------------
 
@@ -224,9 +251,16 @@ class Counters:
         begin = window_begin(check.window_seconds, now)
         count = self._counts.get(check.name)
         if count is None or count.begin != begin:
-            known = self.share_of is not None or not check.since or max(self.begun, check.since) <= begin
-            count = self._counts[check.name] = Count(check, begin, now, not known)
+            count = self._counts[check.name] = self._begin(check, begin, now)
+        elif count.check.set_at < check.set_at:
+            count = self._counts[check.name] = replace(self._begin(check, begin, now), held=count.held)
         return count
+
+    def _begin(self, check: LimitCheck, begin: int, now: float) -> Count:
+        if self.share_of is not None:
+            return Count(check, begin, now)
+        known = not check.since or max(self.begun, check.since + SPREAD_SECONDS) <= begin
+        return Count(check, begin, begin if known else now, not known)
 
     def _used(self, check: LimitCheck, now: float) -> int:
         if check.kind == LEASE:
@@ -262,7 +296,7 @@ class Counters:
 
     def _used_elsewhere(self, check: LimitCheck, begin: int) -> int:
         """What Redis had counted in the window that begins then, when it was last heard of."""
-        at, used = self._known.get(check.name, (0, 0))
+        at, used, _ = self._known.get(check.name, (0, 0, 0))
         return used if at >= begin else 0
 
     def _reset(self, check: LimitCheck, now: float) -> int:
@@ -300,14 +334,21 @@ class Counters:
         count.held += take
         return Hold(check, take, count.begin, now, local=True)
 
-    def _settle_reserve(self, hold: Hold, amount: int, *, elsewhere: bool) -> None:
-        count = self._counts.get(hold.check.name)
+    def _settle_count(self, hold: Hold, amount: int, ended: float, *, elsewhere: bool) -> None:
+        count, check = self._counts.get(hold.check.name), hold.check
         if count is None or count.begin != hold.begin:
             return  # it belongs to a window that is over
-        if hold.local:
+        if check.kind == RESERVE and hold.local:
             count.held -= hold.take
-        if not elsewhere:
-            count.used += amount
+        if elsewhere or (check.kind == COUNT and self._was_counted(hold, count)):
+            return
+        if self.share_of is None and check.since and count.since >= ended:
+            return  # the log tells it, for the rebuilding
+        count.used += amount
+
+    def _was_counted(self, hold: Hold, count: Count) -> bool:
+        """Whether a request was counted when it was admitted, here or in Redis."""
+        return not hold.is_late if self.share_of is not None else count.since <= hold.admitted
 
     def _end_use(self, check: LimitCheck, token: str) -> None:
         use = self._uses[check.name].get(check.member)

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from gateway_project.work.bill import input_tokens
 from gateway_project.work.limitbook import NANO, TOKENS
-from gateway_project.work.limits import RESERVE, LimitCheck
+from gateway_project.work.limits import MOST, RESERVE, LimitCheck
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.prices import cost_of
@@ -67,7 +67,8 @@ def reserving(
 
 
 def _reserving(check: LimitCheck, demand: Demand, amounts: Demand) -> LimitCheck:
-    return check._replace(take=amounts.total, least=amounts.total if demand.bounded else amounts.input)
+    take = min(amounts.total, MOST)
+    return check._replace(take=take, least=take if demand.bounded else min(amounts.input, MOST))
 
 
 def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> Demand:

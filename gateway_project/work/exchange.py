@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors import WORK
 from gateway_project.work.doors.base import Entrance
-from gateway_project.work.limitbook import NO_LIMITS, Limits
+from gateway_project.work.limitbook import NO_LIMITS, LimitBook, Limits
 from providers.calls import Call
 from providers.formats import Answer, StreamReader, WorkRequest
 
@@ -80,6 +80,7 @@ class Exchange:
     caller: "Caller | None" = None  # authenticate
     key: "KeySnapshot | None" = None  # authenticate
     call: Call | None = None  # authenticate: its deadline; read_request may shorten it
+    book: "LimitBook | None" = None  # authenticate; settlement_of, once it has looked for newer limits
     limits: "Limits" = NO_LIMITS  # authenticate
     request: WorkRequest | None = None  # read_request
     held_bytes: int = 0  # read_request: of the gateway's room for bodies, until the log is written
@@ -114,6 +115,7 @@ class Exchange:
 
     error: GatewayError | None = None  # run, delivery
     outcome: str = ""  # delivery
+    duration_ms: float | None = None  # settlement_of: what is settled has ended, for the log as for the limits
     bill: "Bill | None" = None  # bill_of, once it has ended
     sent: list[bytes] = field(default_factory=list)  # delivery: the chunks of a stream
     sent_bytes: int = 0  # delivery

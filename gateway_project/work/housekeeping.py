@@ -8,7 +8,7 @@ from gateway_project.work.vitals import vitals
 if TYPE_CHECKING:
     from gateway_project.work.gateway import Gateway
 
-PUBLISH_EVERY_TICKS, TIDY_EVERY_TICKS = 10, 50
+PUBLISH_EVERY_TICKS, TIDY_EVERY_TICKS, FORGET_EVERY_TICKS = 10, 50, 600
 
 
 class Housekeeping:
@@ -31,3 +31,5 @@ class Housekeeping:
         if self._ticks % TIDY_EVERY_TICKS == 0:
             gateway.transport.close_idle()
             hand_back()
+        if self._ticks % FORGET_EVERY_TICKS == 0:
+            gateway.state.tidy()

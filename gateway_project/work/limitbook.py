@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from gateway_project.work.limits import COUNT, DAY, LEASE, MINUTE, MONTH, RESERVE, LimitCheck
+from gateway_project.work.limits import COUNT, DAY, LEASE, MINUTE, MONTH, MOST, RESERVE, LimitCheck
 
 REQUESTS, TOKENS, COST, CONCURRENT = "requests", "tokens", "cost", "concurrent"
 WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
@@ -31,6 +32,7 @@ class LimitRow(NamedTuple):
     measure: str
     window: str
     amount: Decimal
+    set_at: datetime | None = None  # since when it bounds something; None of a default, for which nobody knows it
 
 
 class LimitSnapshot(NamedTuple):
@@ -76,22 +78,19 @@ Defaults = Mapping[str, Mapping[tuple[str, str], Decimal]]  # subject, then meas
 class LimitBook:
     """Every limit that was set, and the defaults for those that have none of their own.
 
-    What a limit has counted is complete only from the moment when it was first known: `before` is the book that
-    this one follows, of which it takes these moments over.
+    What a limit has counted is complete only from the moment when it was set, and a default one's from the moment
+    when this process began to ask it: `begun`, now unless told.
     """
 
     def __init__(
-        self, rows: Iterable[LimitRow] = (), defaults: Defaults | None = None, before: "LimitBook | None" = None
+        self, rows: Iterable[LimitRow] = (), defaults: Defaults | None = None, begun: float | None = None
     ) -> None:
+        self.begun = time.time() if begun is None else begun
         self._defaults = defaults or {}
-        self._begun = before._begun if before else time.time()
-        self._since: dict[tuple[Subject, str, str], float] = {}
         self._rows: dict[Subject, dict[tuple[str, str], LimitRow]] = {}
         self._known: dict[object, Limits] = {}
         for row in rows:
             self._rows.setdefault(row.subject, {})[row.measure, row.window] = row
-            key = (row.subject, row.measure, row.window)
-            self._since[key] = before._since.get(key, time.time()) if before else self._begun
         self.of_providers = any(subject.kind == "provider" for subject in self._rows) or self._has_default("provider")
 
     def of_caller(self, key, caller) -> Limits:
@@ -114,21 +113,28 @@ class LimitBook:
 
     def checks_of(self, subject: Subject, name: str = "") -> list[LimitCheck]:
         """The checks of one subject, those of the default limits among them."""
-        rows = self._rows.get(subject, {})
-        wanted = dict(self._defaults.get(subject.kind, {})) | {kind: row.amount for kind, row in rows.items()}
+        rows, defaults = self._rows.get(subject, {}), self._defaults.get(subject.kind, {})
         name = next((row.name for row in rows.values()), name) or str(subject.id)
-        return [self.check(subject, name, *kind, amount) for kind, amount in wanted.items() if amount > 0]
+        found = {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
+        for kind, row in rows.items():
+            # Should it be deleted, the default holds again, and has to know what happened meanwhile.
+            if not row.amount and defaults.get(kind):
+                found[kind] = row._replace(amount=Decimal(MOST))
+        return [self.check(row._replace(name=name)) for row in found.values() if row.amount > 0]
 
-    def check(self, subject: Subject, name: str, measure: str, window: str, amount: Decimal) -> LimitCheck:
+    def check(self, row: LimitRow) -> LimitCheck:
         """The check of one limit."""
-        seconds, units = WINDOWS[window], int(amount * NANO) if measure == COST else int(amount)
-        since = 0.0 if seconds in (0, MINUTE) else self._since.get((subject, measure, window), self._begun)
+        subject, name, measure, window, amount, set_at = row
+        seconds, units = WINDOWS[window], min(int(amount * NANO) if measure == COST else int(amount), MOST)
+        rebuilt = seconds not in (0, MINUTE)
+        since = set_at.timestamp() if set_at else self.begun
         return LimitCheck(
             f"{measure}:{subject.kind}:{subject.id}:{window}",
             units,
             seconds,
             KINDS[measure],
-            since=since,
+            since=since if rebuilt else 0.0,
+            set_at=int(since * 1000) if rebuilt and set_at else 0,
             limit=_described(subject, name, measure, window, units),
         )
 

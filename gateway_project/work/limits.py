@@ -10,6 +10,7 @@ A `LimitCheck` says how much of what may be taken by whom. Of the four kinds two
   after the last of them has ended: active uses.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ COUNT, RESERVE, LEASE, USE = "n", "r", "l", "u"
 # A lease lapses so long after its process was last heard of.
 LEASE_SECONDS = 10
 GRACE_SECONDS = 60  # a counter is kept so long after its window
+MOST = 2**53 - 1  # that scripts in Redis count exactly: its numbers are floating point
+# A limit that was set is known to every process so many seconds later.
+SPREAD_SECONDS = 2
 
 
 class LimitCheck(NamedTuple):
@@ -34,6 +38,8 @@ class LimitCheck(NamedTuple):
     - COUNT, RESERVE: `window_seconds` is 60, 86400 or MONTH. `take` is what this request takes; of a RESERVE that
       finds less room it takes what there is, as long as that is `least` or more. `since` is set (seconds since
       1970) where a count that is missing has to be rebuilt: the moment from which on this check has been asked.
+      `set_at` is that moment in milliseconds where all processes agree on it, because the limit was set then: a
+      count from before it, of an earlier limit of that name, lacks what happened between the two.
     - LEASE: nothing more.
     - USE: `member` is whose use it is ("5", the id of a user), `window_seconds` how long it lives on after the
       last request. A member with a live use is admitted always. An amount of 0 counts uses without a limit;
@@ -48,6 +54,7 @@ class LimitCheck(NamedTuple):
     least: int = 1
     member: str = ""
     since: float = 0.0
+    set_at: int = 0
     limit: Any = None  # what it is to people: a LimitSnapshot
 
     @property
@@ -80,21 +87,34 @@ class Hold(NamedTuple):
     admitted: float = 0.0
     local: bool = False  # taken from this process's share, while Redis was away
 
+    @property
+    def is_late(self) -> bool:
+        """Whether its limit was not known yet when the request was admitted, and so has nothing of it."""
+        return self.check.kind == COUNT and not self.take
+
 
 class Lost(NamedTuple):
-    """A count that is missing: nobody knows what was used in this window up to a moment (seconds since 1970)."""
+    """A count that is missing: nobody knows what was used in this window up to a moment (seconds since 1970).
+
+    The log tells of the requests that had ended by then; those that end later count themselves.
+    """
 
     check: LimitCheck
     begin: int
     until: float
 
+    @property
+    def until_ms(self) -> int:
+        return round(self.until * 1000)
+
 
 class Settlement(NamedTuple):
-    """The end of a request: what it held, and what each of these came to at last."""
+    """The end of a request: what it held, what each of these came to at last, and when it ended, as the log has it."""
 
     token: str
     holds: Sequence[Hold] = ()
     amounts: Sequence[int] = ()
+    ended: float = math.inf
 
 
 NOTHING_HELD = Settlement("")

@@ -134,17 +134,18 @@ def load_prices(snapshot: Snapshot) -> None:
 
 def load_limits(snapshot: Snapshot) -> None:
     """The limits that were set, and the settings for those who have none of their own."""
-    snapshot.limits = LimitBook(limit_rows(Limit.objects.all()), settings.GATEWAY_LIMITS, snapshot.limits)
+    snapshot.limits = LimitBook(limit_rows(Limit.objects.all()), settings.GATEWAY_LIMITS, snapshot.limits.begun)
 
 
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
     """Limits as the book takes them."""
     names = {"key": "key__name", "user": "user__username", "group": "group__name", "provider": "provider__name"}
     ids = [f"{subject}_id" for subject in names]
-    for measure, window, amount, *subjects in limits.values_list("measure", "window", "amount", *ids, *names.values()):
+    columns = ("measure", "window", "amount", "bounds_since", *ids, *names.values())
+    for measure, window, amount, since, *subjects in limits.values_list(*columns):
         for kind, subject_id, name in zip(names, subjects[:4], subjects[4:], strict=True):
             if subject_id is not None:
-                yield LimitRow(Subject(kind, subject_id), name, measure, window, amount)
+                yield LimitRow(Subject(kind, subject_id), name, measure, window, amount, since)
 
 
 def live_sessions(session_ids: Collection[str]) -> dict[str, int]:

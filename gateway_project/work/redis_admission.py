@@ -43,7 +43,8 @@ return {0, now, value, mode, unpack(counts)}
 #
 # KEYS: answer, flight, one for each check. ARGV: how many checks are the caller's own, how many candidates have some,
 # whether to read, token, whether to fly, patience and lease (ms), the name of the epoch; and for each check: its
-# candidate (0: the caller's own), kind, amount, window, take, least or member, since.
+# candidate (0: the caller's own), kind, amount, window, take, least or member, since, and when it was set (ms; 0 where
+# nobody knows).
 ADMIT = (
     COMMON
     + """
@@ -58,15 +59,17 @@ local function complete(begin, since)  -- whether a count that is not there is k
     epoch = now + 1
     redis.call('SET', ARGV[8], epoch)
   end
-  return epoch <= begin and since <= begin
+  return epoch <= begin and since + SPREAD <= begin
 end
 
 local function begin_count(c, begin)
   if complete(begin, c.since) then
-    redis.call('HSET', c.key, 'from', whole(begin * 1000))
+    redis.call('HSET', c.key, 'from', whole(begin * 1000), 'set', whole(c.set))
   else
-    redis.call('HSET', c.key, 'from', whole(ms), 'lost', 1)
-    lost[#lost + 1] = {c.i, ms}
+    -- Up to there the log tells it: of a limit that has just been set some processes do not know yet.
+    local from = math.max(ms, math.min(c.set + SPREAD * 1000, ms + SPREAD * 1000))
+    redis.call('HSET', c.key, 'from', whole(from), 'set', whole(c.set), 'used', 0, 'lost', 1)
+    lost[#lost + 1] = {c.i, from}
   end
   expire(c.key, c.ends)
 end
@@ -76,9 +79,9 @@ local function count(c)
   c.ends = c.window > 0 and begin + c.window or month(begin + 32 * 86400)
   c.key = c.key .. ':' .. whole(begin)
   if c.kind == 'r' then lapse(c.key) end
-  local found = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost')
+  local found = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost', 'set')
   c.used, c.held = tonumber(found[1] or '0'), math.max(tonumber(found[2] or '0'), 0)
-  if not found[3] then begin_count(c, begin)
+  if not found[3] or tonumber(found[5] or '0') < c.set then begin_count(c, begin)
   elseif found[4] then lost[#lost + 1] = {c.i, tonumber(found[3])} end
 end
 
@@ -100,10 +103,11 @@ local function live(key)  -- how many there are, when those that have lapsed are
 end
 
 local function check(i)
-  local at = 1 + 7 * i
+  local at = 8 * i
   local c = {
     i = i, key = KEYS[i + 2], candidate = tonumber(ARGV[at + 1]), kind = ARGV[at + 2], amount = tonumber(ARGV[at + 3]),
-    window = tonumber(ARGV[at + 4]), take = tonumber(ARGV[at + 5]), least = ARGV[at + 6], since = tonumber(ARGV[at + 7])
+    window = tonumber(ARGV[at + 4]), take = tonumber(ARGV[at + 5]), least = ARGV[at + 6],
+    since = tonumber(ARGV[at + 7]), set = tonumber(ARGV[at + 8])
   }
   if c.kind == 'n' or c.kind == 'r' then count(c) else leases(c) end
   return c
@@ -159,7 +163,7 @@ if mode == 2 then
   local i = own + 1
   for candidate = 1, candidates do
     local its, short = {}, nil
-    while tonumber(ARGV[2 + 7 * i] or '-1') == candidate do
+    while tonumber(ARGV[8 * i + 1] or '-1') == candidate do
       local c = check(i)
       its[#its + 1] = c
       if is_used_up(c) or lacks_room(c) then short = short or c end

@@ -3,7 +3,8 @@
 All times are those of Redis, so that replicas with different clocks share one minute. Under `limit:` there is
 
 - for each window of a count a hash: `used`, `held` (the sum of all reservations), `from` (the moment, in
-  milliseconds, since which it has been counted here), and `lost` while what was used before has to be rebuilt;
+  milliseconds, since which it has been counted here), `set` (when its limit was set, in milliseconds), and `lost`
+  while what was used before has to be rebuilt;
   beside it, under `:held`, a sorted set of the reservations `token:amount` by the moment at which each lapses;
 - for concurrent requests a sorted set of tokens by the moment at which each lapses;
 - for uses a sorted set of members by the moment at which each lapses, and for each member, under its name, one
@@ -11,12 +12,21 @@ All times are those of Redis, so that replicas with different clocks share one m
   most that were live at one moment.
 """
 
-COMMON = """
+from gateway_project.work.limits import MOST, SPREAD_SECONDS
+
+COMMON = (
+    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MOST}\n"
+    + """
 local time = redis.call('TIME')
 local now = tonumber(time[1])
 local ms = now * 1000 + math.floor(time[2] / 1000)
 
 local function whole(number) return string.format('%.0f', number) end
+
+local function add(key, amount)  -- up to what a number of this language holds exactly
+  local used = math.min(tonumber(redis.call('HGET', key, 'used') or '0') + amount, MOST)
+  redis.call('HSET', key, 'used', whole(used))
+end
 
 local function month(at)  -- the first second of its month (Howard Hinnant's civil_from_days)
   local day = math.floor(at / 86400)
@@ -78,29 +88,31 @@ local function note_peak(key, uses)  -- the most of this day; uses grow nowhere 
   return uses
 end
 """
+)
 
 # KEYS: answer, flight, and one for each hold. ARGV: value, seconds, token of the flight, token of the holds, and for
-# each hold: kind, take, amount, end of its window (or life), when it was admitted (ms), and its member, or 1 where its
-# count is rebuilt when it is lost.
+# each hold: kind, take, amount, end of its window (or life), when it was admitted and when it ended (ms), and its
+# member, or 1 where its count is rebuilt when it is lost.
 _SETTLE = """
-local function settle_count(kind, key, take, amount, ends, admitted, rebuilt)
+local function settle_count(kind, key, take, amount, ends, admitted, ended, rebuilt)
   if now >= ends + 60 then return end
   if kind == 'r' and redis.call('ZREM', key .. ':held', ARGV[4] .. ':' .. take) == 1 then
     redis.call('HINCRBY', key, 'held', '-' .. take)
   end
   local from = redis.call('HGET', key, 'from')
-  if rebuilt and not from then return end  -- the log tells it, from which this count will be rebuilt
+  if rebuilt and (not from or tonumber(from) >= ended) then return end  -- the log tells it, for the rebuilding
   if kind == 'n' and tonumber(from) <= admitted then return end  -- it was counted when it was admitted
-  redis.call('HINCRBY', key, 'used', amount)
+  add(key, amount)
   expire(key, ends)
 end
 
-for i = 1, (#ARGV - 4) / 6 do
-  local at, key = 6 * i - 2, KEYS[i + 2]
-  local kind, ends, admitted, extra = ARGV[at + 1], tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), ARGV[at + 6]
+for i = 1, (#ARGV - 4) / 7 do
+  local at, key = 7 * i - 3, KEYS[i + 2]
+  local kind, ends, extra = ARGV[at + 1], tonumber(ARGV[at + 4]), ARGV[at + 7]
+  local admitted, ended = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
   if kind == 'l' then redis.call('ZREM', key, ARGV[4])
   elseif kind == 'u' then end_use(key, extra, ends, ARGV[4])
-  else settle_count(kind, key, ARGV[at + 2], ARGV[at + 3], ends, admitted, extra == '1') end
+  else settle_count(kind, key, ARGV[at + 2], ARGV[at + 3], ends, admitted, ended, extra == '1') end
 end
 """
 _LAND = "if redis.call('GET', KEYS[2]) == ARGV[3] then redis.call('DEL', KEYS[2]) end\n"
@@ -157,34 +169,40 @@ for i, key in ipairs(KEYS) do
   local since = tonumber(ARGV[3 * i])
   local from = redis.pcall('HGET', key, 'from')
   if type(from) ~= 'table' and (since < 0 or tonumber(from or since + 1) <= since) then
-    redis.pcall('HINCRBY', key, 'used', ARGV[3 * i - 2])
+    add(key, ARGV[3 * i - 2])
     expire(key, ARGV[3 * i - 1])
   end
 end
 """
 )
 
-# KEYS: counts. ARGV: for each what the log tells that was used. Only the first to tell is heard.
-REBUILD = """
+# KEYS: counts. ARGV: for each what the log tells that was used, and up to when (ms). Only the first to tell is heard.
+REBUILD = (
+    COMMON
+    + """
 for i, key in ipairs(KEYS) do
-  if redis.call('HDEL', key, 'lost') == 1 then redis.call('HINCRBY', key, 'used', ARGV[i]) end
+  if redis.call('HGET', key, 'from') == ARGV[2 * i] and redis.call('HDEL', key, 'lost') == 1 then
+    add(key, ARGV[2 * i - 1])
+  end
 end
 """
+)
 
-# KEYS: checks. ARGV: for each kind, window, and whether its count is rebuilt when it is lost. For each what is used and
-# held; nothing where that is not known.
+# KEYS: checks. ARGV: for each kind, window, whether its count is rebuilt when it is lost, and when it was set (ms). For
+# each what is used and held; nothing where that is not known.
 USED = (
     COMMON
     + """
 local told = {}
 for i, key in ipairs(KEYS) do
-  local kind, window, rebuilt = ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i] == '1'
+  local kind, window, rebuilt = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1] == '1'
   if kind == 'n' or kind == 'r' then
     key = key .. ':' .. whole(begin_of(window))
     if kind == 'r' then lapse(key) end
-    local found = redis.call('HMGET', key, 'used', 'held', 'from', 'lost')
+    local found = redis.call('HMGET', key, 'used', 'held', 'from', 'lost', 'set')
+    local known = found[3] and not found[4] and tonumber(found[5] or '0') >= tonumber(ARGV[4 * i])
     local total = tonumber(found[1] or '0') + math.max(tonumber(found[2] or '0'), 0)
-    told[i] = (not rebuilt or (found[3] and not found[4])) and total
+    told[i] = (not rebuilt or known) and total
   else
     told[i] = redis.call('ZCOUNT', key, '(' .. whole(ms), '+inf')
   end
@@ -193,8 +211,15 @@ return told
 """
 )
 
-# KEYS: counts. For each 1 while it is lost.
-LOST = "local told = {} for i, key in ipairs(KEYS) do told[i] = redis.call('HEXISTS', key, 'lost') end return told"
+# KEYS: counts. ARGV: for each up to when it is to be rebuilt (ms). For each 1 while it is lost.
+LOST = """
+local told = {}
+for i, key in ipairs(KEYS) do
+  local found = redis.call('HMGET', key, 'lost', 'from')
+  told[i] = found[1] and found[2] == ARGV[i] and 1 or 0
+end
+return told
+"""
 
 ALL = (
     *ALONE.values(),

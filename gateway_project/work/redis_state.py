@@ -12,6 +12,7 @@ from gateway_project.work.counters import ASKS, Count
 from gateway_project.work.limits import (
     COUNT,
     LEASE_SECONDS,
+    MOST,
     NOTHING_HELD,
     RESERVE,
     Admission,
@@ -33,6 +34,7 @@ PROBE_SECONDS = 1.0
 RENEW_EVERY_SECONDS = LEASE_SECONDS / 4
 AT_ONE_TIME = 200  # holds or counts in one script
 FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
+FOR_EVER_MS = 10**15
 
 
 class RedisState:
@@ -144,6 +146,7 @@ class RedisState:
                 amount,
                 ends_of(hold),
                 int(hold.admitted * 1000),
+                min(settlement.ended * 1000, FOR_EVER_MS),
                 extra_of(hold.check),
             )
         if not told:
@@ -172,7 +175,9 @@ class RedisState:
 
     def used(self, checks: Checks) -> list[int | None]:
         keys = [self._name("limit", check.name) for check in checks]
-        arguments = [part for check in checks for part in (check.kind, check.window_seconds, 1 if check.since else 0)]
+        arguments: list[Any] = []
+        for check in checks:
+            arguments += (check.kind, check.window_seconds, 1 if check.since else 0, check.set_at)
         try:
             return list(self._link.run(scripts.USED, keys, arguments))
         except Away:
@@ -180,7 +185,8 @@ class RedisState:
 
     def still_lost(self, counts: Sequence[Lost]) -> Sequence[Lost]:
         try:
-            flags = self._link.run(scripts.LOST, [self._count_name(lost) for lost in counts], ())
+            names = [self._count_name(lost) for lost in counts]
+            flags = self._link.run(scripts.LOST, names, [lost.until_ms for lost in counts])
         except Away:
             return counts
         return [lost for lost, flag in zip(counts, flags, strict=True) if flag]
@@ -197,7 +203,8 @@ class RedisState:
 
     def rebuild(self, counts: Sequence[tuple[Lost, int]]) -> None:
         keys = [self._count_name(lost) for lost, _ in counts]
-        self._link.quietly(scripts.REBUILD, keys, [used for _, used in counts])
+        told = [part for lost, used in counts for part in (min(used, MOST), lost.until_ms)]
+        self._link.quietly(scripts.REBUILD, keys, told)
 
     def _tell_uses(self, *, again: bool) -> None:
         for name, uses in self._share.notes(again=again).items():
@@ -246,6 +253,9 @@ class RedisState:
         self._probed = time.monotonic()
         self._link.probe(("SET", self._name("probe", ""), "1", "EX", 60), self._bring_up_to_date)
 
+    def tidy(self) -> None:
+        self._share.tidy()
+
     def _bring_up_to_date(self) -> None:
         """Tell Redis what happened without it, before anybody is admitted by it again."""
         made = self._share.hand_over()
@@ -263,9 +273,9 @@ class RedisState:
         return f"{self._prefix}:{kind}:{key}"
 
     def _add_checks(self, keys: list[str], arguments: list[Any], checks: Checks, candidate: int) -> None:
-        for name, amount, window, kind, take, least, member, since, _ in checks:
+        for name, amount, window, kind, take, least, member, since, set_at, _ in checks:
             keys.append(f"{self._prefix}:limit:{name}")
-            arguments += (candidate, kind, amount, window, take, member or least, since)
+            arguments += (candidate, kind, amount, window, take, member or least, since, set_at)
 
     def _count_name(self, lost: Lost) -> str:
         return self._name("limit", f"{lost.check.name}:{lost.begin}")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from gateway_project.work.limitbook import COST, NANO, REQUESTS, TOKENS, LimitBook, Subject
+from gateway_project.work.limitbook import COST, NANO, REQUESTS, TOKENS, LimitBook, LimitRow, Subject
 from gateway_project.work.limits import LimitCheck, window_begin, window_end
 from gateway_project.work.state import SharedState
 from licensing.models import Limit
@@ -26,7 +26,7 @@ def _stands(check: LimitCheck, counted: int | None, now: float, log: "Log") -> S
     if not check.window_seconds:
         return Stands(None if counted is None else Decimal(counted), None)
     begin = window_begin(check.window_seconds, now)
-    units = log.tells(check, begin, now) if counted is None and check.since else counted
+    units = log.tells(check, begin, now) if check.since and (counted is None or not check.amount) else counted
     amount = None if units is None else Decimal(units) / (NANO if check.limit.measure == COST else 1)
     return Stands(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
 
@@ -53,4 +53,4 @@ class Log:
 def _check(limit: Limit) -> LimitCheck:
     kind = limit.subject_kind
     subject = Subject(kind, getattr(limit, f"{kind}_id"))
-    return BOOK.check(subject, "", limit.measure, limit.window, limit.amount)
+    return BOOK.check(LimitRow(subject, "", limit.measure, limit.window, limit.amount, limit.bounds_since))

@@ -84,6 +84,9 @@ class SharedState(Protocol):
     def probe(self) -> None:
         """See whether a store that was away is back."""
 
+    def tidy(self) -> None:
+        """Let go of what this process counted in windows that are over."""
+
 
 # A flight lapses so long after its leader was last heard of.
 FLIGHT_SECONDS = 10
@@ -177,7 +180,7 @@ class LocalState:
     def rebuild(self, counts: Sequence[tuple[Lost, int]]) -> None:
         with self._lock:
             for lost, used in counts:
-                self._counters.rebuild(lost.check.name, lost.begin, used)
+                self._counters.rebuild(lost, used)
 
     def uses(self, name: str) -> int:
         with self._lock:
@@ -198,6 +201,10 @@ class LocalState:
 
     def probe(self) -> None:
         """Memory is never away."""
+
+    def tidy(self) -> None:
+        with self._lock:
+            self._counters.tidy(time.time())
 
     def look(self, key: str) -> tuple[bytes | None, bool]:
         with self._lock:

@@ -66,7 +66,9 @@ def test_a_limit_is_set_for_each_kind_of_subject(admin, ann, subject):
         ({"amount": -1}, "amount"),
         ({"amount": 2.5}, "whole"),
         ({"amount": "many"}, "amount"),
-        ({"amount": 10**13}, "amount"),
+        ({"amount": 10**12}, "at most 12 digits"),
+        ({"measure": "cost", "amount": 9_000_001}, "cost must be from 0 (unlimited) to 9000000"),
+        ({"measure": "cost", "amount": 10**30}, "amount"),
         ({"measure": "cost", "amount": "0.0000001"}, "decimals"),
         ({"hours": 3}, "hours"),
     ],
@@ -102,6 +104,18 @@ def test_the_amount_is_all_that_changes(admin, ann):
     refused(admin.patch(f"/limits/{row.pk}/", amount=1.5), 400, "ValidationError", "whole")
     (found,) = admin.rows("/limits/")
     assert (found["amount"], found["remaining"]) == (0, None)
+
+
+def test_what_was_counted_for_an_earlier_limit_counts_no_more_once_it_was_unlimited(admin, ann):
+    row = limit(user=ann)
+    set_at = row.bounds_since
+    admin.patch(f"/limits/{row.pk}/", amount=7)
+    row.refresh_from_db()
+    assert row.bounds_since == set_at, "it has counted all the time"
+    for amount in (0, 7):
+        admin.patch(f"/limits/{row.pk}/", amount=amount)
+    row.refresh_from_db()
+    assert row.bounds_since > set_at
 
 
 def test_every_change_is_in_the_log(admin, ann):

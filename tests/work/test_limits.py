@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from licensing.models import Limit
+from licensing.services import change_limit, delete_limit, set_limit
 from tests.provider_answers import Answer
 
 USED = {"prompt_tokens": 10, "completion_tokens": 20}
@@ -216,6 +217,42 @@ class TestQuotas:
         response = world.ask("4", key=issued.text, body={"max_tokens": 10})
         assert (left(response, "key-month"), left(response, "key-tokens-month")) == (1, 1000 - 5 * 30)
         assert [world.ask("4", key=issued.text).status_code for _ in range(2)] == [200, 429]
+
+    def test_a_quota_that_was_away_knows_what_happened_meanwhile(self, world, provider):
+        key = world.new_key()
+        quota = {"measure": "requests", "window": "month", "amount": Decimal(20), "key": key.key}
+        row = set_limit(**quota)
+        world.settle()
+        assert left(world.ask(key=key.text), "key-month") == 19
+        delete_limit(row)
+        for _ in range(2):
+            world.settle()
+            assert "key-month" not in items(world.ask(key=key.text).headers["RateLimit-Policy"])
+        row = set_limit(**quota)
+        world.settle()
+        assert left(world.ask(key=key.text), "key-month") == 16
+        change_limit(row, amount=Decimal(0))
+        world.settle()
+        assert world.ask(key=key.text).status_code == 200
+        change_limit(row, amount=Decimal(20))
+        world.settle()
+        assert left(world.ask(key=key.text), "key-month") == 14
+
+    def test_a_request_that_is_under_way_when_a_quota_is_set_counts_too(self, world, provider):
+        provider.default = Answer(usage=USED)
+        provider.answers(delay=1.0, usage=USED)
+        key = world.new_key()
+        assert world.get("/v1/models", key=key.text).status_code == 200
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(bypass, world, key.text, "first")
+            provider.wait_for(1)
+            for measure in ("requests", "tokens"):
+                set_limit(measure=measure, window="month", amount=Decimal(1000), key=key.key)
+            world.settle()
+            second = bypass(world, key.text, "second", max_tokens=20)
+            assert first.result().status_code == second.status_code == 200
+        third = bypass(world, key.text, "third", max_tokens=20)
+        assert (left(third, "key-month"), left(third, "key-tokens-month")) == (997, 1000 - 3 * 30)
 
 
 class TestProviders:

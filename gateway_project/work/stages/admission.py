@@ -1,5 +1,6 @@
 """The limits: all are asked, and taken from, in the round trip that looks for a stored answer; the end settles them."""
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from gateway_project.work.limitbook import CONCURRENT, NANO, TOKENS
 from gateway_project.work.limits import (
     COUNT,
     MINUTE,
+    MOST,
     RESERVE,
     USE,
     Admission,
@@ -20,6 +22,7 @@ from gateway_project.work.limits import (
     LimitCheck,
     Settlement,
     Standing,
+    window_begin,
 )
 from gateway_project.work.snapshot import Target
 
@@ -55,7 +58,8 @@ def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """
     if not gateway.snapshot.limits.of_providers or target is exchange.admitted:
         return
-    _settle(exchange, gateway, [hold for hold in exchange.holds if _is_of_provider(hold)])
+    if holds := [hold for hold in exchange.holds if _is_of_provider(hold)]:
+        gateway.state.settle(_settlement(exchange, gateway, holds))
     exchange.admitted = None
     if checks := gateway.snapshot.limits.of_provider(target.provider).checks:
         choice = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
@@ -65,12 +69,17 @@ def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
 
 def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
     """What the request held, for the one round trip that tells the shared state what it came to; empty after that."""
-    return _settlement(exchange, gateway, exchange.holds)
+    exchange.holds += _late_holds(exchange, gateway)
+    if exchange.duration_ms is None:
+        exchange.duration_ms = round(exchange.elapsed_ms(), 3)
+    return _settlement(exchange, gateway, exchange.holds, exchange.started_at + exchange.duration_ms / 1000)
 
 
 def settle(exchange: Exchange, gateway: Gateway) -> None:
     """Give back and count what is not settled yet."""
-    _settle(exchange, gateway, exchange.holds)
+    settlement = settlement_of(exchange, gateway)
+    if settlement.holds:
+        gateway.state.settle(settlement)
 
 
 def refusal(refused: Standing) -> LimitError:
@@ -168,37 +177,48 @@ def _is_of_provider(hold: Hold) -> bool:
     return limit is not None and limit.subject.kind == "provider"
 
 
-def _settle(exchange: Exchange, gateway: Gateway, holds: list[Hold]) -> None:
-    if holds:
-        gateway.state.settle(_settlement(exchange, gateway, holds))
+def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
+    """Those of quotas that were set while the request was under way: it has taken nothing of them, and counts too."""
+    book, before = gateway.snapshot.limits, exchange.book
+    if before is None or book is before or isinstance(exchange.error, LimitError):
+        return []
+    exchange.book = book
+    checks, asked = book.of_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
+    if exchange.attempts:
+        provider = exchange.target.provider
+        checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
+    known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
+    began = exchange.started_at
+    late = [check for check in checks if check.since and check.name not in known]
+    return [Hold(check, 0, window_begin(check.window_seconds, began)) for check in late]
 
 
-def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold]) -> Settlement:
+def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold], ended: float = math.inf) -> Settlement:
     amounts = [_amount(hold, exchange, gateway) for hold in holds]
     exchange.holds = [hold for hold in exchange.holds if hold not in holds]
     for hold, amount in zip(holds, amounts, strict=True):
         if hold.check.kind == RESERVE:
             _stand_anew(exchange, hold, amount)
-    return Settlement(exchange.token, holds, amounts)
+    return Settlement(exchange.token, holds, amounts, ended)
 
 
 def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
     """What the request came to, of what this was held for; a provider that did not serve it has done nothing."""
     check, limit = hold.check, hold.check.limit
     if check.kind != RESERVE:
-        return hold.take
+        return 1 if hold.is_late else hold.take
     if limit.subject.kind == "provider" and limit.subject.id != exchange.served_by:
         return 0
     bill = bill_of(exchange, gateway.snapshot)
     if limit.measure == TOKENS:
-        return bill.usage.all_input + (bill.usage.output or 0) if bill.usage else 0
+        return min(bill.usage.all_input + (bill.usage.output or 0), MOST) if bill.usage else 0
     cost = bill.cost
-    return round(cost.amount * NANO) if cost is not None and cost.amount is not None else 0
+    return min(round(cost.amount * NANO), MOST) if cost is not None and cost.amount is not None else 0
 
 
 def _stand_anew(exchange: Exchange, hold: Hold, amount: int) -> None:
     """What is left, now that it is known what was used."""
-    standing = exchange.standing
+    standing = exchange.standing or []
     for place, (check, left, reset) in enumerate(standing):
         if check.name == hold.check.name:
             standing[place] = Standing(check, left + hold.take - amount, reset)

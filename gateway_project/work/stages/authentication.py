@@ -28,7 +28,8 @@ def authenticate(exchange: Exchange, gateway: Gateway) -> None:
     else:
         exchange.caller = caller = _holder(credential, gateway)
         allowed = FEATURE in caller.features
-    exchange.limits = gateway.snapshot.limits.of_caller(exchange.key, caller)
+    exchange.book = gateway.snapshot.limits
+    exchange.limits = exchange.book.of_caller(exchange.key, caller)
     if not allowed:
         raise PermissionDenied("The credential does not have the permission to send work.")
     require_licence(gateway)

@@ -10,7 +10,7 @@ from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.limits import Standing
+from gateway_project.work.limits import MOST, Standing
 from gateway_project.work.relay import Carriage
 from gateway_project.work.stages.cache import give_up_flight, keep
 from gateway_project.work.stages.log import log, write_log
@@ -108,7 +108,7 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
 
 def _add_limits(headers: list[tuple[str, str]], standing: list[Standing]) -> None:
     """How the limits stand (draft-ietf-httpapi-ratelimit-headers-10); what has no window is not whole at a time."""
-    shown = [stands for stands in standing if stands.check.limit is not None]
+    shown = [stands for stands in standing if stands.check.limit is not None and stands.check.amount < MOST]
     if shown:
         headers.append(("RateLimit-Policy", ", ".join(check.limit.header for check, _, _ in shown)))
         headers.append(("RateLimit", ", ".join(map(_left, shown))))

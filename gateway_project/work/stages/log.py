@@ -126,7 +126,7 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
         answer = exchange.answer
         entry["finish_reason"] = answer.finish_reason
         entry["provider_finish_reason"] = answer.provider_finish_reason[:128]
-    entry["duration_ms"] = round(exchange.elapsed_ms(), 3)
+    entry["duration_ms"] = round(exchange.elapsed_ms() if exchange.duration_ms is None else exchange.duration_ms, 3)
     entry["first_byte_ms"] = exchange.first_byte_ms
     entry["stages"] = waterfall(exchange)
     entry["candidates"] = considered(exchange)

@@ -33,5 +33,12 @@ def admitted(state, *checks, **options):
     return ask(state, *checks, **options)[0].refused is None
 
 
-def quota(amount, since, name="quota", kind="n"):
-    return LimitCheck(name, amount, MONTH, kind, since=since)
+def quota(amount, since, name="quota", kind="n", set_at=0.0):
+    return LimitCheck(name, amount, MONTH, kind, since=since, set_at=int(set_at * 1000))
+
+
+def rebuilt(state, *checks, used=0):
+    """These checks, of which the log has told that so much was used."""
+    for check in checks:
+        state.rebuild([(lost, used) for lost in ask(state, check)[0].lost])
+    return checks

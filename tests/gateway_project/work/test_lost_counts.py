@@ -4,8 +4,10 @@ import time
 
 import pytest
 
-from gateway_project.work.limits import MONTH, RESERVE, LimitCheck, window_begin
-from tests.gateway_project.work.asking import admitted, ask, quota
+from gateway_project.work.counters import Counters
+from gateway_project.work.limits import DAY, MINUTE, MONTH, RESERVE, USE, Hold, LimitCheck, Settlement, window_begin
+from gateway_project.work.state import LocalState
+from tests.gateway_project.work.asking import admitted, ask, quota, rebuilt, tokens_of
 from tests.gateway_project.work.conftest import needs_redis, redis_state
 
 
@@ -49,3 +51,90 @@ def test_a_count_that_is_lost_while_a_request_runs_gets_it_from_the_log_or_at_it
     endings[2](1, 20)
     standing = ask(state, *checks)[0].standing
     assert [stands.used for stands in standing] == [5 + 2 + 1, 30 + 40 + 1]
+
+
+@pytest.mark.parametrize("kind", ["n", RESERVE])
+def test_a_limit_that_was_set_anew_does_not_go_on_from_where_the_old_one_was(state, kind):
+    before, now = time.time() - 60, time.time()
+    old = quota(10, before, kind=kind, set_at=before)
+    rebuilt(state, old, used=3)
+    _, settle = ask(state, old)
+    settle(1)
+    assert state.used([old]) == [4]
+    new = quota(10, now, kind=kind, set_at=now)
+    (lost,) = ask(state, new)[0].lost
+    assert lost.until >= now
+    # A process that has not heard of it yet neither brings the old count back nor ends the waiting.
+    (seen,) = ask(state, old)[0].lost
+    assert (seen.begin, seen.until) == (lost.begin, lost.until)
+    assert state.still_lost([lost]) == [lost]
+    state.rebuild([(lost._replace(until=before), 5)])
+    assert state.used([new]) == [None]
+    state.rebuild([(lost, 9)])
+    assert state.still_lost([lost]) == []
+    assert state.used([new]) == [9]
+    assert [admitted(state, new) for _ in range(2)] == [True, False]
+
+
+def test_the_log_and_the_limits_divide_requests_by_the_moment_of_their_end(state):
+    checks = quota(100, time.time()), quota(1000, time.time(), "tokens", RESERVE)
+    lost = ask(state, *checks)[0].lost
+    until, begin = lost[0].until, lost[0].begin
+    for ended in (until - 1, until + 1):  # requests that began before these limits were known, and hold nothing
+        holds = [Hold(check, 0, begin) for check in checks]
+        state.settle(Settlement("late", holds, [1, 20], ended))
+    state.rebuild([(lost[0], 7), (lost[1], 70)])
+    assert state.used(checks) == [8, 90]
+    state.settle(Settlement("later", [Hold(check, 0, begin) for check in checks], [1, 20], until + 2))
+    assert state.used(checks) == [9, 110]
+
+
+def test_amounts_beyond_all_counting_fill_a_limit_and_do_no_harm(state):
+    from gateway_project.work.limits import MOST
+
+    check = tokens_of(MOST, 10**25)
+    first, settle = ask(state, check._replace(least=1))
+    assert (first.holds[0].take, first.standing[0].left) == (MOST, 0)
+    settle(MOST)
+    assert not admitted(state, check)
+    _, settle = ask(state, tokens_of(MOST, 0, least=0))
+    state.settle(Settlement("more", first.holds, [MOST]))
+    assert state.used([check])[0] >= MOST
+    assert not admitted(state, tokens_of(MOST, 1))
+
+
+def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
+    """However many keys have been limited, only those of the present windows take memory."""
+    counters, begun = Counters(share_of=2), window_begin(MONTH, time.time())
+    for number in range(1000):
+        now = begun + number
+        checks = [
+            LimitCheck(f"minute {number}", 5, MINUTE),
+            LimitCheck(f"day {number}", 5, DAY, RESERVE, since=1.0),
+            LimitCheck("uses", 0, 5, USE, member=str(number)),
+            LimitCheck(f"concurrent {number}", 5, kind="l"),
+        ]
+        admission = counters.ask(checks, "t", now, blind=True)
+        counters.take(admission, checks, "t", 2, now)
+        counters.know(admission.standing, now)
+        counters.settle(Settlement("t", admission.holds, [1] * len(admission.holds)))
+    held = sizes(counters)
+    assert min(held["counts"], held["known"]) == 2000
+    counters.tidy(begun + 1000 + 130)
+    assert sizes(counters) == {"counts": 1000, "known": 1000, "leases": 0}
+    counters.tidy(begun + 2 * DAY)
+    assert sizes(counters) == {"counts": 0, "known": 0, "leases": 0}
+
+
+def sizes(counters):
+    return {name: len(getattr(counters, f"_{name}")) for name in ("counts", "known", "leases")}
+
+
+def test_a_window_that_is_not_over_is_kept_when_a_process_tidies_up():
+    state = LocalState(cache_bytes=0)
+    day = LimitCheck("day", 2, DAY)
+    if time.time() % DAY > DAY - 10:
+        time.sleep(11)
+    assert [admitted(state, day) for _ in range(2)] == [True, True]
+    state.tidy()
+    assert not admitted(state, day)
