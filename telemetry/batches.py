@@ -5,8 +5,10 @@ Row by row through the ORM costs the gateway's processes about as much CPU as a 
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import orjson
+import psycopg
 from django.db import connection
 from django.db.models import F, Max
 from django.utils import timezone
@@ -27,7 +29,7 @@ def insert_log_entries(records: Sequence[bytes]) -> None:
     """Store log entries, in their order, and add them to the usage of their hours."""
     if not records:
         return
-    with connection.cursor() as cursor:
+    with _cursor() as cursor:
         if connection.vendor == "postgresql":
             # The rows come back as they are stored: in one statement, and without being read again.
             stored = _statement(LOG, LOG_COLUMNS, f"RETURNING entry_type, {rollups.per_entry()}")
@@ -43,7 +45,7 @@ def insert_cache_entries(records: Sequence[bytes]) -> None:
     """Store cache entries; of several for one request the last."""
     last = {orjson.loads(record)["request_hash"]: record for record in records}
     if last:
-        with connection.cursor() as cursor:
+        with _cursor() as cursor:
             cursor.execute(_statement(CACHE, CACHE_COLUMNS, _REPLACE), [_array(list(last.values()))])
 
 
@@ -52,6 +54,19 @@ def count_hits(records: Sequence[bytes]) -> None:
     hits = Counter(orjson.loads(record)["cache_hash"] for record in records if HIT in record)
     for request_hash, number in sorted(hits.items()):
         CacheEntry.objects.filter(request_hash=request_hash).update(hits=F("hits") + number, last_hit_at=timezone.now())
+
+
+def _cursor() -> Any:
+    """A cursor of Django's that sends the records beside the statement, and not as a part of it.
+
+    PostgreSQL would have to find the end of a megabyte of text, and copy it from one tree of the statement to the next:
+    a sixth of all that storing a batch costs.
+    """
+    if connection.vendor != "postgresql":
+        return connection.cursor()
+    connection.ensure_connection()
+    cursor = psycopg.Cursor(connection.connection)
+    return connection.make_debug_cursor(cursor) if connection.queries_logged else connection.make_cursor(cursor)
 
 
 def _statement(table: str, columns: Sequence[str], ending: str = "") -> str:
