@@ -17,6 +17,7 @@ from accounts.builtin import ROLES
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
+from gateway_project.console.filters import equals
 from gateway_project.console.log import caller, record
 
 admin.site.unregister(DjangoGroup)  # Django's own, which nothing here reads
@@ -46,6 +47,9 @@ class UserForm(ServiceForm):
         if self.instance.pk is None:
             self.fields["password"].required = True
             self.fields["password"].help_text = "At least eight characters."
+
+    def of_row(self, row: User) -> dict[str, Any]:
+        return {"password": ""}  # and not the hash, which nobody would have typed
 
 
 @admin.register(User)
@@ -218,7 +222,8 @@ class SessionAdmin(ReadOnlyAdmin):
     """Live and ended logins, of the API and of the console."""
 
     list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
-    list_filter = ["user"]
+    list_filter = [equals("user", "user", "user__username")]
+    list_filter_submit = True
     search_fields = ["user__username", "device", "address"]
     list_select_related = ["user"]
     fields = ["user", "device", "address", "created_at", "last_used_at", "expires_at", "ended_at"]

@@ -155,6 +155,7 @@ class Session(models.Model):
     objects = SessionQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "login"
         ordering = ["-created_at"]
         indexes = [
             models.Index(fields=["user", "ended_at"], name="sessions_of_a_user"),

@@ -51,6 +51,7 @@ class ApiKey(models.Model):
     objects = ApiKeyQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "API key"
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["public_id"], name="one_key_of_a_public_id"),

@@ -277,7 +277,7 @@ def _ask(provider: Provider) -> list[str]:
 class ModelForm(ServiceForm):
     class Meta:
         model = Model
-        fields = ["provider", "name"]
+        fields = ["provider", "name", "max_output_tokens"]
         help_texts = {"name": "As the provider calls it: the name that clients ask for."}
 
 
@@ -301,7 +301,7 @@ class ModelAdmin(ServiceAdmin):
         return services.add_model(**values)
 
     def change(self, request: HttpRequest, row: Model, values: dict[str, Any]) -> None:
-        services.rename_model(row, **values)
+        services.change_model(row, **values)
 
     def destroy(self, request: HttpRequest, row: Model) -> None:
         services.remove_model(row)

@@ -229,6 +229,7 @@ class ModelPrice(models.Model):
     objects = ModelPriceQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "price"
         ordering = ["id"]
         constraints = [
             *(

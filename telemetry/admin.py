@@ -15,6 +15,7 @@ from unfold.paginator import InfinitePaginator
 
 import telemetry.console  # noqa: F401 - its page
 from gateway_project.console.admin import ReadOnlyAdmin
+from gateway_project.console.filters import equals
 from gateway_project.console.log import record
 from gateway_project.errors import GatewayError
 from telemetry import services
@@ -28,20 +29,8 @@ OUTCOMES = {
     "client_closed": "info", "aborted": "danger",
 }  # fmt: skip
 TAIL = 50
+TOO_LONG = "That takes too long to find: narrow it by time."
 EXPORTS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, "application/x-ndjson")}
-
-
-def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
-    """A filter by one text."""
-
-    class Equals(TextFilter):
-        parameter_name = name
-
-        def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
-            return entries.filter(**{lookup: self.value()}) if self.value() else entries
-
-    Equals.title = title
-    return Equals
 
 
 class TagFilter(TextFilter):
@@ -102,8 +91,12 @@ class EntryAdmin(ReadOnlyAdmin):
                 response = super().changelist_view(request, extra_context)
                 return response.render() if hasattr(response, "render") else response
         except TookTooLong:
-            self.message_user(request, "That takes too long to find: narrow it by time.", messages.WARNING)
-            return HttpResponseRedirect(request.path)
+            return self.took_too_long(request)
+
+    def took_too_long(self, request: HttpRequest) -> HttpResponse:
+        """To the whole list, which is found at once, with a word on what was asked."""
+        self.message_user(request, TOO_LONG, messages.WARNING)
+        return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"))
 
     def selected(self, request: HttpRequest) -> QuerySet:
         """The entries that the filters and the search in the address select."""
@@ -180,16 +173,25 @@ class LogAdmin(EntryAdmin):
         if kind not in EXPORTS:
             return HttpResponseRedirect(reverse("admin:telemetry_logentry_changelist"))
         write, content_type = EXPORTS[kind]
-        response = StreamingHttpResponse(write(self.selected(request)), content_type=content_type)
+        try:
+            lines = write(self.selected(request))
+        except TookTooLong:
+            return self.took_too_long(request)
+        response = StreamingHttpResponse(lines, content_type=content_type)
         response.headers["Content-Disposition"] = f'attachment; filename="log.{kind}"'
         response.headers["X-Accel-Buffering"] = "no"
         return response
 
     def tail(self, request: HttpRequest) -> HttpResponse:
         """The newest entries, which the page asks for again and again."""
-        entries = self.selected(request).slice(0, TAIL)
+        entries, problem = [], ""
+        try:
+            with at_most(PAGE_MS):
+                entries = self.selected(request).slice(0, TAIL)
+        except TookTooLong:
+            problem = TOO_LONG
         part = request.headers.get("Accept-Part") == "rows"
-        context = self.admin_site.context(request, "Live", entries=entries, opts=self.opts)
+        context = self.admin_site.context(request, "Live", entries=entries, problem=problem, opts=self.opts)
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
@@ -235,7 +237,11 @@ class CacheAdmin(EntryAdmin):
         entries = self.selected(request)
         back = f"{reverse('admin:telemetry_cacheentry_changelist')}?{request.GET.urlencode()}"
         if request.method != "POST":
-            count = entries[:10_001].count()
+            try:
+                with at_most(PAGE_MS):
+                    count = entries[:10_001].count()
+            except TookTooLong:
+                return self.took_too_long(request)
             number = f"{count:,}" if count <= 10_000 else "more than 10,000"
             means = f"It removes {number} stored answers; the next requests of their kind ask the provider again."
             context = self.admin_site.context(

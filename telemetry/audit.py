@@ -5,7 +5,14 @@ import orjson
 from gateway_project.jsonapi.audit import Change
 from telemetry.models import EntryType, LogEntry
 
-VERBS = {"create": "created", "update": "changed", "destroy": "deleted", "rotate": "rotated", "test": "tested"}
+VERBS = {
+    "create": "created",
+    "update": "changed",
+    "destroy": "deleted",
+    "rotate": "rotated",
+    "test": "tested",
+    "sign out": "signed out",
+}
 
 
 def record(change: Change) -> None:

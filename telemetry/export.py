@@ -3,42 +3,55 @@
 import csv
 import io
 from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import orjson
 from django.db.models import Q
 
 from telemetry.models import LogEntry
+from telemetry.paging import at_most
 from telemetry.querysets import LogEntryQuerySet
 
-BATCH = 1000
+BATCH, BATCH_MS = 1000, 30_000
 COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
 # What a spreadsheet takes for a formula (OWASP, CSV injection).
 FORMULA = (*"=+-@＝＋－＠", "\t", "\r", "\n")
 
 
 def as_json_lines(entries: LogEntryQuerySet) -> Iterator[bytes]:
-    """One JSON object a line, newest first, with the columns of the table."""
-    for batch in _batches(entries):
-        yield b"".join(orjson.dumps(row, default=str) + b"\n" for row in batch)
+    """One JSON object a line, newest first, with the columns of the table. Raises TookTooLong, as as_csv() does."""
+    return (b"".join(orjson.dumps(row, default=str) + b"\n" for row in batch) for batch in _batches(entries))
 
 
 def as_csv(entries: LogEntryQuerySet) -> Iterator[bytes]:
-    """A line of names, and one line an entry, newest first."""
-    yield _line(COLUMNS)
-    for batch in _batches(entries):
-        yield b"".join(_line([cell(row[column]) for column in COLUMNS]) for row in batch)
+    """A line of names, and one line an entry, newest first.
+
+    Raises TookTooLong where it takes too long to find the first ones; and later while they are read, so that what is
+    not whole does not look as if it were.
+    """
+    lines = (b"".join(_line([cell(row[column]) for column in COLUMNS]) for row in batch) for batch in _batches(entries))
+    return chain([_line(COLUMNS)], lines)
 
 
 def _batches(entries: LogEntryQuerySet) -> Iterator[list[dict[str, Any]]]:
     """By the place of the last entry: an export holds no cursor and no connection while its client reads."""
     rows = entries.newest_first().values(*COLUMNS)
-    batch = rows.newest(0, BATCH)
+    return _onwards(rows, _newest(rows))
+
+
+def _onwards(rows: LogEntryQuerySet, batch: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     while batch:
         yield batch
         last = batch[-1]
         before = Q(timestamp__lt=last["timestamp"]) | Q(timestamp=last["timestamp"], id__lt=last["id"])
-        batch = rows.filter(before, timestamp__lte=last["timestamp"]).newest(0, BATCH, until=last["timestamp"])
+        batch = _newest(rows.filter(before, timestamp__lte=last["timestamp"]), last["timestamp"])
+
+
+def _newest(rows: LogEntryQuerySet, until: datetime | None = None) -> list[dict[str, Any]]:
+    with at_most(BATCH_MS):
+        return rows.newest(0, BATCH, until=until)
 
 
 def _line(cells: Any) -> bytes:

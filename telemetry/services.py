@@ -1,7 +1,7 @@
 """What people do with what is stored of the past: remove answers, and ask for usage with the names of everything."""
 
 from collections.abc import Callable, Collection, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from telemetry.statistics import SHOWN, Page, Question
 
 BATCH = 1000
 USUAL_PERIOD = timedelta(days=29)  # and today
+LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 MOST_EXPORTED = 100_000
 # The name that stands beside an id: its column, and where it is found.
 NAMES = {
@@ -67,7 +68,7 @@ def _forgetter(name: str) -> Callable[[Collection[str]], bool]:
 
 def period(start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
     """Full hours around these moments; unless told, the last 30 days with today. Raises ValidationError."""
-    end = full_hour((end or timezone.now()) + timedelta(hours=1) - timedelta(microseconds=1))
+    end = full_hour(min(end or timezone.now(), LATEST) + timedelta(hours=1) - timedelta(microseconds=1))
     start = full_hour(start) if start else full_hour(end - timedelta(microseconds=1)).replace(hour=0) - USUAL_PERIOD
     if not start < end:
         raise ValidationError("from: must be before to.")

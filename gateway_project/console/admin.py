@@ -5,7 +5,10 @@ from contextlib import nullcontext
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
+from django.contrib.admin.actions import delete_selected
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -73,6 +76,16 @@ class Deeds(ModelAdmin):
             return False
         return True
 
+    def response_action(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
+        """What is chosen are keys of this table; Django's own takes the word of whoever sends the form for that."""
+        for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
+            try:
+                self.opts.pk.clean(chosen, None)
+            except ValidationError:
+                self.message_user(request, "There is no such row: nothing was done.", messages.ERROR)
+                return HttpResponseRedirect(request.get_full_path())
+        return super().response_action(request, queryset)
+
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Of fields those that the page has filters for: a hash could be guessed letter by letter else."""
         field, offered = (
@@ -81,6 +94,10 @@ class Deeds(ModelAdmin):
         )
         hidden = {known.name for known in self.opts.get_fields()} - offered
         return field not in hidden and super().lookup_allowed(lookup, value, request)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """To the row: what Django would show here, nobody keeps."""
+        return HttpResponseRedirect(self.page_of(object_id))
 
     def page_of(self, row_id: Any) -> str:
         """The address of a row's page."""
@@ -102,6 +119,7 @@ class ServiceAdmin(Deeds):
     list_filter_submit = True
     show_full_result_count = False
     list_per_page = 50
+    actions = ["delete_selected"]
 
     # -- What a subclass says ---------------------------------------------------------------------------
 
@@ -133,7 +151,7 @@ class ServiceAdmin(Deeds):
         before = self.shown(row)
         changed = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
         if changed:
-            self.change(request, row, changed)
+            self.change(request, row, dict(changed))
             self.record(request, "update", row.pk, before=before, after=self.shown(row), attributes=changed)
         return row
 
@@ -155,9 +173,15 @@ class ServiceAdmin(Deeds):
             self.destroy(request, obj)
             self.record(request, "destroy", row_id, before=before)
 
-    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet) -> None:
-        for row in queryset:
-            self.attempt(request, self.delete_model, request, row)
+    @admin.action(permissions=["delete"], description="Delete selected %(verbose_name_plural)s")
+    def delete_selected(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
+        """Ask as Django's own does, and then delete those that services let go; each of the others says why not."""
+        if not request.POST.get("post"):
+            return delete_selected(self, request, queryset)
+        rows = list(queryset)
+        deleted = sum(self.attempt(request, self.delete_model, request, row) for row in rows)
+        self.message_user(request, f"{deleted} of {len(rows)} {self.opts.verbose_name_plural} are deleted.")
+        return None
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         try:
@@ -176,7 +200,9 @@ class ServiceAdmin(Deeds):
 
     def shown(self, row: models.Model) -> Any:
         """The row as the API shows it, without secrets; None if it is gone."""
-        fresh = self.viewset.queryset.all().filter(pk=row.pk).first()
+        rows = self.viewset.queryset  # None where those of a path are its rows
+        rows = self.model._default_manager.all() if rows is None else rows.all()
+        fresh = rows.filter(pk=row.pk).first()
         view = {"view": self.viewset()}
         return flat(self.viewset.serializer_class(fresh, context=view).data) if fresh is not None else None
 

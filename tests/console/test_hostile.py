@@ -163,6 +163,23 @@ def test_bad_addresses_are_no_faults(administrator, table):
         assert administrator.get(table + rest).status_code < 500, rest
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "?period=x",
+        "statistics/?by=x&chart=y",
+        "statistics/?end=9999-12-31",
+        "statistics/?start=0001-01-01&end=0001-01-01&by=hour",
+        "rules/rule/preview/?rule=99999999999999999999&audience=user&user=99999999999999999999&regex=(",
+        "accounts/session/?user=99999999999999999999",
+        "autocomplete/?app_label=keys&model_name=apikey&field_name=owner&term=%25&page=x",
+        "telemetry/logentry/export.exe",
+    ],
+)
+def test_bad_addresses_of_pages_are_no_faults_either(administrator, address):
+    assert administrator.get(address).status_code < 500
+
+
 def test_no_page_and_no_export_shows_a_credential(administrator, rows, world):
     issued = world.new_key()
     secrets = {"sk-secret-of-the-provider", issued.text, PASSWORD}
@@ -194,8 +211,8 @@ def test_every_change_is_told_to_the_log_with_its_author(administrator, rows, wo
         f"keys/apikey/{key}/unlock/ ": f"{USERNAME} changed keys {key}: locked.",
         f"keys/apikey/{key}/rotate/": f"{USERNAME} rotated keys {key}.",
         f"rules/rule/{rule}/switch/": f"{USERNAME} changed rules {rule}: enabled.",
-        f"accounts/session/{session}/end/": f"{USERNAME} sign out users {user}.",
-        f"accounts/user/{user}/sign-out/": f"{USERNAME} sign out users {user}.",
+        f"accounts/session/{session}/end/": f"{USERNAME} signed out users {user}.",
+        f"accounts/user/{user}/sign-out/": f"{USERNAME} signed out users {user}.",
         f"licensing/limit/{rows[Limit]}/delete/": f"{USERNAME} deleted limits {rows[Limit]}.",
         f"rules/rule/{rule}/delete/": f"{USERNAME} deleted rules {rule}.",
         f"keys/apikey/{key}/expire/": f"{USERNAME} changed keys {key}: expire.",

@@ -1,0 +1,43 @@
+"""The licence is installed in the console as over the API, and the log knows by whom."""
+
+import pytest
+
+from licensing.models import Licence
+from telemetry.models import LogEntry
+from tests.licences import Vendor
+from tests.management import PASSWORD, new_admin
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def vendor(settings) -> Vendor:
+    made = Vendor()
+    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
+    return made
+
+
+@pytest.fixture
+def console(client, settings):
+    settings.CACHES = {name: {**cache, "KEY_PREFIX": "licence-console"} for name, cache in settings.CACHES.items()}
+    new_admin(username="boss")
+    client.post("/admin/login/", {"username": "boss", "password": PASSWORD})
+    return client
+
+
+def test_who_installed_it_stands_in_the_log_without_the_key(console, vendor):
+    key = vendor.licence()
+    answer = console.post("/admin/licence/", {"key": key}, follow=True)
+    assert "The licence key is installed." in answer.text
+    assert Licence.objects.count() == 1
+    entry = LogEntry.objects.get(message="boss created licence: licenceKey.")
+    assert (entry.username, entry.entry_type) == ("boss", "Message")
+    assert key not in entry.payload
+
+
+def test_one_that_is_not_good_changes_nothing_and_says_why(console, vendor):
+    answer = console.post("/admin/licence/", {"key": Vendor().licence()})
+    assert answer.status_code == 200
+    assert 'role="alert"' in answer.text
+    assert not Licence.objects.exists()
+    assert not LogEntry.objects.filter(message__contains="licence").exists()

@@ -1,0 +1,60 @@
+"""The log in the console, where the database takes too long: it says so, and holds nobody."""
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+
+from telemetry.admin import LogAdmin
+from telemetry.export import as_csv
+from telemetry.models import CacheEntry, LogEntry
+from telemetry.paging import TookTooLong
+from tests.management import PASSWORD, new_admin
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL stops a statement"),
+]
+TOLD = "That takes too long to find: narrow it by time."
+
+
+@pytest.fixture
+def slow(monkeypatch) -> QuerySet:
+    """Entries of which the database takes seconds to find each, for pages that wait for a tenth of one."""
+    LogEntry.objects.create(message="slow")
+    CacheEntry.objects.create(request_hash="slow")
+    for name in ("telemetry.admin.PAGE_MS", "telemetry.export.BATCH_MS"):
+        monkeypatch.setattr(name, 100)
+    usual = LogAdmin.selected
+    monkeypatch.setattr("telemetry.admin.EntryAdmin.selected", lambda *given: _slow(usual(*given)))
+    return _slow(LogEntry.objects.all())
+
+
+def _slow(entries: QuerySet) -> QuerySet:
+    return entries.extra(where=["pg_sleep(5) IS NOT NULL"])
+
+
+@pytest.fixture
+def console(client):
+    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
+    return client
+
+
+def test_the_tail_says_so_in_its_place(console, slow):
+    assert TOLD in console.get("/admin/telemetry/logentry/tail/").text
+
+
+@pytest.mark.parametrize("path", ["logentry/export.csv", "logentry/export.jsonl", "cacheentry/purge/"])
+def test_what_is_no_page_leads_back_to_the_list(console, slow, path):
+    answer = console.get(f"/admin/telemetry/{path}", follow=True)
+    assert TOLD in answer.text
+    assert answer.redirect_chain[0][0] == f"/admin/telemetry/{path.split('/')[0]}/"
+
+
+def test_an_export_that_stalls_later_breaks_off(slow, monkeypatch):
+    monkeypatch.setattr("telemetry.export.BATCH", 1)
+    LogEntry.objects.create(message="quick")
+    lines = as_csv(LogEntry.objects.extra(where=["message = 'quick' OR pg_sleep(5) IS NOT NULL"]))
+    assert b"timestamp" in next(lines)
+    assert b"quick" in next(lines)
+    with pytest.raises(TookTooLong):
+        next(lines)
