@@ -74,6 +74,12 @@ class ProviderForm(ServiceForm):
             **dict.fromkeys(TIMEOUTS, OWN_WORDS),
         }
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk is None and (field := self.fields.get("unknown_parameters")):
+            field.choices, field.required = [("", "as suits the format"), *field.choices], False
+            self.initial["unknown_parameters"] = ""
+
 
 class ProviderList(ChangeList):
     """Asks once how all providers of a page are."""
@@ -148,6 +154,8 @@ class ProviderAdmin(ServiceAdmin):
         values["credential"] = values.pop("secret")
         models = values.pop("new_models").splitlines()
         format_name = values.pop("format").name
+        if not values["unknown_parameters"]:
+            del values["unknown_parameters"]
         names = [name.strip() for name in models if name.strip()]
         return services.create_provider(format_name=format_name, models=names, **values)
 

@@ -127,7 +127,10 @@ class ProviderChanges(Attributes):
     total_timeout_seconds = _timeout()
     max_response_bytes = Whole(required=False, allow_null=True, min_value=1)
     unknown_parameters = OneOf(
-        UnknownParameters.values, required=False, help_text="What becomes of those that the format does not know."
+        UnknownParameters.values,
+        required=False,
+        help_text="What becomes of those that the format does not know; of a new provider pass, or drop where those of "
+        "the format refuse what they do not know.",
     )
 
 

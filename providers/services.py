@@ -16,7 +16,17 @@ from gateway_project.errors import Conflict, NotFound, ProviderError, Validation
 from gateway_project.saving import save_or_refuse
 from providers import auth
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
-from providers.models import MASK, SUBJECT, Model, ModelPrice, PriceSource, Provider, ProviderFormat
+from providers.formats import FORMATS
+from providers.models import (
+    MASK,
+    SUBJECT,
+    Model,
+    ModelPrice,
+    PriceSource,
+    Provider,
+    ProviderFormat,
+    UnknownParameters,
+)
 
 OPTIONS = frozenset(
     {
@@ -50,6 +60,7 @@ def create_provider(
 ) -> Provider:
     """A stored provider that offers these models; options are the names in OPTIONS.
 
+    Where a provider of the format would refuse parameters that it does not know, they are dropped unless told.
     Raises Conflict if the name exists, and ValidationError.
     """
     _refuse_unknown(options, OPTIONS)
@@ -57,6 +68,8 @@ def create_provider(
         raise ValidationError("apiKey: this is a masked credential, and the whole one is needed.")
     provider = Provider(name=name, url=_checked_url(url), auth_method=auth_method, **options)
     provider.format = _format(format_name)
+    if FORMATS[format_name].strict and "unknown_parameters" not in options:
+        provider.unknown_parameters = UnknownParameters.DROP
     _seal(provider, credential)
     _save(provider)
     for model_name in dict.fromkeys(models):

@@ -74,6 +74,7 @@ class Anthropic(TranslatedFormat):
     """`POST /messages`."""
 
     name = SOURCE
+    strict = True
     speaks = frozenset({SHAPE})
     counts_tokens = True
     supports = frozenset(

@@ -235,6 +235,7 @@ class Format(ABC):
 
     name: str
     speaks: frozenset[str] = frozenset()  # dialects whose bytes it takes and gives as they are
+    strict = False  # whether its providers refuse a request with a parameter that they do not know
     counts_tokens = False  # whether its providers count the tokens of a conversation when they are asked
 
     @abstractmethod

@@ -73,6 +73,7 @@ class Cohere(TranslatedFormat):
     """Messages like OpenAI's; thoughts are items of the content, or a plan in front of calls."""
 
     name = NAME
+    strict = True
     supports = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
     native = frozenset(
         {"documents", "citation_options", "safety_mode", "strict_tools", "thinking", "logprobs", "priority"}

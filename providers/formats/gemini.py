@@ -111,6 +111,7 @@ class Gemini(TranslatedFormat):
     """Conversations as contents of parts; the model's name is part of the path."""
 
     name = NAME
+    strict = True
     counts_tokens = True
     supports = frozenset({*CONFIG, "tools", "tool_choice", "output", "thinking"})
     native = frozenset({"generationConfig", "safetySettings", "toolConfig", "cachedContent", "serviceTier"})

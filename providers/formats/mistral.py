@@ -75,6 +75,7 @@ class Mistral(TranslatedFormat):
     """Messages like OpenAI's, in a stricter order and with shorter ids; whatever it does not know it refuses."""
 
     name = NAME
+    strict = True
     supports = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
     native = frozenset(
         {"random_seed", "safe_prompt", "prompt_mode", "prediction", "metadata", "prompt_cache_key", "guardrails"}

@@ -127,6 +127,17 @@ class TestChat:
         assert answer.choices[0].message.parsed == Capital(city="Lisbon", population=550_000)
         assert "population" in provider.seen[0].body.decode()
 
+    @pytest.mark.parametrize("format_name", ["anthropic", "cohere", "gemini", "mistral"])
+    def test_parameters_that_a_new_provider_would_refuse_do_not_reach_it(self, client, world, speaking, format_name):
+        provider = speaking(format_name).answers(body=recorded(format_name, "plain").body)
+        world.settle()
+        answer = client.chat.completions.with_raw_response.create(
+            model=world.model, n=2, logprobs=True, logit_bias={"1": 2}, service_tier="flex", **ASKED
+        )
+        dropped = answer.headers["X-Svc-Dropped"].split(", ")
+        assert {"logit_bias", "n"} <= set(dropped) <= {"logit_bias", "logprobs", "n", "service_tier"}
+        assert provider.seen[0].json.keys().isdisjoint(dropped)
+
     def test_a_text_completion(self, client, world, speaking):
         speaking("anthropic").answers(body=recorded("anthropic", "plain").body)
         world.settle()

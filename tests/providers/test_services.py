@@ -45,6 +45,12 @@ def test_a_new_provider_offers_its_models_and_is_enabled(make):
     assert (provider.priority, provider.weight, provider.unknown_parameters) == (5, 1, "pass")
 
 
+@pytest.mark.parametrize("format_name", ["anthropic", "cohere", "gemini", "mistral"])
+def test_what_a_new_provider_would_refuse_a_request_for_is_dropped_unless_told(make, format_name):
+    assert make(name="a", format_name=format_name).unknown_parameters == "drop"
+    assert make(name="b", format_name=format_name, unknown_parameters="pass").unknown_parameters == "pass"
+
+
 def test_the_credential_is_stored_sealed_and_shown_masked(make, settings):
     provider = make(credential="sk-1234567890")
     assert "1234" not in provider.credential

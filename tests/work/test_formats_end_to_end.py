@@ -201,10 +201,7 @@ class TestGemini:
         body = {"model": world.model, "messages": [{"role": "user", "content": "Hello!"}]}
         assert world.post(body, path="/v1/messages/count_tokens").status_code == 502
 
-    def test_what_it_does_not_know_meets_the_providers_policy(self, world, provider):
-        row = world.row(provider)
-        row.unknown_parameters = "drop"
-        row.save()
+    def test_what_it_does_not_know_is_dropped_unless_its_record_says_otherwise(self, world, provider):
         provider.answers(body={"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]})
         response = world.ask(body={"store": True, "logit_bias": {"1": 2}})
         assert response.headers["X-Svc-Dropped"] == "logit_bias, store"
