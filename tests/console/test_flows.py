@@ -40,8 +40,7 @@ def test_from_a_provider_to_an_answer_in_the_playground(console, world):
     page.fill("#id_new_models", f"{model}\n")
     submit(page)
     provider = Provider.objects.get(name=name)
-    assert [row.name for row in provider.models.all()] == [model]
-    assert provider.unknown_parameters == "pass"  # what suits this format
+    assert ([row.name for row in provider.models.all()], provider.unknown_parameters) == ([model], "pass")
     assert "sk-typed" not in provider.credential
     window.open(f"providers/provider/{provider.pk}/change/")
     assert "sk-typed" not in page.content()
