@@ -256,6 +256,8 @@ class Usage(models.Model):
     duration_us = _sum()  # of completed requests, as the latencies are
     first_byte_us = _sum()
     first_bytes = _sum()  # how many of them told when their first byte went out
+    limited = _sum()  # requests that a limit refused, and of all others those for which a provider was asked
+    asked = _sum()
 
     class Meta:
         abstract = True

@@ -25,8 +25,10 @@ EVERY_TAG = "*"
 
 WORK = "entry_type = 'WorkRequest'"
 BOUGHT, SERVED, COMPLETED = "cache_status <> 'HIT'", "cache_status = 'HIT'", "outcome = 'completed'"
-_TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
-_ALL_TOKENS = " + ".join(f"coalesce({column}, 0)" for column in _TOKENS)
+TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+_ALL_TOKENS = " + ".join(f"coalesce({column}, 0)" for column in TOKENS)
+# A request that a limit refused has used nothing of a quota.
+LIMITED = "exception IN ('RateLimited', 'QuotaExceeded', 'ActiveUseLimitReached')"
 # What is counted: a condition, or a value and a condition. Everything is a whole number.
 _COUNTED = {
     "requests": "TRUE",
@@ -38,10 +40,12 @@ _COUNTED = {
     "estimated_requests": "usage_estimated",
     "unknown_cost_requests": "cost_status = 'unknown'",
     "first_bytes": f"{COMPLETED} AND first IS NOT NULL",
+    "limited": LIMITED,
+    "asked": f"attempts > 0 AND NOT {LIMITED}",
     **{column: f"latency = {number}" for number, column in enumerate(LATENCY_COLUMNS)},
 }
 _SUMMED = {
-    **{column: (column, BOUGHT) for column in (*_TOKENS, "reasoning_tokens")},
+    **{column: (column, BOUGHT) for column in (*TOKENS, "reasoning_tokens")},
     "saved_tokens": (_ALL_TOKENS, SERVED),
     "cost": ("cost", "cost_status = 'known'"),
     "estimated_cost": ("cost", "cost_status = 'estimated'"),
@@ -55,7 +59,16 @@ AT_HOUR = f'{ALL} AND "hour" = %s'
 WITHIN = '"hour" >= %s AND "hour" < %s'
 DAY = timedelta(days=1)
 # What an entry tells of itself before it is added up; the rest are columns of the log.
-_READ = ("outcome", "cache_status", "cost_status", "usage_estimated", *_TOKENS, "reasoning_tokens")
+_READ = (
+    "outcome",
+    "exception",
+    "attempts",
+    "cache_status",
+    "cost_status",
+    "usage_estimated",
+    *TOKENS,
+    "reasoning_tokens",
+)
 
 
 def columns(names: Sequence[str]) -> str:

@@ -38,6 +38,8 @@ SORTED_BY = (
 )
 _COST = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
 
+# Costs are told by currency, and the others are for quotas.
+NOT_TOLD = ("cost", "estimated_cost", "limited", "asked")
 # What a row tells beside its dimensions and its costs.
 SHOWN = (
     *SORTED_BY[: SORTED_BY.index("cost")],
@@ -134,7 +136,7 @@ def _named(names: Sequence[str]) -> str:
 def _told(row: dict[str, Any]) -> dict[str, Any]:
     """A row as it came, with counts that are numbers, costs by currency and latencies."""
     costs = orjson.loads(row["costs"]) if isinstance(row["costs"], str) else row["costs"]
-    counts = {name: int(row[name] or 0) for name in MEASURES if name not in ("cost", "estimated_cost")}
+    counts = {name: int(row[name] or 0) for name in MEASURES if name not in NOT_TOLD}
     latencies = [counts.pop(name) for name in LATENCY_COLUMNS]
     took, first_bytes = counts.pop("duration_us"), counts.pop("first_byte_us")
     return {

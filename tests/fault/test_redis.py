@@ -32,6 +32,7 @@ def running(store: Store, tmp_path_factory) -> Iterator[tuple[RunningGateway, Ow
         "GATEWAY_REDIS_PREFIX": PREFIX,
         "GATEWAY_PROCESSES": "2",
         "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0",
+        "GATEWAY_REDIS_TIMEOUT": "0.25",
     }
     with own_redis() as server, FaultProxy(server.url) as proxy:
         directory = tmp_path_factory.mktemp("redis")

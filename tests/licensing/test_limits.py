@@ -140,6 +140,7 @@ def test_what_was_used_is_told_from_the_log_before_anything_was_counted(admin, a
             input_tokens=10,
             output_tokens=30,
             cost=Decimal("0.25"),
+            cost_status="known",
         )
     limits = [("requests", 5), ("tokens", 100), ("cost", "1.5")]
     for measure, amount in limits:

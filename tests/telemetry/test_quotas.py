@@ -1,12 +1,22 @@
 """What the log tells about quotas whose counts were lost."""
 
+import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
+from django.apps import apps
+from django.db import connection
 
-from telemetry.models import LogEntry
+from gateway_project.work.stages.log import timestamp
+from telemetry import rollups
+from telemetry.batches import insert_log_entries
+from telemetry.models import UsageDay, UsageHour
 from telemetry.quotas import Used, used
+from telemetry.records import empty_log_entry, written
+from telemetry.verification import differences
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -14,11 +24,19 @@ BEGIN = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
 
 
 def entry(minutes=0, **values):
-    """An entry of a request that began so many minutes before noon and took a second."""
-    given = {"entry_type": "WorkRequest", "timestamp": NOON - timedelta(minutes=minutes), "duration_ms": 1000.0}
-    asked = {"user_id": 1, "key_id": 2, "provider_id": 3, "group_ids": [4, 45], "attempts": 1}
-    spent = {"input_tokens": 10, "cache_read_tokens": 5, "output_tokens": 20, "cost": Decimal("0.000000000123")}
-    return LogEntry.objects.create(**(given | asked | spent | values))
+    """An entry of a request that began so many minutes before noon and took a second, as a process writes it."""
+    given = {"timestamp": timestamp((NOON - timedelta(minutes=minutes)).timestamp()), "duration_ms": 1000.0}
+    asked = {"user_id": 1, "key_id": 2, "provider_id": 3, "group_ids": [4, 45], "attempts": 1, "cache_status": "MISS"}
+    spent = {"input_tokens": 10, "cache_read_tokens": 5, "output_tokens": 20, **cost("0.000000000123")}
+    known = {"entry_type": "WorkRequest", "outcome": "completed"} | given | asked | spent
+    insert_log_entries([written(empty_log_entry() | known | values)])
+
+
+def cost(amount):
+    return {"cost": amount, "cost_status": "known", "currency": "USD"}
+
+
+NOTHING = {"input_tokens": None, "cache_read_tokens": None, "output_tokens": None, "cost": None, "cost_status": ""}
 
 
 def asked(subject, subject_id, until=NOON + timedelta(hours=1)):
@@ -35,14 +53,15 @@ def test_each_has_what_its_requests_used(subject, subject_id):
 
 
 def test_stored_answers_and_failures_are_requests_and_refusals_are_not():
-    entry(attempts=0, entry_source="Cache", cost=0)
-    entry(attempts=0, outcome="denied", exception="RuleDenied", input_tokens=None, output_tokens=None, cost=None)
-    entry(outcome="aborted", duration_ms=None, input_tokens=None, cache_read_tokens=None, output_tokens=None, cost=None)
-    for exception in ("RateLimited", "QuotaExceeded", "ActiveUseLimitReached"):
-        entry(attempts=0, exception=exception, input_tokens=None, output_tokens=None, cost=None)
-    entry(entry_type="Message")
-    assert asked("key", 2) == Used(3, 0, Decimal(0))
-    assert asked("provider", 3) == Used(1, 0, Decimal(0))
+    for minutes in (0, 24 * 60):  # of the last hours the entries are asked, of all before them usage
+        entry(minutes, attempts=0, entry_source="Cache", cache_status="HIT", **cost("0"))
+        entry(minutes, attempts=0, outcome="denied", exception="RuleDenied", **NOTHING)
+        entry(minutes, outcome="aborted", duration_ms=None, **NOTHING)
+        for exception in ("RateLimited", "QuotaExceeded", "ActiveUseLimitReached"):
+            entry(minutes, attempts=0, exception=exception, **NOTHING)
+        entry(minutes, entry_type="Message")
+    assert asked("key", 2) == Used(6, 0, Decimal(0))
+    assert asked("provider", 3) == Used(2, 0, Decimal(0))
 
 
 def test_what_had_not_ended_by_then_is_not_told():
@@ -51,3 +70,79 @@ def test_what_had_not_ended_by_then_is_not_told():
     assert asked("user", 1, NOON + timedelta(seconds=60)).requests == 1
     assert asked("user", 1, NOON + timedelta(seconds=91)).requests == 2
     assert asked("user", 1, NOON + timedelta(seconds=29.9)).requests == 0
+
+
+def test_usage_and_entries_together_tell_what_all_entries_do():
+    """Hours, days and the last entries, whatever is merged, to the microsecond: compared with entries one by one."""
+    rows = [plausible(seed) for seed in range(600)]
+    insert_log_entries([written(empty_log_entry() | row) for row in rows])
+    whose = [("user", 1), ("key", 5), ("provider", 7), ("group", 1), ("group", 2)]
+    moments = [NOON + timedelta(minutes=minutes, microseconds=1) for minutes in (-4000, -90, -61, -1, 0, 1, 59, 300)]
+    for merge in (lambda hour: None, rollups.tidy):
+        for hour in UsageHour.objects.filter(hour__lt=NOON - timedelta(hours=1)).values_list("hour", flat=True):
+            merge(hour)
+        for until in moments:
+            assert {one: asked(*one, until) for one in whose} == {one: one_by_one(*one, until, rows) for one in whose}
+    assert UsageDay.objects.exists()
+
+
+def test_usage_from_before_is_told_what_quotas_ask_of_it():
+    migration = import_module("telemetry.migrations.0010_usage_of_quotas")
+    rows = [plausible(seed) for seed in range(50)]
+    insert_log_entries([written(empty_log_entry() | row) for row in rows])
+    for hour in UsageHour.objects.order_by("hour").values_list("hour", flat=True)[:5]:
+        rollups.tidy(hour)
+    for usage in (UsageHour, UsageDay):
+        usage.objects.update(limited=None, asked=None)
+    span = NOON - timedelta(days=4), NOON + timedelta(days=1)
+    assert differences(*span)
+    migration.read_from_the_log(apps, SimpleNamespace(connection=connection))
+    assert differences(*span) == []
+
+
+def plausible(seed):
+    """An entry as some request leaves it, which began up to three days before noon or a little later."""
+    chance = random.Random(seed)
+    began = NOON + timedelta(minutes=chance.choice([0, 0, 1, 60, 60, 4320]) * (chance.random() - 0.95))
+    hit, tried = chance.random() < 0.2, chance.random() < 0.8
+    served = tried and not hit
+    exception = chance.choice(["", "", "RuleDenied"]) if served or hit else chance.choice(["RuleDenied", "RateLimited"])
+    known = cost(f"{Decimal(chance.randrange(10**6)).scaleb(-9):f}") if served else NOTHING
+    tokens = {name: chance.choice([None, chance.randrange(1000)]) if served or hit else None for name in rollups.TOKENS}
+    return {
+        "entry_type": chance.choice(["WorkRequest"] * 5 + ["Message"]),
+        "timestamp": timestamp(began.timestamp()),
+        "duration_ms": chance.choice([None, 3.125, chance.random() * 120_000]),
+        "cache_status": "HIT" if hit else "MISS",
+        "attempts": int(served),
+        "exception": exception,
+        "user_id": chance.choice([None, 1, 2]),
+        "group_ids": chance.choice([[], [1], [1, 2]]),
+        "key_id": chance.choice([None, 5]),
+        "provider_id": chance.choice([None, 7]),
+        "model": chance.choice(["a", "b"]),
+        **known,
+        **tokens,
+    }
+
+
+def one_by_one(subject, subject_id, until, rows):
+    found = [
+        row
+        for row in rows
+        if row["entry_type"] == "WorkRequest"
+        and (subject_id in row["group_ids"] if subject == "group" else row[f"{subject}_id"] == subject_id)
+        and row["exception"] != "RateLimited"
+        and _ended(row) <= until.timestamp()
+    ]
+    bought = [row for row in found if row["attempts"]]
+    return Used(
+        len(bought if subject == "provider" else found),
+        sum(row[name] or 0 for row in bought for name in rollups.TOKENS),
+        sum((Decimal(row["cost"]) for row in bought), Decimal(0)),
+    )
+
+
+def _ended(row):
+    began = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC)
+    return began.timestamp() + (row["duration_ms"] or 0) / 1000

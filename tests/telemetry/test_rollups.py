@@ -59,7 +59,7 @@ def anything(seed):
         usage_estimated=chance.random() < 0.2,
         duration_ms=chance.choice([None, chance.lognormvariate(3, 3)]),
         first_byte_ms=chance.choice([None, 3.25]),
-        **{name: chance.choice([None, chance.randrange(10_000)]) for name in (*rollups._TOKENS, "reasoning_tokens")},
+        **{name: chance.choice([None, chance.randrange(10_000)]) for name in (*rollups.TOKENS, "reasoning_tokens")},
     )
 
 
@@ -96,7 +96,7 @@ def test_a_batch_is_added_up_as_it_is_stored():
         "requests": 5, "completed": 3, "errors": 2, "cache_hits": 1, "estimated_requests": 1,
         "unknown_cost_requests": 1, "input_tokens": 20, "cache_read_tokens": 8, "cache_write_tokens": 4,
         "output_tokens": 10, "reasoning_tokens": 6, "saved_tokens": 21, "cost": Decimal("0.000000000246"),
-        "estimated_cost": 1, "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1,
+        "estimated_cost": 1, "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 5,
         "latency_0": 1, "latency_3": 1, "latency_9": 1,
     }  # fmt: skip
     assert totals(hour=HOUR + timedelta(hours=1))["requests"] == 1
