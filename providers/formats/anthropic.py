@@ -18,7 +18,7 @@ from providers.formats.anthropic_blocks import (
 )
 from providers.formats.anthropic_models import claude
 from providers.formats.anthropic_request import system_of, tool_choice_of, tools_of, turns_of
-from providers.formats.anthropic_thinking import can_think, thinking_of
+from providers.formats.anthropic_thinking import SAMPLING, can_think, refused, thinking_of
 from providers.formats.base import (
     COUNT_TOKENS,
     Answer,
@@ -44,6 +44,7 @@ from providers.formats.neutral import (
     Reply,
     TextDelta,
 )
+from providers.formats.parts import reason_in
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import count
 
@@ -66,7 +67,6 @@ SPENT = frozenset(
     }
 )
 DATED = re.compile(r"\w+_[0-9]{8}")  # the type of a tool that Anthropic itself defines
-SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 SERVICE_TIERS = ("auto", "standard_only")  # OpenAI's parameter of the same name means something else
 
 
@@ -134,12 +134,7 @@ class Anthropic(TranslatedFormat):
         return given
 
     def foreign(self, chat: Chat, model: str) -> set[str]:
-        named = super().foreign(chat, model)
-        if chat.output is not None and chat.output.kind == "json":  # there is only the kind with a schema
-            named.add("response_format")
-        if not claude(model).samples:
-            named |= {name for name in SAMPLING if getattr(chat, name) is not None}
-        return named
+        return super().foreign(chat, model) | refused(chat, model)
 
     def left_out(self, chat: Chat, model: str) -> set[str]:
         return set() if can_think(chat, model) else {"reasoning_effort"}
@@ -193,7 +188,7 @@ class Anthropic(TranslatedFormat):
         stop_sequence = value.get("stop_sequence")
         return Reply(
             parts=[read_part(block) for block in content],
-            finish_reason=finish_reason(reason),
+            finish_reason=reason_in(FINISH_REASONS, reason),
             provider_finish_reason=reason,
             usage=usage_of(value.get("usage")),
             id=as_text(value.get("id")),
@@ -280,7 +275,7 @@ class AnthropicReader(JsonReader):
         delta = as_dict(value.get("delta"))
         self._count(as_dict(value.get("usage")))
         if reason := as_text(delta.get("stop_reason")):
-            self.finish(finish_reason(reason), reason)
+            self.finish(reason_in(FINISH_REASONS, reason), reason)
             self.say(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
     def _stopped(self, value: dict[str, Any]) -> None:
@@ -307,11 +302,6 @@ EVENTS = {
     "message_delta": AnthropicReader._message_continued,
     "message_stop": AnthropicReader._stopped,
 }
-
-
-def finish_reason(reason: str) -> str:
-    """The reason normalised; one that is not in the table is `other`, never `stop`."""
-    return FINISH_REASONS.get(reason, "other") if reason else ""
 
 
 def without_foreign(message: Any) -> Any:

@@ -1,4 +1,7 @@
-"""How much a Claude model is to think: by budget for the older ones, by effort for those that decide themselves."""
+"""What a Claude model takes no parameter for, and how much it is to think.
+
+By budget for the older ones, by effort for those that decide themselves.
+"""
 
 from typing import Any
 
@@ -10,6 +13,15 @@ LEAST_BUDGET = 1024
 # The share of max_tokens that an effort stands for, as OpenRouter has it (docs, reasoning tokens).
 SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.95, "max": 0.95}
 EFFORTS = {"minimal": "low"}  # every other one is called the same
+SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+
+
+def refused(chat: Chat, model: str) -> set[str]:
+    """Parameters of the conversation that are known and that no Claude, or not this one, takes."""
+    lost = SAMPLING if not claude(model).samples else frozenset()
+    named = {name for name in lost if getattr(chat, name) is not None}
+    free = chat.output is not None and chat.output.kind == "json"  # there is only the kind with a schema
+    return named | {"response_format"} if free else named
 
 
 def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -> tuple[dict[str, Any] | None, str]:

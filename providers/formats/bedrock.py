@@ -7,7 +7,7 @@ from typing import Any
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ProviderTimeout
 from providers.formats import bedrock_embedding
 from providers.formats.anthropic_models import claude
-from providers.formats.anthropic_thinking import can_think, thinking_of
+from providers.formats.anthropic_thinking import SAMPLING, can_think, refused, thinking_of
 from providers.formats.base import (
     MESSAGE_LIMIT,
     Answer,
@@ -49,7 +49,7 @@ from providers.formats.neutral import (
     Vectors,
     Verbatim,
 )
-from providers.formats.parts import path_segment
+from providers.formats.parts import path_segment, reason_in
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
 
@@ -65,7 +65,6 @@ FINISH_REASONS = {
     "malformed_tool_use": "error",
 }
 INFERENCE = {"max_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
-SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 MODEL_TIMEOUT, MODEL_ERROR = 408, 424
 # What an exception in a stream means, and what an error of ours is called in one; all others are the server's fault.
 OVERLOADS = {"throttlingException": 429, "serviceUnavailableException": 503}
@@ -103,12 +102,7 @@ class Bedrock(TranslatedFormat):
         return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
     def foreign(self, chat: Chat, model: str) -> set[str]:
-        named = super().foreign(chat, model)
-        if chat.output is not None and chat.output.kind == "json":  # there is only the kind with a schema
-            named.add("response_format")
-        if not claude(model).samples:
-            named |= {name for name in SAMPLING if getattr(chat, name) is not None}
-        return named
+        return super().foreign(chat, model) | refused(chat, model)
 
     def left_out(self, chat: Chat, model: str) -> set[str]:
         found = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
@@ -136,7 +130,7 @@ class Bedrock(TranslatedFormat):
         reason = as_text(value.get("stopReason"))
         parts = [part for block in as_list(message.get("content")) for part in _read_part(as_dict(block))]
         usage = usage_of(value.get("usage"))
-        return Reply(parts, finish_reason(reason), reason, usage)
+        return Reply(parts, reason_in(FINISH_REASONS, reason), reason, usage)
 
     def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
         family = family_of(model)
@@ -248,7 +242,7 @@ class BedrockReader(JsonReader):
     def _message_stopped(self, value: dict[str, Any]) -> None:
         reason = as_text(value.get("stopReason"))
         self._stopped = True
-        self.finish(finish_reason(reason), reason)
+        self.finish(reason_in(FINISH_REASONS, reason), reason)
         self.say(Finished(self.finish_reason, reason))
 
     def _ended(self, value: dict[str, Any]) -> None:
@@ -267,11 +261,6 @@ EVENTS = {
 
 def _no_frame(why: object) -> ProviderError:
     return ProviderError(f"The provider sent a frame that is none: {why}.")
-
-
-def finish_reason(reason: str) -> str:
-    """The reason normalised; one that is not in the table is `other`, never `stop`."""
-    return FINISH_REASONS.get(reason, "other") if reason else ""
 
 
 def usage_of(value: Any) -> Usage | None:

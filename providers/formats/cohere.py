@@ -24,7 +24,6 @@ from providers.formats.neutral import (
     Text,
     TextDelta,
     Thinking,
-    Tool,
     ToolCall,
     ToolResult,
     Vectors,
@@ -32,10 +31,12 @@ from providers.formats.neutral import (
 )
 from providers.formats.openai_request import image_url
 from providers.formats.parts import (
-    arguments_text,
     at_most_stops,
-    made_id,
+    function_of,
+    read_function_call,
+    reason_in,
     result_text,
+    results_apart,
     results_in_words,
     text_of,
     unsendable,
@@ -113,7 +114,7 @@ class Cohere(TranslatedFormat):
         if citations := message.get("citations"):
             reply.parts.append(Verbatim({"citations": citations}, NAME))
         reply.provider_finish_reason = as_text(value.get("finish_reason"))
-        reply.finish_reason = _finish_reason(reply.provider_finish_reason)
+        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
@@ -181,7 +182,7 @@ class CohereReader(JsonReader):
 
     def _read_end(self, delta: dict[str, Any]) -> None:
         reason = as_text(delta.get("finish_reason"))
-        self.finish(_finish_reason(reason), reason)
+        self.finish(reason_in(FINISH_REASONS, reason), reason)
         self.say(Finished(self.finish_reason, reason))
         self.usage = usage_of(delta.get("usage"))
         self.done = True
@@ -201,8 +202,7 @@ READERS: dict[str, Callable[[CohereReader, dict[str, Any], Any], None]] = {
 
 def _written(message: Message) -> list[dict[str, Any]]:
     """A message as Cohere takes it; each result of a tool is one of its own."""
-    results = [part for part in message.parts if isinstance(part, ToolResult)]
-    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    results, others = results_apart(message)
     written = [_written_result(result) for result in results]
     if not others and results:
         return written
@@ -264,19 +264,12 @@ def _tools(chat: Chat) -> dict[str, Any]:
     choice, tools = chat.tool_choice, chat.tools
     if choice is not None and choice.kind == "tool":
         tools = [tool for tool in tools if tool.name == choice.name]
-    written: dict[str, Any] = {"tools": [_tool(tool) for tool in tools]}
+    written: dict[str, Any] = {"tools": [function_of(tool) for tool in tools]}
     if choice is not None and choice.kind != "auto":
         written["tool_choice"] = "NONE" if choice.kind == "none" else "REQUIRED"
     if any(tool.strict for tool in tools):
         written["strict_tools"] = True
     return written
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": function}
 
 
 def _thinking(thinking: Thinking) -> dict[str, Any]:
@@ -309,10 +302,6 @@ def _count(value: Any) -> int | None:
     return count(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _finish_reason(reason: str) -> str:
-    return FINISH_REASONS.get(reason, "other") if reason else ""
-
-
 def _objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in as_list(value) if isinstance(item, dict)]
 
@@ -327,6 +316,4 @@ def _read_items(items: Any) -> list[Part]:
 
 
 def _call(call: dict[str, Any], reply_id: str, number: int) -> ToolCall:
-    function = as_dict(call.get("function"))
-    name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
-    return ToolCall(as_text(call.get("id")) or made_id(reply_id, str(number), name, arguments), name, arguments)
+    return read_function_call(call, as_text(call.get("id")), reply_id, str(number))

@@ -1,9 +1,8 @@
 """Google Gemini's generateContent and batchEmbedContents (Developer API v1beta; python-genai, August 2026)."""
 
 from typing import Any
-from urllib.parse import quote
 
-from gateway_project.errors import GatewayError, ProviderError, ValidationError
+from gateway_project.errors import GatewayError, ProviderError
 from providers.formats.base import (
     AS_IS,
     COUNT_TOKENS,
@@ -20,47 +19,35 @@ from providers.formats.base import (
     read_object,
 )
 from providers.formats.events import JsonReader
+from providers.formats.gemini_request import CONFIG, NAME, resource, written_chat
 from providers.formats.neutral import (
     Began,
     CallBegan,
     CallDelta,
     Chat,
     Embedding,
-    File,
     Finished,
     Image,
-    Message,
     Part,
     Reasoning,
     ReasoningDelta,
-    Refusal,
     Reply,
     Text,
     TextDelta,
-    Thinking,
     ToolCall,
-    ToolChoice,
-    ToolResult,
     Vectors,
     Verbatim,
 )
 from providers.formats.parts import (
-    arguments_object,
     arguments_text,
-    at_most_stops,
-    exact_json,
     made_id,
-    results_in_words,
-    text_of,
+    reason_in,
     texts_only,
-    unsendable,
 )
-from providers.formats.translated import TranslatedFormat, system_text
+from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
 from providers.retry_after import retry_after as seconds_of
 
-NAME = "gemini"
-MOST_STOPS = 5
 ACTIONS = {"embedding": "batchEmbedContents", COUNT_TOKENS: "countTokens"}
 FINISH_REASONS = {
     "STOP": "stop",
@@ -85,26 +72,6 @@ FINISH_REASONS = {
     ),
     "filter",
 )
-# Parameters of generationConfig that stand for themselves.
-CONFIG = {
-    "max_tokens": "maxOutputTokens",
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "stop": "stopSequences",
-    "seed": "seed",
-    "presence_penalty": "presencePenalty",
-    "frequency_penalty": "frequencyPenalty",
-}
-CALLING_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
-# Gemini 3 knows levels of thinking and refuses calls that lack their signature; what came before it knows neither.
-BEFORE_3 = ("gemini-1", "gemini-2", "gemini-pro")
-LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
-# As Google's own OpenAI face translates efforts for them.
-BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
-MOST_BUDGET = 24576
-# Google's word for calls that another model made (ai.google.dev, thought signatures).
-NO_SIGNATURE = "skip_thought_signature_validator"
 
 
 class Gemini(TranslatedFormat):
@@ -121,12 +88,12 @@ class Gemini(TranslatedFormat):
 
     def path(self, work: WorkRequest, model: str) -> str:
         action = ACTIONS.get(work.operation) or ("streamGenerateContent?alt=sse" if work.stream else "generateContent")
-        return f"/{_resource(model)}:{action}"
+        return f"/{resource(model)}:{action}"
 
     def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
         if work.operation != COUNT_TOKENS:
             return super().request(work, model, options)
-        counted = {"model": _resource(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
+        counted = {"model": resource(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
         return Outgoing(self.path(work, model), dumped({"generateContentRequest": counted}))
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
@@ -138,20 +105,7 @@ class Gemini(TranslatedFormat):
         return Answer(dumped({"input_tokens": total}))
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
-        at_most_stops(chat, MOST_STOPS)
-        system, messages = system_text(chat)
-        signs = not model.removeprefix("models/").startswith(BEFORE_3)
-        # Since Gemini 3, results may hold pictures themselves.
-        body: dict[str, Any] = {"contents": _contents(messages if signs else results_in_words(messages), signs=signs)}
-        if system:
-            body["systemInstruction"] = {"parts": [{"text": system}]}
-        if config := _config(chat, leveled=signs):
-            body["generationConfig"] = config
-        if chat.tools:
-            body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in chat.tools]}]
-        if chat.tool_choice is not None:
-            body["toolConfig"] = {"functionCallingConfig": _calling(chat.tool_choice)}
-        return body
+        return written_chat(chat, model)
 
     def read_reply(self, value: dict[str, Any]) -> Reply:
         reply_id = as_text(value.get("responseId"))
@@ -167,14 +121,14 @@ class Gemini(TranslatedFormat):
             reply.parts += _read_part(part, reply_id, number)
         calls = any(isinstance(part, ToolCall) for part in reply.parts)
         reply.provider_finish_reason = as_text(candidate.get("finishReason"))
-        reply.finish_reason = _finish_reason(reply.provider_finish_reason, calls=calls)
+        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=calls)
         return reply
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
         return GeminiReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
-        about: dict[str, Any] = {"model": _resource(model, quoted=False)}
+        about: dict[str, Any] = {"model": resource(model, quoted=False)}
         if embedding.dimensions is not None:
             about["outputDimensionality"] = embedding.dimensions
         about |= self.native_to_embedding(embedding)
@@ -219,7 +173,7 @@ class GeminiReader(JsonReader):
         for part in _parts(candidate):
             self._read_part(part)
         if reason := as_text(candidate.get("finishReason")):
-            self.finish(_finish_reason(reason, calls=self._calls > 0), reason)
+            self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
 
     def end(self, settled: bool) -> bytes:
         rest = super().end(settled)
@@ -249,134 +203,6 @@ class GeminiReader(JsonReader):
         self._parts += 1
 
 
-# --- What is asked for ---
-
-
-def _resource(model: str, *, quoted: bool = True) -> str:
-    """The model as the path names it; a tuned model has a kind of its own."""
-    kind, slash, name = model.partition("/")
-    if not slash or kind not in ("models", "tunedModels"):
-        kind, name = "models", model
-    return f"{kind}/{quote(name, safe='') if quoted else name}"
-
-
-def _contents(messages: list[Message], *, signs: bool) -> list[dict[str, Any]]:
-    """Turns of user and model in alternation: neighbours of one role, such as parallel results, are one turn."""
-    contents: list[dict[str, Any]] = []
-    for message in messages:
-        role = "model" if message.role == "assistant" else "user"
-        parts = [written for part in message.parts if (written := _written(part)) is not None]
-        if role == "model" and signs:
-            _vouch(parts)
-        if contents and contents[-1]["role"] == role:
-            contents[-1]["parts"] += parts
-        elif parts:
-            contents.append({"role": role, "parts": parts})
-    return contents
-
-
-def _vouch(parts: list[dict[str, Any]]) -> None:
-    """Mark a turn's calls as made elsewhere where none is signed; of parallel calls only the first needs to be."""
-    calls = [part for part in parts if "functionCall" in part]
-    if calls and not any("thoughtSignature" in call for call in calls):
-        calls[0]["thoughtSignature"] = NO_SIGNATURE
-
-
-def _written(part: Part) -> dict[str, Any] | None:
-    """A part in Gemini's shape; None for what is no business of its, such as the thoughts of another model."""
-    match part:
-        case Text() | Refusal():
-            return {"text": part.text} if part.text else None
-        case Image(data=data) | File(data=data) if data:
-            return {"inlineData": {"mimeType": part.media_type or "application/octet-stream", "data": data}}
-        case File(id=file_id) if file_id:
-            return {"fileData": {"fileUri": file_id}}
-        case Image() | File():
-            raise ValidationError(
-                "messages: this provider takes images and files inside the request only: "
-                "send data:TYPE;base64,… in place of an address."
-            )
-        case Reasoning():
-            return _written_thought(part) if part.source == NAME else None
-        case ToolCall():
-            return _written_call(part)
-        case ToolResult():
-            return _written_result(part)
-        case Verbatim(source="gemini"):
-            return part.value
-    raise unsendable(part)
-
-
-def _written_thought(thought: Reasoning) -> dict[str, Any]:
-    """A thought, or where there is only a signature the end of a text that it belongs to."""
-    written: dict[str, Any] = {"text": thought.text}
-    if thought.text:
-        written["thought"] = True
-    if thought.signature:
-        written["thoughtSignature"] = thought.signature
-    return written
-
-
-def _written_call(call: ToolCall) -> dict[str, Any]:
-    written: dict[str, Any] = {"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call)}}
-    if call.signature:
-        written["thoughtSignature"] = call.signature
-    return written
-
-
-def _written_result(result: ToolResult) -> dict[str, Any]:
-    if not result.name:
-        raise ValidationError(f"messages: no call before it has the id {result.call_id!r} of this tool result.")
-    text = text_of(result.parts)
-    response: dict[str, Any] = {"id": result.call_id, "name": result.name}
-    value = None if result.is_error else exact_json(text)
-    response["response"] = value if isinstance(value, dict) else {"error" if result.is_error else "output": text}
-    if others := [_written(part) for part in result.parts if not isinstance(part, Text)]:
-        response["parts"] = others
-    return {"functionResponse": response}
-
-
-def _config(chat: Chat, *, leveled: bool) -> dict[str, Any]:
-    config = {theirs: value for ours, theirs in CONFIG.items() if (value := getattr(chat, ours)) not in (None, [])}
-    if chat.output is not None:
-        config["responseMimeType"] = "application/json"
-        if chat.output.schema is not None:
-            config["responseJsonSchema"] = chat.output.schema
-    if chat.thinking is not None and (thinking := _thinking(chat.thinking, leveled=leveled)):
-        config["thinkingConfig"] = thinking
-    return config
-
-
-def _thinking(thinking: Thinking, *, leveled: bool) -> dict[str, Any]:
-    effort = "none" if thinking.enabled is False else thinking.effort
-    config: dict[str, Any] = {}
-    if thinking.budget is not None and effort != "none":
-        config["thinkingBudget"] = thinking.budget
-    elif effort and leveled:
-        config["thinkingLevel"] = LEVELS.get(effort, "HIGH")
-    elif effort:
-        config["thinkingBudget"] = BUDGETS.get(effort, MOST_BUDGET)
-    if thinking.enabled or thinking.budget:
-        config["includeThoughts"] = True
-    return config
-
-
-def _declaration(tool: Any) -> dict[str, Any]:
-    declaration: dict[str, Any] = {"name": tool.name}
-    if tool.description:
-        declaration["description"] = tool.description
-    if tool.schema is not None:  # as it is: the other field knows a part of JSON schema alone
-        declaration["parametersJsonSchema"] = tool.schema
-    return declaration
-
-
-def _calling(choice: ToolChoice) -> dict[str, Any]:
-    calling: dict[str, Any] = {"mode": CALLING_MODES[choice.kind]}
-    if choice.name:
-        calling["allowedFunctionNames"] = [choice.name]
-    return calling
-
-
 # --- What is answered ---
 
 
@@ -404,12 +230,6 @@ def _candidate(value: dict[str, Any]) -> dict[str, Any] | None:
 
 def _block_reason(value: dict[str, Any]) -> str:
     return as_text(as_dict(value.get("promptFeedback")).get("blockReason"))
-
-
-def _finish_reason(reason: str, *, calls: bool) -> str:
-    if reason == "STOP" and calls:
-        return "tool"
-    return FINISH_REASONS.get(reason, "other") if reason else ""
 
 
 def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:

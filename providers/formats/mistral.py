@@ -36,9 +36,11 @@ from providers.formats.openai import DONE
 from providers.formats.openai_reply import usage_of
 from providers.formats.openai_request import image_url, response_format_of
 from providers.formats.parts import (
-    arguments_text,
-    made_id,
+    function_of,
+    read_function_call,
+    reason_in,
     result_text,
+    results_apart,
     results_in_words,
     text_of,
     texts_only,
@@ -115,7 +117,7 @@ class Mistral(TranslatedFormat):
         calls = [call for call in as_list(message.get("tool_calls")) if isinstance(call, dict)]
         reply.parts += [_call(call, reply.id, number) for number, call in enumerate(calls)]
         reply.provider_finish_reason = as_text(choice.get("finish_reason"))
-        reply.finish_reason = _finish_reason(reply.provider_finish_reason)
+        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
@@ -172,7 +174,7 @@ class MistralReader(JsonReader):
             if isinstance(call, dict):
                 self._read_call(call)
         if reason := as_text(choice.get("finish_reason")):
-            self.finish(_finish_reason(reason), reason)
+            self.finish(reason_in(FINISH_REASONS, reason), reason)
             self.say(Finished(self.finish_reason, reason))
 
     def _read_call(self, piece: dict[str, Any]) -> None:
@@ -204,8 +206,7 @@ def _messages(chat: Chat) -> list[dict[str, Any]]:
 
 def _written(message: Message) -> list[dict[str, Any]]:
     """A message as Mistral takes it; each result of a tool is one of its own, and an empty answer none."""
-    results = [part for part in message.parts if isinstance(part, ToolResult)]
-    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    results, others = results_apart(message)
     written = [_written_result(result) for result in results]
     if message.role == "assistant":
         return written + _written_answer(others)
@@ -274,12 +275,10 @@ def _file(part: File) -> dict[str, Any]:
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
-    if tool.description:
-        function["description"] = tool.description
+    written = function_of(tool)
     if tool.strict is not None:
-        function["strict"] = tool.strict
-    return {"type": "function", "function": function}
+        written["function"]["strict"] = tool.strict
+    return written
 
 
 def _choice(choice: ToolChoice) -> Any:
@@ -298,10 +297,6 @@ def _effort(thinking: Thinking) -> str:
 
 
 # --- What is answered ---
-
-
-def _finish_reason(reason: str) -> str:
-    return FINISH_REASONS.get(reason, "other") if reason else ""
 
 
 def _read_content(content: Any) -> list[Part]:
@@ -327,6 +322,4 @@ def _given_id(call: dict[str, Any]) -> str:
 
 
 def _call(call: dict[str, Any], reply_id: str, number: int) -> ToolCall:
-    function = as_dict(call.get("function"))
-    name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
-    return ToolCall(_given_id(call) or made_id(reply_id, str(number), name, arguments), name, arguments)
+    return read_function_call(call, _given_id(call), reply_id, str(number))

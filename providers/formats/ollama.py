@@ -30,9 +30,11 @@ from providers.formats.neutral import (
 )
 from providers.formats.parts import (
     arguments_object,
-    arguments_text,
-    made_id,
+    function_of,
+    read_function_call,
+    reason_in,
     result_text,
+    results_apart,
     text_of,
     texts_only,
     unsendable,
@@ -86,7 +88,7 @@ class Ollama(TranslatedFormat):
         if given := {name: value for name, value in values.items() if value not in (None, [])}:
             body["options"] = given
         if chat.tools and not (chat.tool_choice is not None and chat.tool_choice.kind == "none"):
-            body["tools"] = [_tool(tool) for tool in chat.tools]
+            body["tools"] = [function_of(tool) for tool in chat.tools]
         if chat.output is not None:
             body["format"] = "json" if chat.output.schema is None else chat.output.schema
         if chat.thinking is not None and (think := _think(chat.thinking)) is not None:
@@ -105,7 +107,7 @@ class Ollama(TranslatedFormat):
         calls = [_call(call, value, number) for number, call in enumerate(_calls(message))]
         reply.parts += calls
         reply.provider_finish_reason = as_text(value.get("done_reason"))
-        reply.finish_reason = _finish_reason(reply.provider_finish_reason, calls=bool(calls))
+        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=bool(calls))
         return reply
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
@@ -154,7 +156,7 @@ class OllamaReader(LineReader):
 
     def _read_end(self, value: dict[str, Any]) -> None:
         reason = as_text(value.get("done_reason"))
-        self.finish(_finish_reason(reason, calls=self._calls > 0), reason)
+        self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
         self.say(Finished(self.finish_reason, reason))
         self.usage = usage_of(value)
         self.done = True
@@ -165,8 +167,7 @@ class OllamaReader(LineReader):
 
 def _written(message: Message) -> list[dict[str, Any]]:
     """A message as Ollama takes it; each result of a tool is one of its own."""
-    results = [part for part in message.parts if isinstance(part, ToolResult)]
-    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    results, others = results_apart(message)
     written = [_written_result(result) for result in results]
     return [*written, _written_turn(message.role, others)] if others or not results else written
 
@@ -211,13 +212,6 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     return written
 
 
-def _tool(tool: Any) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": function}
-
-
 def _think(thinking: Thinking) -> bool | str | None:
     if thinking.enabled is False:
         return False
@@ -235,12 +229,6 @@ def usage_of(value: dict[str, Any]) -> Usage | None:
     return None if prompt is None and output is None else Usage(prompt or 0, output=output)
 
 
-def _finish_reason(reason: str, *, calls: bool) -> str:
-    if reason == "stop" and calls:
-        return "tool"
-    return FINISH_REASONS.get(reason, "other") if reason else ""
-
-
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     calls = as_list(message.get("tool_calls"))
     return [call for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
@@ -248,7 +236,4 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _call(call: dict[str, Any], value: dict[str, Any], number: int) -> ToolCall:
     """A call; where the server gave it no id, one that is the same whenever this answer is read."""
-    function = call["function"]
-    name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
-    made = made_id(as_text(value.get("created_at")), str(number), name, arguments)
-    return ToolCall(as_text(call.get("id")) or made, name, arguments)
+    return read_function_call(call, as_text(call.get("id")), as_text(value.get("created_at")), str(number))

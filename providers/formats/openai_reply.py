@@ -23,7 +23,7 @@ from providers.formats.neutral import (
     ToolCall,
 )
 from providers.formats.openai_request import THOUGHTS
-from providers.formats.parts import arguments_text, made_id
+from providers.formats.parts import arguments_text, made_id, reason_in
 from providers.formats.sse import data_of, events_in
 from providers.formats.usage import Usage, count, money
 
@@ -84,8 +84,7 @@ def first_choice(value: dict[str, Any]) -> dict[str, Any]:
 
 def finish_reason(reason: str, *, called: bool = False) -> str:
     """The reason normalised; some servers say `stop` where the model has made calls."""
-    found = FINISH_REASONS.get(reason, "other") if reason else ""
-    return "tool" if called and found == "stop" else found
+    return reason_in(FINISH_REASONS, reason, called=called)
 
 
 def usage_of(value: Any) -> Usage | None:

@@ -1,13 +1,14 @@
 """What several formats do with the parts of a conversation: arguments, ids, texts, and what cannot be sent."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
 
 from gateway_project.errors import ValidationError
-from providers.formats.base import dumped
+from providers.formats.base import as_dict, as_text, dumped
 from providers.formats.neutral import (
     Chat,
     Embedding,
@@ -17,6 +18,7 @@ from providers.formats.neutral import (
     Part,
     Refusal,
     Text,
+    Tool,
     ToolCall,
     ToolResult,
     Verbatim,
@@ -51,6 +53,12 @@ def results_in_words(messages: list[Message]) -> list[Message]:
     return [*written, Message("user", pictures)] if pictures else written
 
 
+def results_apart(message: Message) -> tuple[list[ToolResult], list[Part]]:
+    """A message's results, for providers that take each as a message of its own, and everything else in it."""
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    return results, [part for part in message.parts if not isinstance(part, ToolResult)]
+
+
 def _in_words(message: Message) -> Message:
     parts = [
         replace(part, parts=[inner for inner in part.parts if isinstance(inner, Text)])
@@ -59,6 +67,30 @@ def _in_words(message: Message) -> Message:
         for part in message.parts
     ]
     return replace(message, parts=parts)
+
+
+def function_of(tool: Tool) -> dict[str, Any]:
+    """A tool as those write it who write like OpenAI and want to be told of parameters even where there are none."""
+    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def read_function_call(call: dict[str, Any], call_id: str, *seed: str) -> ToolCall:
+    """A call as those write it who write like OpenAI; without an id it gets one made of the seed and of itself."""
+    function = as_dict(call.get("function"))
+    name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
+    return ToolCall(call_id or made_id(*seed, name, arguments), name, arguments)
+
+
+def reason_in(reasons: Mapping[str, str], reason: str, *, called: bool = False) -> str:
+    """A finish reason normalised by a table: one that is not in it is `other`, never `stop`.
+
+    `called`: the model has made calls, which not every provider tells from a stop.
+    """
+    found = reasons.get(reason, "other") if reason else ""
+    return "tool" if called and found == "stop" else found
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:

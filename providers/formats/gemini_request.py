@@ -1,0 +1,189 @@
+"""A conversation as Gemini takes it: contents of parts, and everything about them in a generationConfig."""
+
+from typing import Any
+from urllib.parse import quote
+
+from gateway_project.errors import ValidationError
+from providers.formats.neutral import (
+    Chat,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Verbatim,
+)
+from providers.formats.parts import arguments_object, at_most_stops, exact_json, results_in_words, text_of, unsendable
+from providers.formats.translated import system_text
+
+NAME = "gemini"
+MOST_STOPS = 5
+# Parameters of generationConfig that stand for themselves.
+CONFIG = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "stop": "stopSequences",
+    "seed": "seed",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+}
+CALLING_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
+# Gemini 3 knows levels of thinking and refuses calls that lack their signature; what came before it knows neither.
+BEFORE_3 = ("gemini-1", "gemini-2", "gemini-pro")
+LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
+# As Google's own OpenAI face translates efforts for them.
+BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
+MOST_BUDGET = 24576
+# Google's word for calls that another model made (ai.google.dev, thought signatures).
+NO_SIGNATURE = "skip_thought_signature_validator"
+
+
+def written_chat(chat: Chat, model: str) -> dict[str, Any]:
+    """The body of a request, without what passes as it is. Raises ValidationError for what has no place in it."""
+    at_most_stops(chat, MOST_STOPS)
+    system, messages = system_text(chat)
+    signs = not model.removeprefix("models/").startswith(BEFORE_3)
+    # Since Gemini 3, results may hold pictures themselves.
+    body: dict[str, Any] = {"contents": _contents(messages if signs else results_in_words(messages), signs=signs)}
+    if system:
+        body["systemInstruction"] = {"parts": [{"text": system}]}
+    if config := _config(chat, leveled=signs):
+        body["generationConfig"] = config
+    if chat.tools:
+        body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in chat.tools]}]
+    if chat.tool_choice is not None:
+        body["toolConfig"] = {"functionCallingConfig": _calling(chat.tool_choice)}
+    return body
+
+
+def resource(model: str, *, quoted: bool = True) -> str:
+    """The model as the path names it; a tuned model has a kind of its own."""
+    kind, slash, name = model.partition("/")
+    if not slash or kind not in ("models", "tunedModels"):
+        kind, name = "models", model
+    return f"{kind}/{quote(name, safe='') if quoted else name}"
+
+
+def _contents(messages: list[Message], *, signs: bool) -> list[dict[str, Any]]:
+    """Turns of user and model in alternation: neighbours of one role, such as parallel results, are one turn."""
+    contents: list[dict[str, Any]] = []
+    for message in messages:
+        role = "model" if message.role == "assistant" else "user"
+        parts = [written for part in message.parts if (written := _written(part)) is not None]
+        if role == "model" and signs:
+            _vouch(parts)
+        if contents and contents[-1]["role"] == role:
+            contents[-1]["parts"] += parts
+        elif parts:
+            contents.append({"role": role, "parts": parts})
+    return contents
+
+
+def _vouch(parts: list[dict[str, Any]]) -> None:
+    """Mark a turn's calls as made elsewhere where none is signed; of parallel calls only the first needs to be."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and not any("thoughtSignature" in call for call in calls):
+        calls[0]["thoughtSignature"] = NO_SIGNATURE
+
+
+def _written(part: Part) -> dict[str, Any] | None:
+    """A part in Gemini's shape; None for what is no business of its, such as the thoughts of another model."""
+    match part:
+        case Text() | Refusal():
+            return {"text": part.text} if part.text else None
+        case Image(data=data) | File(data=data) if data:
+            return {"inlineData": {"mimeType": part.media_type or "application/octet-stream", "data": data}}
+        case File(id=file_id) if file_id:
+            return {"fileData": {"fileUri": file_id}}
+        case Image() | File():
+            raise ValidationError(
+                "messages: this provider takes images and files inside the request only: "
+                "send data:TYPE;base64,… in place of an address."
+            )
+        case Reasoning():
+            return _written_thought(part) if part.source == NAME else None
+        case ToolCall():
+            return _written_call(part)
+        case ToolResult():
+            return _written_result(part)
+        case Verbatim(source="gemini"):
+            return part.value
+    raise unsendable(part)
+
+
+def _written_thought(thought: Reasoning) -> dict[str, Any]:
+    """A thought, or where there is only a signature the end of a text that it belongs to."""
+    written: dict[str, Any] = {"text": thought.text}
+    if thought.text:
+        written["thought"] = True
+    if thought.signature:
+        written["thoughtSignature"] = thought.signature
+    return written
+
+
+def _written_call(call: ToolCall) -> dict[str, Any]:
+    written: dict[str, Any] = {"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call)}}
+    if call.signature:
+        written["thoughtSignature"] = call.signature
+    return written
+
+
+def _written_result(result: ToolResult) -> dict[str, Any]:
+    if not result.name:
+        raise ValidationError(f"messages: no call before it has the id {result.call_id!r} of this tool result.")
+    text = text_of(result.parts)
+    response: dict[str, Any] = {"id": result.call_id, "name": result.name}
+    value = None if result.is_error else exact_json(text)
+    response["response"] = value if isinstance(value, dict) else {"error" if result.is_error else "output": text}
+    if others := [_written(part) for part in result.parts if not isinstance(part, Text)]:
+        response["parts"] = others
+    return {"functionResponse": response}
+
+
+def _config(chat: Chat, *, leveled: bool) -> dict[str, Any]:
+    config = {theirs: value for ours, theirs in CONFIG.items() if (value := getattr(chat, ours)) not in (None, [])}
+    if chat.output is not None:
+        config["responseMimeType"] = "application/json"
+        if chat.output.schema is not None:
+            config["responseJsonSchema"] = chat.output.schema
+    if chat.thinking is not None and (thinking := _thinking(chat.thinking, leveled=leveled)):
+        config["thinkingConfig"] = thinking
+    return config
+
+
+def _thinking(thinking: Thinking, *, leveled: bool) -> dict[str, Any]:
+    effort = "none" if thinking.enabled is False else thinking.effort
+    config: dict[str, Any] = {}
+    if thinking.budget is not None and effort != "none":
+        config["thinkingBudget"] = thinking.budget
+    elif effort and leveled:
+        config["thinkingLevel"] = LEVELS.get(effort, "HIGH")
+    elif effort:
+        config["thinkingBudget"] = BUDGETS.get(effort, MOST_BUDGET)
+    if thinking.enabled or thinking.budget:
+        config["includeThoughts"] = True
+    return config
+
+
+def _declaration(tool: Any) -> dict[str, Any]:
+    declaration: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        declaration["description"] = tool.description
+    if tool.schema is not None:  # as it is: the other field knows a part of JSON schema alone
+        declaration["parametersJsonSchema"] = tool.schema
+    return declaration
+
+
+def _calling(choice: ToolChoice) -> dict[str, Any]:
+    calling: dict[str, Any] = {"mode": CALLING_MODES[choice.kind]}
+    if choice.name:
+        calling["allowedFunctionNames"] = [choice.name]
+    return calling
