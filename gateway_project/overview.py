@@ -106,10 +106,15 @@ def _cards(totals: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("Errors", f"{totals['errors']:,}", f"{100 * totals['errors'] / asked:.1f} %"),
         ("Tokens", f"{totals['tokens']:,}", f"{totals['output_tokens']:,} of them out"),
         ("Cost", _money(totals["cost"]), ""),
-        ("From the cache", f"{totals['cache_hits']:,}", f"{totals['saved_tokens']:,} tokens saved"),
+        ("From the cache", f"{totals['cache_hits']:,}", _saved(totals)),
         ("Latency", _latency(totals["p50"]), f"p95 {_latency(totals['p95'])}"),
         ("Active uses", f"{uses:,}", f"of {terms.max_active_uses:,}" if terms.max_active_uses else "unlimited"),
     ]
+
+
+def _saved(totals: dict[str, Any]) -> str:
+    tokens = f"saved {totals['saved_tokens']:,} tokens"
+    return f"{tokens}, {_money(totals['saved'])}" if totals["saved"] else tokens
 
 
 def _money(cost: dict[str, Any]) -> str:

@@ -119,6 +119,7 @@ def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         *((titles[name], f"{row[name]:,}") for name in counts),
         ("Cost", "; ".join(map(_cost, row["costs"]))),
+        ("Saved", "; ".join(_saved(cost) for cost in row["costs"] if cost["saved"] != "0")),
         ("p95 (ms)", "" if row["p95_ms"] is None else f"{row['p95_ms']:,.0f}"),
     ]
 
@@ -126,6 +127,10 @@ def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
 def _cost(cost: dict[str, str]) -> str:
     mark = f", {Decimal(cost['estimated']):,f} of it estimated" if cost["estimated"] != "0" else ""
     return f"{_spent(cost):,f} {cost['currency']}{mark}"
+
+
+def _saved(cost: dict[str, str]) -> str:
+    return f"{Decimal(cost['saved']):,f} {cost['currency']}"
 
 
 def _spent(cost: dict[str, str]) -> Decimal:

@@ -57,6 +57,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Of them cached": entry.cache_read_tokens,
         "Reasoning": entry.reasoning_tokens,
         "Cost": "" if entry.cost is None else f"{entry.cost.normalize():f} {entry.currency}",
+        "Saved": "" if entry.saved_cost is None else f"{entry.saved_cost.normalize():f} {entry.currency}",
         "Finish reason": " / ".join(filter(None, (entry.finish_reason, entry.provider_finish_reason))),
         "Took": "" if entry.duration_ms is None else f"{entry.duration_ms:,.1f} ms",
         "First byte after": "" if entry.first_byte_ms is None else f"{entry.first_byte_ms:,.1f} ms",

@@ -144,6 +144,7 @@ class LogEntry(models.Model):
     reasoning_tokens = _number()
     usage_estimated = _flag()
     cost = models.DecimalField(max_digits=24, decimal_places=12, null=True, blank=True)
+    saved_cost = models.DecimalField(max_digits=24, decimal_places=12, null=True, blank=True)  # by a stored answer
     currency = _text(3)
     cost_status = _text(10, CostStatus)
     finish_reason = _text(64)
@@ -252,6 +253,7 @@ class Usage(models.Model):
     estimated_requests = _sum()
     cost = _money()
     estimated_cost = _money()
+    saved_cost = _money()  # what stored answers would have cost, as far as they have a price
     unknown_cost_requests = _sum()
     duration_us = _sum()  # of completed requests, as the latencies are
     first_byte_us = _sum()

@@ -17,7 +17,7 @@ from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
 
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
-SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost")
+SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
 MOST = 5
 END = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -96,19 +96,20 @@ def percentile(counts: list[int], share: float) -> int | None:
 
 
 def _totals(rows: Rows) -> dict[str, Any]:
-    """Everything in one sum: counts, tokens, cost by currency, p50 and p95 in milliseconds (None: none)."""
+    """Everything in one sum: counts, tokens, cost and savings by currency, p50 and p95 in milliseconds (None: none)."""
     told = {name: sum(row[name] for row in rows) for name in COUNTS}
     latencies = [sum(row[name] for row in rows) for name in LATENCY_COLUMNS]
     told["tokens"] = sum(told[name] for name in TOKENS)
-    return told | {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95), "cost": _costs(rows)}
+    told |= {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)}
+    return told | {"cost": _money(rows, "cost", "estimated_cost"), "saved": _money(rows, "saved_cost")}
 
 
-def _costs(rows: Rows) -> dict[str, Decimal]:
-    """What was spent in each currency, estimates among it."""
-    spent: dict[str, Decimal] = defaultdict(Decimal)
+def _money(rows: Rows, *names: str) -> dict[str, Decimal]:
+    """What these sums come to in each currency."""
+    amounts: dict[str, Decimal] = defaultdict(Decimal)
     for row in rows:
-        spent[row["currency"]] += Decimal(str(row["cost"])) + Decimal(str(row["estimated_cost"]))
-    return {currency: amount for currency, amount in sorted(spent.items()) if currency and amount}
+        amounts[row["currency"]] += sum(Decimal(str(row[name])) for name in names)
+    return {currency: amount for currency, amount in sorted(amounts.items()) if currency and amount}
 
 
 def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:

@@ -6,7 +6,7 @@ from telemetry.models import CacheEntry, LogEntry
 
 USED = (
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-    *("usage_estimated", "cost", "currency", "cost_status", "duration_ms", "first_byte_ms"),
+    *("usage_estimated", "cost", "saved_cost", "currency", "cost_status", "duration_ms", "first_byte_ms"),
 )
 
 
@@ -42,11 +42,12 @@ class CacheEntrySerializer(serializers.ModelSerializer):
 
 
 class CostSerializer(serializers.Serializer):
-    """What was spent in one currency."""
+    """What was spent in one currency, and what stored answers would have cost."""
 
     currency = serializers.CharField()
     known = serializers.CharField()
     estimated = serializers.CharField()
+    saved = serializers.CharField()
 
 
 def _count() -> serializers.IntegerField:

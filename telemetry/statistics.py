@@ -39,7 +39,7 @@ SORTED_BY = (
 _COST = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
 
 # Costs are told by currency, and the others are for quotas.
-NOT_TOLD = ("cost", "estimated_cost", "limited", "asked")
+NOT_TOLD = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
 # What a row tells beside its dimensions and its costs.
 SHOWN = (
     *SORTED_BY[: SORTED_BY.index("cost")],
@@ -157,11 +157,11 @@ def _dimension(name: str, value: Any) -> Any:
 
 
 def _costs(costs: Sequence[Sequence[Any]]) -> list[dict[str, str]]:
-    """What is known and what is estimated in each currency; a currency without either is none."""
-    found = {currency: (_money(known), _money(estimated)) for currency, known, estimated in costs if currency}
+    """What is known, what is estimated and what was saved in each currency; one without any of it is none."""
     return [
-        {"currency": currency, "known": known, "estimated": estimated}
-        for currency, (known, estimated) in sorted(found.items())
+        {"currency": currency, **dict(zip(("known", "estimated", "saved"), map(_money, amounts), strict=True))}
+        for currency, *amounts in sorted(costs)
+        if currency
     ]
 
 
@@ -191,7 +191,7 @@ _DIALECTS = {
         "tag": "tags_of.key || '=' || tags_of.value",
         "join tag": 'LEFT JOIN LATERAL jsonb_each_text("tags") AS tags_of(key, value) ON TRUE',
         "has tag": 'EXISTS (SELECT 1 FROM jsonb_each_text("tags") AS t(key, value) WHERE t.key = %s AND t.value = %s)',
-        "costs": 'json_agg(json_build_array("currency", "cost"::text, "estimated_cost"::text))',
+        "costs": 'json_agg(json_build_array("currency", "cost"::text, "estimated_cost"::text, "saved_cost"::text))',
     },
     "sqlite": {
         **_COLUMNS,
@@ -202,6 +202,6 @@ _DIALECTS = {
         "tag": "tags_of.key || '=' || tags_of.value",
         "join tag": 'LEFT JOIN json_each("tags") AS tags_of',
         "has tag": 'EXISTS (SELECT 1 FROM json_each("tags") AS t WHERE t.key = %s AND t.value = %s)',
-        "costs": 'json_group_array(json_array("currency", "cost", "estimated_cost"))',
+        "costs": 'json_group_array(json_array("currency", "cost", "estimated_cost", "saved_cost"))',
     },
 }

@@ -15,7 +15,7 @@ from telemetry.retention import kept_since
 from telemetry.rollups import ALL, DAY, DAYS, DIMENSIONS, MEASURES, USAGE, WITHIN, columns, full_day
 
 HOUR, INSTANT = timedelta(hours=1), timedelta(microseconds=1)
-MONEY = ("cost", "estimated_cost")
+MONEY = ("cost", "estimated_cost", "saved_cost")
 EMPTY = (None, "", [], {}, "[]", "{}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gateway_project.errors import ProviderOverloaded, ProviderRejected
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
-from providers.prices import KNOWN, NOT_KNOWN, Cost, cost
+from providers.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
 
 if TYPE_CHECKING:
     from gateway_project.work.exchange import Exchange
@@ -28,6 +28,7 @@ class Bill:
     usage: Usage | None = None
     estimated: bool = False  # whether the usage, or a part of it, was not reported
     cost: Cost | None = None
+    saved: Decimal | None = None  # what a stored answer would have cost, in the same currency; None: nobody knows
 
 
 NOTHING_BOUGHT = Bill()
@@ -55,7 +56,8 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
     answer = exchange.answer
     if exchange.stored is not None:
         price = snapshot.price(exchange.target, time())
-        return Bill(answer.usage, False, Cost(Decimal(0), price.currency if price else "", KNOWN))
+        nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
+        return Bill(answer.usage, False, nothing, cost(answer.usage, price).amount)
     if not exchange.attempts or exchange.request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
     if answer is None:

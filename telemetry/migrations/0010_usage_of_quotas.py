@@ -18,7 +18,8 @@ def read_from_the_log(apps, schema_editor) -> None:
         return
     groups = rollups.columns(rollups.DIMENSIONS)
     counts = [f"nullif(count(*) FILTER (WHERE {condition}), 0)" for condition in map(rollups._COUNTED.get, NAMES)]
-    entries = rollups.of_log('"timestamp" >= %s AND "timestamp" < %s')
+    read = ("outcome", "exception", "attempts")  # columns that there are at this point
+    entries = rollups.of_log('"timestamp" >= %s AND "timestamp" < %s', read)
     statement = (
         f'INSERT INTO "{rollups.USAGE}" ({groups}, "limited", "asked")'
         f" SELECT {groups}, {', '.join(counts)} FROM {entries} GROUP BY {groups}"

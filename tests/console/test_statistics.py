@@ -40,7 +40,9 @@ def names(world) -> dict[str, str]:
         "output_tokens": 7, "duration_ms": 80.0,
     }  # fmt: skip
     spent = {"currency": "EUR", "cost": "0.25", "cost_status": "estimated"}
-    insert_log_entries([entry("s-1", **fields), entry("s-2", **fields), entry("s-3", **fields | spent)])
+    stored = {"cache_status": "HIT", "cost": "0", "saved_cost": "1234.5"}
+    kinds = (fields, fields, fields | spent, fields | stored)
+    insert_log_entries([entry(f"s-{number}", **kind) for number, kind in enumerate(kinds)])
     yield {
         "hour": f"{begun:%Y-%m-%dT%H}:00:00Z", "day": f"{begun:%Y-%m-%d}", "user": world.user.username,
         "group": group.name, "key": key.name, "provider": provider.name, "model": f"={HOSTILE}",
@@ -75,6 +77,7 @@ def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, look):
         row = window.page.locator("#main tbody tr", has_text=names[by])
         assert "36,000" in row.inner_text()
         assert "3 USD" in row.inner_text()
+        assert "1,234.5 USD" in row.inner_text()
         assert "0.25 EUR, 0.25 of it estimated" in row.inner_text()
 
 

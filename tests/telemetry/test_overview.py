@@ -45,6 +45,7 @@ def test_what_was_done_is_counted(world):
     assert after["cache_hits"] - before["cache_hits"] == 1
     assert after["p50"] is not None
     assert after["cost"].get("USD", 0) > before["cost"].get("USD", Decimal(0))
+    assert after["saved"].get("USD", 0) > before["saved"].get("USD", Decimal(0))
 
 
 def test_the_top_is_ordered_and_named(db):

@@ -55,6 +55,7 @@ def anything(seed):
         tags=chance.choice([{}, {"team": "x"}, {"team": "x", "env": "ä '%s"}]),
         currency="" if status in ("", "unknown") else chance.choice(["USD", "EUR"]),
         cost=None if status in ("", "unknown") else f"{Decimal(chance.randrange(10**9)).scaleb(-12):f}",
+        saved_cost=f"{Decimal(chance.randrange(10**9)).scaleb(-12):f}" if hit and chance.random() < 0.5 else None,
         cost_status=status,
         usage_estimated=chance.random() < 0.2,
         duration_ms=chance.choice([None, chance.lognormvariate(3, 3)]),
@@ -77,12 +78,13 @@ def test_a_batch_is_added_up_as_it_is_stored():
         "reasoning_tokens": 3,
     }
     cost = {"cost": "0.000000000123", "currency": "USD", "cost_status": "known"}
+    saved = {"cost": "0", "saved_cost": "0.5"}
     same = {"user_id": 3, "key_id": 4, "group_ids": [1, 2], "tags": {"team": "x"}, "currency": "USD"}
     insert_log_entries(
         [
             done("r1", duration_ms=5.5, first_byte_ms=2.25, **same | tokens | cost),
             done("r2", HOUR + timedelta(minutes=59, seconds=59.9), duration_ms=100.0, **same | tokens | cost),
-            done("r3", cache_status="HIT", duration_ms=0.5, **same | tokens | cost | {"cost": "0"}),
+            done("r3", cache_status="HIT", duration_ms=0.5, **same | tokens | cost | saved),
             done("r4", outcome="failed", duration_ms=9.0, **same | {"cost_status": "unknown"}),
             done("r5", outcome="truncated", usage_estimated=True, **same | {"cost": "1", "cost_status": "estimated"}),
             done("r6", entry_type="Message", **same | tokens | cost),
@@ -96,7 +98,8 @@ def test_a_batch_is_added_up_as_it_is_stored():
         "requests": 5, "completed": 3, "errors": 2, "cache_hits": 1, "estimated_requests": 1,
         "unknown_cost_requests": 1, "input_tokens": 20, "cache_read_tokens": 8, "cache_write_tokens": 4,
         "output_tokens": 10, "reasoning_tokens": 6, "saved_tokens": 21, "cost": Decimal("0.000000000246"),
-        "estimated_cost": 1, "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 5,
+        "estimated_cost": 1, "saved_cost": Decimal("0.5"),
+        "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 5,
         "latency_0": 1, "latency_3": 1, "latency_9": 1,
     }  # fmt: skip
     assert totals(hour=HOUR + timedelta(hours=1))["requests"] == 1

@@ -49,7 +49,7 @@ class TestAddingUp:
                 paid("0.5", duration_ms=100.0, first_byte_ms=40.0),
                 paid("0.25", duration_ms=300.0, cache_read_tokens=3, cache_write_tokens=2, reasoning_tokens=1),
                 paid("1.5", currency="EUR", status="estimated", usage_estimated=True, duration_ms=200.0),
-                paid(0, cache_status="HIT", duration_ms=2.0),
+                paid(0, cache_status="HIT", duration_ms=2.0, saved_cost="0.5"),
                 done("r", outcome="failed", cost_status="unknown"),
                 done("r", outcome="denied", provider_id=None),
                 done("r", outcome="client_closed"),
@@ -64,8 +64,8 @@ class TestAddingUp:
             "cacheWriteTokens": 2, "reasoningTokens": 1, "savedTokens": 15, "estimatedRequests": 1,
             "unknownCostRequests": 1, "averageMs": 150.5, "averageFirstByteMs": 40.0,
             "costs": [
-                {"currency": "EUR", "known": "0", "estimated": "1.5"},
-                {"currency": "USD", "known": "0.75", "estimated": "0"},
+                {"currency": "EUR", "known": "0", "estimated": "1.5", "saved": "0"},
+                {"currency": "USD", "known": "0.75", "estimated": "0", "saved": "0.5"},
             ],
         }  # fmt: skip
 
@@ -200,7 +200,10 @@ class TestSpreadsheets:
         first = lines[0]
         assert (first["model"], first["requests"], first["inputTokens"]) == ("m000", "2", "20")
         costs = {name: value for name, value in first.items() if "ost" in name and name != "unknownCostRequests"}
-        assert costs == {"costEUR": "0", "estimatedCostEUR": "0.25", "costUSD": "0.5", "estimatedCostUSD": "0"}
+        assert costs == {
+            "costEUR": "0", "estimatedCostEUR": "0.25", "savedCostEUR": "0",
+            "costUSD": "0.5", "estimatedCostUSD": "0", "savedCostUSD": "0",
+        }  # fmt: skip
         assert lines[1]["costEUR"] == ""
 
     def test_accept_asks_for_it_too(self, admin):

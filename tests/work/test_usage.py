@@ -63,11 +63,13 @@ class TestCost:
     def test_a_stored_answer_costs_nothing_and_tells_the_tokens_that_were_saved(self, world, provider):
         world.price(10, 10)
         provider.answers(usage=USED)
-        world.ask()
+        first = world.ask()
         entry = world.entry(world.ask())
         assert entry.cache_status == "HIT"
         assert billed(entry) == (0, "USD", "known")
         assert tokens(entry) == (100, 30, False)
+        assert entry.saved_cost == world.entry(first).cost == Decimal("0.0013")
+        assert world.entry(first).saved_cost is None
 
     def test_nothing_is_bought_where_no_provider_worked(self, world, provider):
         world.price(10, 10)

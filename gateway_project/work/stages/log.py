@@ -21,7 +21,7 @@ log = logging.getLogger("gateway.log")
 # What stands in the entry of a request and nowhere else: whoever adds it up counts it once.
 COUNTED = {
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-    *("usage_estimated", "cost", "currency", "cost_status"),
+    *("usage_estimated", "cost", "saved_cost", "currency", "cost_status"),
 }
 
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
@@ -157,6 +157,7 @@ def _describe_bill(entry: dict[str, Any], bill: Bill) -> None:
     if cost is not None:
         entry["cost_status"], entry["currency"] = cost.status, cost.currency
         entry["cost"] = None if cost.amount is None else f"{cost.amount:f}"
+        entry["saved_cost"] = None if bill.saved is None else f"{bill.saved:f}"
 
 
 def _sentence(exchange: Exchange, outcome: str) -> str:
