@@ -50,6 +50,7 @@ def attention() -> list[Notice]:
         *notices(),
         *(Notice("error", f"The provider {name} fails and rests.") for name in resting_in(gateway())),
         *_about_the_log(gateway().shipper.backlog()),
+        *_about_the_store(gateway().state.warning),
         *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
         *_about_limits(caches["process"].get_or_set("nearly used up", _nearly_used_up, FRESH_SECONDS["day"])),
         *_about_prices(unpriced(now - timedelta(days=1))),
@@ -61,6 +62,11 @@ def _about_the_log(backlog: Any) -> Iterator[Notice]:
         yield Notice(
             "error", f"The log waits for the database: {backlog.bytes:,} bytes, {backlog.seconds:.0f} seconds."
         )
+
+
+def _about_the_store(warning: str) -> Iterator[Notice]:
+    if warning:
+        yield Notice("warning", warning)
 
 
 def _about_keys(keys: QuerySet[ApiKey]) -> Iterator[Notice]:

@@ -1,8 +1,16 @@
 """How long is too long, on a machine that has other things to do as well."""
 
 import os
+import time
 
 
 def patience(seconds: float) -> float:
     """An upper bound for what takes so long on an idle machine: generous, the more so the busier this one is."""
     return seconds * max(3.0, 2.0 * os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def in_one_minute(seconds: float) -> None:
+    """Return when the calendar minute has so many seconds left, or more where this machine is busy."""
+    left = 60 - time.time() % 60
+    if left < min(patience(seconds) / 3, 45):
+        time.sleep(left + 0.1)

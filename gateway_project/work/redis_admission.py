@@ -52,17 +52,35 @@ local own, candidates, reads, token = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 local flies, patience, lease = ARGV[5] == '1', ARGV[6], tonumber(ARGV[7])
 local lost, epoch = {}, nil
 
+local function told(section, field)
+  local info = redis.pcall('INFO', section)
+  return type(info) == 'string' and info:match(field .. ':(%w+)') or ''
+end
+
+local function begin_epoch()  -- since when nothing is missing that was counted here
+  local mark = told('server', 'run_id') .. ' ' .. told('stats', 'evicted_keys')
+  local known = redis.call('HMGET', ARGV[8], 'at', 'mark')
+  if known[2] == mark then return tonumber(known[1]) end
+  -- Redis is new, is another one, has forgotten everything, or has given up some keys
+  redis.call('HSET', ARGV[8], 'at', now + 1, 'mark', mark)
+  return now + 1
+end
+
 local function complete(begin, since)  -- whether a count that is not there is known to be zero
   if since == 0 then return true end
-  if not epoch then epoch = tonumber(redis.call('GET', ARGV[8])) end
-  if not epoch then  -- Redis is new, or has forgotten everything
-    epoch = now + 1
-    redis.call('SET', ARGV[8], epoch)
-  end
+  epoch = epoch or begin_epoch()
   return epoch <= begin and since + SPREAD <= begin
 end
 
+local function held_of(key)  -- the sum is written down, and may be lost without what it is the sum of
+  local held = 0
+  for _, member in ipairs(redis.call('ZRANGE', key .. ':held', 0, -1)) do held = held + member:match(':(%d+)$') end
+  redis.call('HSET', key, 'held', whole(held))
+  return held
+end
+
 local function begin_count(c, begin)
+  if c.kind == 'r' then c.held = held_of(c.key) end
   if complete(begin, c.since) then
     redis.call('HSET', c.key, 'from', whole(begin * 1000), 'set', whole(c.set))
   else
@@ -81,6 +99,7 @@ local function count(c)
   if c.kind == 'r' then lapse(c.key) end
   local found = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost', 'set')
   c.used, c.held = tonumber(found[1] or '0'), math.max(tonumber(found[2] or '0'), 0)
+  if c.held > 0 and redis.call('EXISTS', c.key .. ':held') == 0 then c.held = held_of(c.key) end
   if not found[3] or tonumber(found[5] or '0') < c.set then begin_count(c, begin)
   elseif found[4] then lost[#lost + 1] = {c.i, tonumber(found[3])} end
 end

@@ -1,5 +1,6 @@
 """The shared state in Redis, over django-redis: one script a request, and each process's share while Redis is away."""
 
+import logging
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -25,13 +26,17 @@ from gateway_project.work.limits import (
 )
 from gateway_project.work.redis_admission import ADMIT, ADMIT_PLAIN
 from gateway_project.work.redis_link import Away, Link
+from gateway_project.work.redis_memory import Memory, memory_of
 from gateway_project.work.redis_replies import admission_of, ends_of, extra_of, sorted_out, standing_of
 from gateway_project.work.redis_wire import RedisSays
 from gateway_project.work.share import Share
 from gateway_project.work.state import FLIGHT_SECONDS, Checks
 
+log = logging.getLogger("gateway.redis")
+
 PROBE_SECONDS = 1.0
 RENEW_EVERY_SECONDS = LEASE_SECONDS / 4
+HANDED_ON_SECONDS = 2  # to those who wait for an answer that is not kept
 AT_ONE_TIME = 200  # holds or counts in one script
 FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
 FOR_EVER_MS = 10**15
@@ -44,7 +49,8 @@ class RedisState:
         self._prefix = prefix
         self._link = Link(connections=connections, timeout=timeout)
         self._process = f"{getrandbits(64):016x}"
-        self._epoch = self._name("limits", "epoch")
+        self._epoch = self._name("limits", "since")
+        self._memory = Memory()
         self._share = Share(share_of=processes)
         self._holding: dict[str, list[Hold]] = {}
         self._renewed = time.monotonic()
@@ -123,7 +129,13 @@ class RedisState:
             self._holding.setdefault(token, []).extend(held)
         return admission
 
+    @property
+    def warning(self) -> str:
+        return self._memory.warning
+
     def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+        if self._memory.is_short:
+            seconds = min(seconds, HANDED_ON_SECONDS)
         self._end(scripts.STORE, key, (value, seconds, token), settlement)
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
@@ -252,6 +264,15 @@ class RedisState:
             return
         self._probed = time.monotonic()
         self._link.probe(("SET", self._name("probe", ""), "1", "EX", 60), self._bring_up_to_date)
+        with suppress(Away, RedisSays):
+            self._note(memory_of(self._link.command("INFO", "memory")))
+
+    def _note(self, memory: Memory) -> None:
+        before, self._memory = self._memory, memory
+        if memory.warning and memory.policy != before.policy:
+            log.warning(memory.warning)
+        if memory.is_short and not before.is_short:
+            log.warning("Redis has little memory left: no more answers are kept until there is.")
 
     def tidy(self) -> None:
         self._share.tidy()

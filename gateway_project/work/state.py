@@ -21,6 +21,7 @@ class SharedState(Protocol):
     """What the pipeline asks of the shared state. No method raises because a store is away."""
 
     degraded: bool
+    warning: str  # what administrators should know of the store; empty for nothing
 
     def admit(
         self,
@@ -96,6 +97,7 @@ class LocalState:
     """The shared state of one process; answers are kept up to a number of bytes, the least used go first."""
 
     degraded = False
+    warning = ""
 
     def __init__(self, *, cache_bytes: int, share_of: int | None = None) -> None:
         self._lock = threading.Lock()

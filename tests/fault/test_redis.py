@@ -13,7 +13,7 @@ import requests
 from licensing.models import Limit
 from tests.fault.load import Load, wait_until
 from tests.fault.proxy import FaultProxy
-from tests.pace import patience
+from tests.pace import in_one_minute, patience
 from tests.running import RunningGateway, Store
 from tests.servers import OwnRedis, own_redis
 from tests.world import World
@@ -146,7 +146,7 @@ def test_limits_hold_by_each_process_share(world, redis_server, redis_proxy, fau
     assert world.ask("known", key=key).status_code == 200
     fault(redis_server, redis_proxy)
     wait_until(lambda: world.ask("notices").status_code == 200 and not ready(world), 10, "/readyz 503")
-    begin_of_a_minute(10)
+    in_one_minute(10)
     codes = [world.ask(f"prompt {number}", key=key).status_code for number in range(30)]
     assert set(codes) == {200, 429}
     assert 9 <= codes.count(200) <= 10
@@ -157,13 +157,6 @@ def limited_key(world: World, amount: int) -> str:
     issued = world.new_key()
     Limit.objects.create(key=issued.key, measure="requests", window="minute", amount=amount)
     return issued.text
-
-
-def begin_of_a_minute(needed: float) -> None:
-    """Return when the calendar minute has so many seconds left."""
-    left = 60 - time.time() % 60
-    if left < needed:
-        time.sleep(left + 0.1)
 
 
 def test_a_flushed_or_restarted_redis_is_filled_anew(world, redis_server):
@@ -236,7 +229,7 @@ def test_a_limit_that_is_no_number_is_counted_by_the_process(world, redis_server
     world.allow()
     world.provider()
     key = limited_key(world, 100)
-    begin_of_a_minute(10)
+    in_one_minute(10)
     assert world.ask("first", key=key).status_code == 200
     with redis_server.client() as client:
         for name in client.scan_iter(f"{PREFIX}:limit:*"):

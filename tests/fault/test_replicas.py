@@ -13,8 +13,8 @@ from django.utils import timezone
 from gateway_project.work.state import FLIGHT_SECONDS
 from keys.models import ApiKey
 from tests.fault.load import wait_until
-from tests.fault.test_redis import begin_of_a_minute, limited_key
-from tests.pace import patience
+from tests.fault.test_redis import limited_key
+from tests.pace import in_one_minute, patience
 from tests.running import RunningGateway, Store
 from tests.world import World
 
@@ -59,7 +59,7 @@ def test_a_rate_limit_is_exact_across_both(pair):
     provider = one.provider()
     key = limited_key(one, 40)
     assert one.ask("warm").status_code == ask_at(two, one, "warm").status_code == 200
-    begin_of_a_minute(15)
+    in_one_minute(15)
 
     def send(number: int) -> int:
         body = {"model": one.model, "messages": [{"role": "user", "content": f"limited {number}"}]}

@@ -1,6 +1,5 @@
 """Limits on tokens, cost, concurrent requests and quotas, of keys, users, groups and providers, end to end."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -9,16 +8,10 @@ import pytest
 
 from licensing.models import Limit
 from licensing.services import change_limit, delete_limit, set_limit
+from tests.pace import in_one_minute
 from tests.provider_answers import Answer
 
 USED = {"prompt_tokens": 10, "completion_tokens": 20}
-
-
-def in_one_minute(needed=10):
-    """Return when the calendar minute has so many seconds left."""
-    left = 60 - time.time() % 60
-    if left < needed:
-        time.sleep(left + 0.1)
 
 
 def limited(world, measure, window, amount, subject="key"):
@@ -30,7 +23,7 @@ def limited(world, measure, window, amount, subject="key"):
         "group": lambda: world.new_group(world.user),
     }[subject]()
     Limit.objects.create(measure=measure, window=window, amount=amount, **{subject: whose})
-    in_one_minute()
+    in_one_minute(10)
     return issued.text
 
 
@@ -272,7 +265,7 @@ class TestProviders:
     def limit(self, world, provider, measure, window, amount):
         Limit.objects.create(measure=measure, window=window, amount=amount, provider=world.row(provider))
         world.settle()
-        in_one_minute()
+        in_one_minute(10)
 
     def test_one_at_its_limit_is_passed_over_while_another_has_room(self, world, two):
         first, second = two
@@ -339,7 +332,7 @@ def test_all_that_apply_are_told_and_the_first_that_refuses_is_said(world, provi
     Limit.objects.create(measure="requests", window="minute", amount=2, user=world.user)
     Limit.objects.create(measure="tokens", window="minute", amount=5000, user=world.user)
     Limit.objects.create(measure="concurrent", window="none", amount=9, user=world.user)
-    in_one_minute()
+    in_one_minute(10)
     response = world.ask("1", key=issued.text)
     told = items(response.headers["RateLimit-Policy"])
     assert told == {
@@ -360,7 +353,7 @@ def test_a_login_has_the_limits_of_its_user(world, provider):
     from tests.management import token_of
 
     Limit.objects.create(measure="requests", window="minute", amount=1, user=world.user)
-    in_one_minute()
+    in_one_minute(10)
     assert [world.ask(key=token_of(world.user)).status_code for _ in range(2)] == [200, 429]
 
 
