@@ -4,9 +4,9 @@ A `.json` sample is a whole reply: `work` and `operation` (what the client asked
 get), `status`, `headers`, `reply` (or `text`), `expect`. A `.sse` sample is a stream as it came, behind one first
 line `: {…}` that says the same about it; in a `.frames` sample each further line is the type of an event (behind a
 `!` that of an exception) and its JSON, which go into a binary frame. Beside what every `expect` holds it may tell
-what a client of another shape gets: `calls` (name and arguments of each, as `[["weather", {"city": "Lisbon"}]]`) and
-`reasoning`. The provider knows the model as `model` says. `shape` is the client's dialect, where it is not one of
-OpenAI's older ones. A request that is `refused`, saying this, has no reply.
+what a client of another shape gets: `calls` (name and arguments of each, as `[["weather", {"city": "Lisbon"}]]`),
+`reasoning` and `images` (their addresses). The provider knows the model as `model` says. `shape` is the client's
+dialect, where it is not one of OpenAI's older ones. A request that is `refused`, saying this, has no reply.
 """
 
 import json

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderError
+from gateway_project.errors import GatewayError, ProviderError, ValidationError
 from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
 from providers.formats.cohere_embedding import FLOATS, read_texts, written_texts
 from providers.formats.events import JsonReader
@@ -50,6 +50,7 @@ MOST_STOPS = 5
 # Its bounds of nucleus sampling; everyone else's go from 0 to 1.
 LEAST_P, MOST_P = 0.01, 0.99
 BLOCKED_TOKEN = 498
+NOT_CITED = "OFF"
 FINISH_REASONS = {
     "COMPLETE": "stop",
     "STOP_SEQUENCE": "stop",
@@ -100,6 +101,8 @@ class Cohere(TranslatedFormat):
             body["response_format"] = {"type": "json_object", **schema}
         if chat.thinking is not None and (thinking := _thinking(chat.thinking)):
             body["thinking"] = thinking
+        if self.translates(work):
+            body |= _no_citations(chat)
         return body
 
     def read_reply(self, value: dict[str, Any]) -> Reply:
@@ -270,6 +273,17 @@ def _tools(chat: Chat) -> dict[str, Any]:
     if any(tool.strict for tool in tools):
         written["strict_tools"] = True
     return written
+
+
+def _no_citations(chat: Chat) -> dict[str, Any]:
+    """What keeps it from citing documents and results, for which other shapes have no place."""
+    if as_dict(chat.extra.get("citation_options")).get("mode", NOT_CITED) != NOT_CITED:
+        raise ValidationError(
+            "citation_options: a client of this shape has no place for citations; on /work they come as they are.",
+            field="citation_options",
+        )
+    cites = "documents" in chat.extra or any(message.role == "tool" for message in chat.messages)
+    return {"citation_options": {"mode": NOT_CITED}} if cites else {}
 
 
 def _thinking(thinking: Thinking) -> dict[str, Any]:

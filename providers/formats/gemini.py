@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderError
+from gateway_project.errors import GatewayError, ProviderError, ValidationError
 from providers.formats.base import (
     AS_IS,
     COUNT_TOKENS,
@@ -28,6 +28,7 @@ from providers.formats.neutral import (
     Embedding,
     Finished,
     Image,
+    ImageDelta,
     Part,
     Reasoning,
     ReasoningDelta,
@@ -105,6 +106,11 @@ class Gemini(TranslatedFormat):
         return Answer(dumped({"input_tokens": total}))
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+        if self.translates(work) and as_dict(chat.extra.get("generationConfig")).get("candidateCount") not in (None, 1):
+            raise ValidationError(
+                "generationConfig: a client of this shape has room for one candidate, /work for several.",
+                field="generationConfig",
+            )
         return written_chat(chat, model)
 
     def read_reply(self, value: dict[str, Any]) -> Reply:
@@ -200,6 +206,8 @@ class GeminiReader(JsonReader):
             self.say(CallBegan(self._calls, call.id, call.name, call.signature))
             self.say(CallDelta(self._calls, call.arguments))
             self._calls += 1
+        elif image := _image(part):
+            self.say(ImageDelta(image))
         self._parts += 1
 
 
@@ -238,7 +246,7 @@ def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _read_part(part: dict[str, Any], reply_id: str, number: int) -> list[Part]:
-    signature, data = as_text(part.get("thoughtSignature")), as_dict(part.get("inlineData"))
+    signature = as_text(part.get("thoughtSignature"))
     if part.get("thought") is True:
         return [Reasoning(as_text(part.get("text")), signature, source=NAME)]
     if isinstance(part.get("text"), str):
@@ -246,9 +254,15 @@ def _read_part(part: dict[str, Any], reply_id: str, number: int) -> list[Part]:
         return [Text(part["text"])] * bool(part["text"]) + signed
     if isinstance(part.get("functionCall"), dict):
         return [_call(part, reply_id, number)]
-    if as_text(data.get("mimeType")).startswith("image/"):
-        return [Image(data=as_text(data.get("data")), media_type=data["mimeType"])]
+    if image := _image(part):
+        return [image]
     return [Verbatim(part, NAME)]
+
+
+def _image(part: dict[str, Any]) -> Image | None:
+    data = as_dict(part.get("inlineData"))
+    kind = as_text(data.get("mimeType"))
+    return Image(data=as_text(data.get("data")), media_type=kind) if kind.startswith("image/") else None
 
 
 def _call(part: dict[str, Any], reply_id: str, number: int) -> ToolCall:

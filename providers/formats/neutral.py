@@ -251,6 +251,13 @@ class RefusalDelta:
 
 
 @dataclass(slots=True)
+class ImageDelta:
+    """A picture, whole."""
+
+    image: Image
+
+
+@dataclass(slots=True)
 class CallBegan:
     """A tool call has begun; `index` counts the calls of this answer from 0, `id` is never empty."""
 
@@ -277,7 +284,7 @@ class Finished:
     stop_sequence: str | None = None
 
 
-Delta = Began | TextDelta | ReasoningDelta | RefusalDelta | CallBegan | CallDelta | Finished
+Delta = Began | TextDelta | ReasoningDelta | RefusalDelta | ImageDelta | CallBegan | CallDelta | Finished
 
 
 def deltas_of(reply: Reply) -> list[Delta]:
@@ -292,6 +299,8 @@ def deltas_of(reply: Reply) -> list[Delta]:
         elif isinstance(part, Reasoning):
             deltas.append(ReasoningDelta(part.text, part.signature, part.data, part.source, begins=thoughts > 0))
             thoughts += 1
+        elif isinstance(part, Image):
+            deltas.append(ImageDelta(part))
         elif isinstance(part, ToolCall):
             deltas += [CallBegan(calls, part.id, part.name, part.signature), CallDelta(calls, part.arguments)]
             calls += 1

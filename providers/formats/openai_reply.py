@@ -12,6 +12,7 @@ from providers.formats.neutral import (
     Delta,
     Finished,
     Image,
+    ImageDelta,
     Part,
     Reasoning,
     ReasoningDelta,
@@ -132,10 +133,13 @@ def _said(message: dict[str, Any]) -> list[Part]:
         parts.append(Text(text_in(message["content"])))
     if refusal := as_text(message.get("refusal")):
         parts.append(Refusal(refusal))
-    for image in as_list(message.get("images")):  # OpenRouter's
-        if url := as_text(as_dict(as_dict(image).get("image_url")).get("url")):
-            parts.append(_image(url))
-    return parts
+    return [*parts, *_images(message)]
+
+
+def _images(message: dict[str, Any]) -> list[Image]:
+    """OpenRouter's."""
+    found = (as_dict(as_dict(image).get("image_url")) for image in as_list(message.get("images")))
+    return [_image(url) for value in found if (url := as_text(value.get("url")))]
 
 
 def _image(url: str) -> Image:
@@ -221,6 +225,7 @@ class ChunkReader:
             deltas.append(TextDelta(text))
         if refusal := as_text(delta.get("refusal")):
             deltas.append(RefusalDelta(refusal))
+        deltas += [ImageDelta(image) for image in _images(delta)]
         for piece in as_list(delta.get("tool_calls")):
             self._read_call(as_dict(piece), deltas)
         reason = as_text(choice.get("finish_reason"))

@@ -14,6 +14,7 @@ from providers.formats.neutral import (
     Delta,
     Finished,
     Image,
+    ImageDelta,
     Part,
     Reasoning,
     ReasoningDelta,
@@ -204,6 +205,9 @@ class MessagesWriter(StreamWriter):
             self._unsigned = sealed(delta.source, delta.signature)
         return written
 
+    def _image(self, delta: ImageDelta) -> bytes:
+        return b"".join([self._open("image", block) + self._close() for block in _image(delta.image)])
+
     def _call_began(self, delta: CallBegan) -> bytes:
         signed = b"".join(self._open("redacted", block) + self._close() for block in _call_signature(delta.signature))
         block = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
@@ -225,6 +229,7 @@ EVENTS: dict[type, Callable[[MessagesWriter, Any], bytes]] = {
     TextDelta: MessagesWriter._text,
     RefusalDelta: MessagesWriter._text,
     ReasoningDelta: MessagesWriter._reasoning,
+    ImageDelta: MessagesWriter._image,
     CallBegan: MessagesWriter._call_began,
     CallDelta: MessagesWriter._call_continued,
     Finished: MessagesWriter._stopped,

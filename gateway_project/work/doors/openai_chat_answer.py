@@ -16,6 +16,7 @@ from providers.formats.neutral import (
     Delta,
     Finished,
     Image,
+    ImageDelta,
     Reasoning,
     ReasoningDelta,
     Refusal,
@@ -87,11 +88,16 @@ def _written_message(reply: Reply) -> dict[str, Any]:
     if thoughts:
         message["reasoning_content"] = "".join(thought.text for thought in thoughts)
         message["reasoning_details"] = [written_thought(thought, number) for number, thought in enumerate(thoughts)]
-    if images := [part for part in reply.parts if isinstance(part, Image)]:
-        message["images"] = [{"type": "image_url", "image_url": {"url": image_url(image)}} for image in images]
+    if images := [_written_image(part) for part in reply.parts if isinstance(part, Image)]:
+        message["images"] = images
     if calls:
         message["tool_calls"] = [written_call(call) for call in calls]
     return message
+
+
+def _written_image(image: Image) -> dict[str, Any]:
+    """A picture that the model made, as OpenRouter tells it."""
+    return {"type": "image_url", "image_url": {"url": image_url(image)}}
 
 
 class ChatWriter(StreamWriter):
@@ -133,6 +139,9 @@ class ChatWriter(StreamWriter):
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
         return self._chunk({"refusal": delta.text})
+
+    def _image(self, delta: ImageDelta) -> bytes:
+        return self._chunk({"images": [_written_image(delta.image)]})
 
     def _call_began(self, delta: CallBegan) -> bytes:
         self._without_arguments.add(delta.index)
@@ -176,6 +185,7 @@ WRITERS: dict[type, Callable[[ChatWriter, Any], bytes]] = {
     TextDelta: ChatWriter._text,
     ReasoningDelta: ChatWriter._reasoning,
     RefusalDelta: ChatWriter._refusal,
+    ImageDelta: ChatWriter._image,
     CallBegan: ChatWriter._call_began,
     CallDelta: ChatWriter._call_delta,
     Finished: ChatWriter._finished,

@@ -12,6 +12,7 @@ from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import given, needed, wrong
 from gateway_project.work.doors.openai_chat import split_data_url
 from gateway_project.work.doors.openai_responses_items import (
+    IMAGE,
     NAME,
     envelope,
     finished,
@@ -58,6 +59,7 @@ KEPT: dict[str, tuple[Any, ...]] = {
     "store": (None, False),
     "background": (None, False),
 }
+ADDRESSES = ("http://", "https://")
 BINDING = ("previous_response_id", "conversation")
 ENCRYPTED = "reasoning.encrypted_content"  # of what can be included it comes in any case
 READ = frozenset(
@@ -173,6 +175,13 @@ class ItemReader:
         parts = _content(item.get("output"), f"{where}.output")
         self._messages.append(Message("tool", [ToolResult(call_id, parts, self._names.get(call_id, ""))]))
 
+    def _image_made(self, item: dict[str, Any], where: str) -> None:
+        made = needed(item, "result", fields.filled, where)
+        if made.startswith(ADDRESSES):
+            self._say([Image(made)])
+        else:
+            self._say([Image("", made, f"image/{given(item, 'output_format', fields.text, where) or 'png'}")])
+
     def _reasoning(self, item: dict[str, Any], where: str) -> None:
         texts = [
             needed(text, "text", fields.text, f"{where}.{name}[{number}]")
@@ -191,6 +200,7 @@ ITEMS: dict[str, Callable[[ItemReader, dict[str, Any], str], None]] = {
     "function_call": ItemReader._call,
     "function_call_output": ItemReader._result,
     "reasoning": ItemReader._reasoning,
+    IMAGE: ItemReader._image_made,
 }
 
 

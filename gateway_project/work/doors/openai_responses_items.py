@@ -5,12 +5,13 @@ import binascii
 from typing import Any
 
 from providers.formats.base import WorkRequest, as_dict, dumped, read_json
-from providers.formats.neutral import Part, Reasoning, Refusal, Text, ToolCall
+from providers.formats.neutral import Image, Part, Reasoning, Refusal, Text, ToolCall
 from providers.formats.usage import Usage
 
 Json = dict[str, Any]
 
 NAME = "openai-responses"
+IMAGE = "image_generation_call"
 # How what we put into `encrypted_content` begins; what begins otherwise is OpenAI's own.
 SEAL = "svc1."
 # Why an answer is not complete, in OpenAI's words; every other reason keeps the provider's.
@@ -88,6 +89,8 @@ def items_of(work: WorkRequest, parts: list[Part]) -> list[Json]:
             items[-1]["content"].append(text_part(part.text) if isinstance(part, Text) else refusal_part(part.text))
         elif isinstance(part, Reasoning):
             items.append(reasoning_item(_id(work, "rs", items), part))
+        elif isinstance(part, Image):
+            items.append(image_item(_id(work, "ig", items), part, "completed"))
         elif isinstance(part, ToolCall):
             if part.signature:
                 items.append(signature_item(_id(work, "rs", items), part.id, part.signature))
@@ -137,6 +140,13 @@ def reasoning_item(item_id: str, thought: Reasoning) -> Json:
         "summary": [summary_part(thought.text)] if thought.text else [],
         "encrypted_content": _sealed({"from": thought.source, "signature": thought.signature, "data": thought.data}),
     }
+
+
+def image_item(item_id: str, image: Image, status: str) -> Json:
+    """A picture that the model made; one that is elsewhere is told by its address."""
+    made = (image.data or image.url) if status == "completed" else None
+    kind = image.media_type.removeprefix("image/")
+    return {"id": item_id, "type": IMAGE, "status": status, "result": made, "output_format": kind or None}
 
 
 def summary_part(text: str) -> Json:

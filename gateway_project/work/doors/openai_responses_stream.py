@@ -6,10 +6,12 @@ from typing import Any
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors.openai import error_body
 from gateway_project.work.doors.openai_responses_items import (
+    IMAGE,
     Json,
     call_item,
     envelope,
     finished,
+    image_item,
     item_id,
     message_item,
     reasoning_item,
@@ -26,6 +28,8 @@ from providers.formats.neutral import (
     CallDelta,
     Delta,
     Finished,
+    Image,
+    ImageDelta,
     Reasoning,
     ReasoningDelta,
     RefusalDelta,
@@ -100,6 +104,10 @@ class ResponsesWriter(StreamWriter):
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
         return self._going_on(Thought, anew=delta.begins) + self._item.think(delta)
 
+    def _image(self, delta: ImageDelta) -> bytes:
+        written = self._opening() + self._close()
+        return written + Picture(self, delta.image).write()
+
     def _call_began(self, delta: CallBegan) -> bytes:
         written = self._opening() + self._close()
         if delta.signature:
@@ -144,6 +152,7 @@ WRITERS: dict[type, Callable[[ResponsesWriter, Any], bytes]] = {
     TextDelta: ResponsesWriter._text,
     ReasoningDelta: ResponsesWriter._reasoning,
     RefusalDelta: ResponsesWriter._refusal,
+    ImageDelta: ResponsesWriter._image,
     CallBegan: ResponsesWriter._call_began,
     CallDelta: ResponsesWriter._call_delta,
     Finished: ResponsesWriter._finished,
@@ -253,6 +262,22 @@ class Thought(Item):
 
     def _tell(self, what: str, **fields: Any) -> bytes:
         return self.writer.event(f"response.reasoning_summary_{what}", **self.place, summary_index=0, **fields)
+
+
+class Picture(Item):
+    """A picture that the model made, which comes whole."""
+
+    kind = "ig"
+
+    def __init__(self, writer: ResponsesWriter, image: Image) -> None:
+        super().__init__(writer)
+        self._image = image
+
+    def now(self, status: str) -> Json:
+        return image_item(self.id, self._image, status)
+
+    def write(self) -> bytes:
+        return self.added() + self.writer.event(f"response.{IMAGE}.completed", **self.place) + self.done()
 
 
 class Call(Item):

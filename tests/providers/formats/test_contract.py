@@ -57,7 +57,7 @@ def read(sample, pieces, work=None):
 
 def check(sample, reader, handed_on):
     expected = sample.expect | {"usage": usage(sample.expect["usage"])}
-    expected = {name: value for name, value in expected.items() if name not in ("calls", "reasoning")}
+    expected = {name: value for name, value in expected.items() if name not in ("calls", "reasoning", "images")}
     error = expected.pop("error")
     found = told(sample, reader, handed_on)
     assert {name: found[name] for name in expected} == expected
@@ -247,19 +247,20 @@ def calls_of(message):
 
 def gathered(stream):
     """The message that a client puts together from a stream of chunks."""
-    message, calls = {"content": "", "reasoning_content": ""}, {}
+    message, calls, images = {"content": "", "reasoning_content": ""}, {}, []
     for event in events_in(stream):
         value = read_json(data_of(event))
         for choice in value["choices"] if isinstance(value, dict) else ():
             delta = choice["delta"]
             for name in message:
                 message[name] += delta.get(name) or ""
+            images += delta.get("images", ())
             for piece in delta.get("tool_calls", ()):
                 call = calls.setdefault(piece["index"], {"id": "", "function": {"name": "", "arguments": ""}})
                 call["id"] += piece.get("id", "")
                 for name, text in piece["function"].items():
                     call["function"][name] += text
-    return message | {"tool_calls": [calls[index] for index in sorted(calls)]}
+    return message | {"tool_calls": [calls[index] for index in sorted(calls)], "images": images}
 
 
 def check_message(sample, message):
@@ -270,6 +271,8 @@ def check_message(sample, message):
         assert calls_of(message) == expected["calls"]
     if "reasoning" in expected:
         assert (message.get("reasoning_content") or "") == expected["reasoning"]
+    if "images" in expected:
+        assert [image["image_url"]["url"] for image in message["images"]] == expected["images"]
 
 
 def translated(samples):

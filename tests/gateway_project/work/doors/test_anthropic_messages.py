@@ -14,6 +14,7 @@ from providers.formats.neutral import (
     File,
     Finished,
     Image,
+    ImageDelta,
     Message,
     OutputFormat,
     Reasoning,
@@ -274,6 +275,13 @@ class TestStreamsAreWritten:
             "message_delta",
             "message_stop",
         ]
+
+    def test_a_picture_is_a_block(self):
+        picture = Image(data="aGk=", media_type="image/png")
+        deltas = [TextDelta("Here:"), ImageDelta(picture), TextDelta("Well?"), Finished("stop")]
+        started = [event["content_block"] for event in events(*deltas) if event["type"] == "content_block_start"]
+        assert [block["type"] for block in started] == ["text", "image", "text"]
+        assert started[1:2] == written(Reply([picture]))["content"]
 
     def test_a_refusal_and_hidden_thoughts(self):
         told = events(ReasoningDelta(data="d", source="x", begins=True), RefusalDelta("No."), Finished("stop"))

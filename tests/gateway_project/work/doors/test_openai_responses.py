@@ -17,6 +17,7 @@ from providers.formats.neutral import (
     File,
     Finished,
     Image,
+    ImageDelta,
     Message,
     OutputFormat,
     Reasoning,
@@ -301,6 +302,13 @@ class TestStreams:
         last = self.stream(Began("x", "m-2"), *deltas, usage=Usage(1, output=2))[-1]["response"]
         reply = Reply(parts, "tool", "tool_use", Usage(1, output=2), "x", "m-2")
         assert last == json.loads(DIALECT.reply(work(stream=True), reply))
+
+    @pytest.mark.parametrize("picture", [Image(data="aGk=", media_type="image/png"), Image("https://x/y.png")])
+    def test_a_picture_is_an_item_that_comes_back(self, picture):
+        output = self.stream(TextDelta("Here:"), ImageDelta(picture), Finished("stop"))[-1]["response"]["output"]
+        whole = json.loads(DIALECT.reply(work(), Reply([Text("Here:"), picture], "stop")))["output"]
+        assert output == whole
+        assert read(output).messages == [Message("assistant", [Text("Here:"), picture])]
 
     def test_every_item_is_added_and_done_and_calls_that_come_in_turns_stay_apart(self):
         events = self.stream(
