@@ -32,6 +32,10 @@ class Licence(models.Model):
     installed_by_id = models.BigIntegerField(null=True, blank=True)
     # The day (UTC) of the last warning that it expires.
     warned_on = models.DateField(null=True, blank=True, editable=False)
+    # The latest moment that was ever seen here, by the database's clock: it cannot be earlier again.
+    latest_seen = models.DateTimeField(null=True, blank=True, editable=False)
+    # Of all licences that were ever installed here.
+    latest_issued = models.DateField(null=True, blank=True, editable=False)
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(id=1), name="one_licence_is_installed")]

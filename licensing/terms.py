@@ -8,6 +8,8 @@ from licensing.signing import Claims
 
 COMMUNITY, UNREADABLE = "community", "invalid"
 WARNING_DAYS = 30
+# Clocks may differ, and be put right, by less than this.
+CLOCK_SECONDS, CLOCK_WARNING_SECONDS = 24 * 3600, 3600
 REPAIR = "Until an admin installs a good one (POST /licence/), only login, licence and rules are served."
 
 
@@ -16,7 +18,7 @@ class Terms:
     """The terms in force; `refusal` says why the installed key does not count, and is empty where it does.
 
     `max_active_uses` 0 is unlimited, `active_use_life_time` is in seconds, `expiry` is the last good day (UTC),
-    `ends` the moment at which it is over, in seconds since 1970.
+    `ends` the moment at which it is over, and `seen` the latest one that was seen here, in seconds since 1970.
     """
 
     type: str
@@ -27,9 +29,12 @@ class Terms:
     expiry: date | None = None
     refusal: str = ""
     ends: float = math.inf
+    seen: float = -math.inf
 
     def problem(self, now: float) -> str:
         """What keeps the gateway from serving at this moment (seconds since 1970); empty for nothing."""
+        if now < self.seen - CLOCK_SECONDS:
+            return f"{self._clock(now)} Until it is set right, only login, licence and rules are served."
         if now < self.ends:
             return ""
         if self.refusal:
@@ -51,9 +56,15 @@ class Terms:
     def warning(self, now: float) -> str:
         """What administrators have to know by now, from 30 days before the expiry; empty for nothing."""
         left = self.expires_in(now)
+        if not self.problem(now) and now < self.seen - CLOCK_WARNING_SECONDS:
+            return self._clock(now)
         if (problem := self.problem(now)) or left is None or left > WARNING_DAYS:
             return problem
         return f"The licence expires {_in_days(left)}, at the end of {self.expiry} (UTC)."
+
+    def _clock(self, now: float) -> str:
+        said, seen = (datetime.fromtimestamp(moment, UTC) for moment in (now, self.seen))
+        return f"The clock was set back: it says {said:%Y-%m-%d %H:%M}, and has been at {seen:%Y-%m-%d %H:%M} (UTC)."
 
 
 def community(max_active_uses: int, active_use_life_time: int) -> Terms:
@@ -61,8 +72,8 @@ def community(max_active_uses: int, active_use_life_time: int) -> Terms:
     return Terms(COMMUNITY, max_active_uses, active_use_life_time)
 
 
-def licensed(claims: Claims) -> Terms:
-    """The terms of a key that was verified."""
+def licensed(claims: Claims, seen: float = -math.inf) -> Terms:
+    """The terms of a key that was verified, where this is the latest moment that was seen."""
     return Terms(
         claims.type,
         claims.max_active_uses,
@@ -71,6 +82,7 @@ def licensed(claims: Claims) -> Terms:
         licensee=claims.licensee,
         expiry=claims.expiry,
         ends=_end_of(claims.expiry),
+        seen=seen,
     )
 
 

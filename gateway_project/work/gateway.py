@@ -24,6 +24,7 @@ from gateway_project.work.state import LocalState, SharedState
 from gateway_project.work.uses import keeping_peaks, uses_of
 from gateway_project.work.watch import Ticker, Watcher
 from licensing.models import Limit
+from licensing.services import note_time
 from licensing.standing import Stands
 from licensing.statistics import Uses
 from providers.calls import End
@@ -36,7 +37,7 @@ from telemetry.journal import RESERVE_BYTES, Journal, JournalFull
 from telemetry.metrics import Metrics, own_metrics
 from telemetry.shipping import Shipper
 
-PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, SESSIONS_EVERY_SECONDS = 5.0, 10.0, 300.0
+PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, TIME_EVERY_SECONDS, SESSIONS_EVERY_SECONDS = 5.0, 10.0, 60.0, 300.0
 
 
 @dataclass(slots=True)
@@ -172,6 +173,7 @@ def _chores(state: SharedState) -> tuple[Chore, ...]:
     return (
         Chore(keeping_peaks(state), every=PEAKS_EVERY_SECONDS, at_end=True),
         Chore(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
+        Chore(note_time, every=TIME_EVERY_SECONDS),
         Chore(clear_away_all, every=SESSIONS_EVERY_SECONDS),
     )
 

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from licensing.models import Licence
+from telemetry.models import LogEntry
 from tests.licences import Vendor, in_days
 
 
@@ -69,6 +70,20 @@ def test_a_key_that_does_not_verify_changes_nothing(db, pair, tmp_path, key):
     with pytest.raises(CommandError):
         run("install", Vendor().licence() if key == "of another vendor" else key)
     assert Licence.objects.get().key == before
+
+
+def test_an_installation_is_in_the_log_as_through_the_api_and_the_key_is_not(db, pair, tmp_path):
+    key = issue(tmp_path).strip()
+    run("install", key)
+    (entry,) = LogEntry.objects.filter(entry_type="Message")
+    assert entry.message.endswith(" created licence: licenceKey, by manage.py.")
+    told = json.loads(entry.payload)
+    assert (told["resource"], told["operation"], told["attributes"]) == ("licence", "create", ["licenceKey"])
+    assert (told["before"]["type"], told["after"]["hasKey"]) == ("community", True)
+    assert key not in entry.payload
+    with pytest.raises(CommandError):
+        run("install", Vendor().licence())
+    assert LogEntry.objects.count() == 1, "nothing was installed"
 
 
 def test_status_without_a_licence(db):

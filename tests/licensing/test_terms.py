@@ -59,3 +59,24 @@ def test_of_a_key_that_does_not_verify_nothing_counts():
 
 def test_the_last_day_that_there_is_has_an_end():
     assert licensed(Claims("t", "l", date.max, 0, 1)).problem(at("9999-12-31T23:59")) == ""
+
+
+@pytest.mark.parametrize(
+    ("moment", "warns", "refuses"),
+    [
+        ("2030-06-02T13:00", False, False),
+        ("2030-06-02T11:30", False, False),
+        ("2030-06-02T10:59", True, False),
+        ("2030-06-01T12:00", True, False),
+        ("2030-06-01T11:59", True, True),
+        ("2001-01-01T00:00", True, True),
+    ],
+)
+def test_a_clock_that_was_set_back_by_an_hour_is_told_and_by_more_than_a_day_refused(moment, warns, refuses):
+    terms = licensed(Claims("enterprise", "Example Ltd", LAST, 100, 60), seen=at("2030-06-02T12:00"))
+    problem, warning = terms.problem(at(moment)), terms.warning(at(moment))
+    assert (bool(warning), bool(problem)) == (warns, refuses)
+    if warns:
+        assert f"it says {moment.replace('T', ' ')}, and has been at 2030-06-02 12:00 (UTC)" in warning
+    if refuses:
+        assert "set right" in problem

@@ -6,14 +6,17 @@ import sys
 import time
 from argparse import ArgumentTypeError
 from datetime import UTC, date, datetime
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from gateway_project.errors import ValidationError
+from gateway_project.jsonapi.audit import Change, record
 from licensing import services, signing
 from licensing.serializers import shown
 from licensing.signing import Claims, KeyRefused
@@ -66,8 +69,12 @@ class Command(BaseCommand):
         self.stdout.write(signing.sign(claims, _read(options["private_key"])))
 
     def install(self, options: dict[str, Any]) -> None:
-        terms = services.install(_key(options["key"]))
-        self.stdout.write(f"The licence key is installed. {terms.sentence(time.time())}")
+        key, now = _key(options["key"]), time.time()
+        with transaction.atomic():
+            before = shown(services.current(), now)
+            terms = services.install(key)
+            record(_installation(before, shown(terms, now)))
+        self.stdout.write(f"The licence key is installed. {terms.sentence(now)}")
 
     def status(self, options: dict[str, Any]) -> None:
         terms, now = services.current(), time.time()
@@ -79,6 +86,30 @@ class Command(BaseCommand):
             self.stderr.write(f"Warning: {warning}")
         uses = terms.max_active_uses or "unlimited"
         self.stdout.write(f"Active uses: {uses}; each lasts {terms.active_use_life_time} s beyond its last request.")
+
+
+def _installation(before: dict[str, Any], after: dict[str, Any]) -> Change:
+    """What the log is told of it, as of an installation through the API."""
+    return Change(
+        caller=None,
+        correlation_id="",
+        address="",
+        operation="create",
+        resource="licence",
+        id=None,
+        before=before,
+        after=after,
+        attributes=("licenceKey",),
+        message=f"{_who()} created licence: licenceKey, by manage.py.",
+    )
+
+
+def _who() -> str:
+    """The user of this machine who runs the command."""
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a container's user need not have a name
+        return f"User {os.getuid()}"
 
 
 def _issue_arguments(parser: CommandParser) -> None:
