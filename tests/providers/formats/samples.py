@@ -13,7 +13,9 @@ __all__ = ["STREAM_CASES", "WHOLE_CASES", "Sample", "not_applicable", "request",
 FOLDER = Path(__file__).parent / "samples"
 # What every format must have been tried with (docs: the list of fixtures for each adapter).
 WHOLE_CASES = {
-    "plain", "cut_by_length", "stop_sequence", "tool_call", "parallel_tool_calls", "tool_result", "filtered",
+    "plain", "cut_by_length", "stop_sequence", "tool_call", "parallel_tool_calls", "tool_result",
+    "tool_without_arguments", "image", "json_schema", "reasoning", "reasoning_goes_back", "cached_prompt",
+    "blocked_prompt", "filtered",
     "unknown_finish_reason", "no_usage", "empty_content", "not_json", "renamed_model", "bad_parameter",
     "bad_credential", "limited", "quota_gone", "failed", "failed_with_html", "overloaded", "redirected",
 }  # fmt: skip

@@ -227,7 +227,7 @@ EXPLAINED = {
     "calls_of_another_model": "it sends the parts of a result as a list, ours their words",
     "calls_of_another_model_before_signatures": "the same",
     "system_prompt": "it puts <system> around one in mid-conversation, ours a line in front of it",
-    "reasoning_of_the_turn_before": "it knows no reasoning_details",
+    "reasoning_goes_back": "it knows no reasoning_details",
     "picture_as_a_result": "it writes the picture's address as words",
     "picture_as_a_result_before_gemini_3": "the same",
 }
