@@ -1,11 +1,13 @@
 """LangChain's client of Anthropic, unmodified but for its base address."""
 
 import pytest
+from anthropic import APITimeoutError, RateLimitError
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
 from tests.clients.recorded import CALLS, recorded
+from tests.pace import patience
 from tests.providers.formats.samples import streams
 
 both = pytest.mark.parametrize("format_name", ["anthropic", "openai"])
@@ -24,12 +26,15 @@ def provider(world, format_name):
     return world.provider(format_name=format_name)
 
 
+def model(world, **options):
+    world.settle()
+    address = {"base_url": world.gateway.url, "api_key": world.key, "max_retries": 0}
+    return ChatAnthropic(model=world.model, max_tokens=4096, **address | options)
+
+
 @pytest.fixture
 def chat(world, provider):
-    world.settle()
-    return ChatAnthropic(
-        model=world.model, base_url=world.gateway.url, api_key=world.key, max_retries=0, max_tokens=4096
-    )
+    return model(world)
 
 
 @both
@@ -71,3 +76,19 @@ def test_tools_in_a_stream(chat, provider, format_name):
     first, *rest = chat.bind_tools([weather]).stream(QUESTION)
     whole = sum(rest, first)
     assert [[call["name"], call["args"]] for call in whole.tool_calls] == CALLS
+
+
+@both
+def test_a_provider_that_limits(chat, provider, format_name):
+    sample = recorded(format_name, "limited")
+    provider.answers(body=sample.body, status=429, headers=sample.about["headers"])
+    with pytest.raises(RateLimitError):
+        chat.invoke(QUESTION)
+
+
+@both
+def test_a_time_out(world, provider, format_name):
+    provider.answers(silent=True)
+    with pytest.raises(APITimeoutError):
+        model(world, timeout=patience(1)).invoke(QUESTION)
+    provider.wait_for(1)[0].wait_closed()

@@ -4,10 +4,11 @@ import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
-from openai import RateLimitError
+from openai import APITimeoutError, RateLimitError
 from pydantic import BaseModel
 
 from tests.clients.recorded import CALLS, recorded, script
+from tests.pace import patience
 from tests.providers.formats.samples import streams
 
 each = pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
@@ -86,6 +87,14 @@ def test_a_provider_that_limits(world, provider, format_name):
     provider.answers(body=sample.body, status=429, headers=sample.about["headers"])
     with pytest.raises(RateLimitError):
         model(world).invoke(QUESTION)
+
+
+@each
+def test_a_time_out(world, provider, format_name):
+    provider.answers(silent=True)
+    with pytest.raises(APITimeoutError):
+        model(world, timeout=patience(1)).invoke(QUESTION)
+    provider.wait_for(1)[0].wait_closed()
 
 
 @pytest.mark.parametrize("format_name", ["openai"])
