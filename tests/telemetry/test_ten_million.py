@@ -75,11 +75,11 @@ def fill(days, rows):
         if back <= USED_DAYS:
             entries = rollups.of_log('"timestamp" >= %(start)s AND "timestamp" < %(end)s')
             execute(rollups.insertion(entries), start=start, end=start + DAY)
+            for merge in (retention.merge_hours, retention.merge_days):
+                while merge(timezone.now()):
+                    pass
+            execute("VACUUM ANALYZE telemetry_usagehour", "VACUUM ANALYZE telemetry_usageday")
     execute(f"SELECT setval(pg_get_serial_sequence('{LOG}', 'id'), {(days + 1) * rows})")
-    for merge in (retention.merge_hours, retention.merge_days):
-        while merge(timezone.now()):
-            pass
-    execute("VACUUM ANALYZE telemetry_usagehour", "VACUUM ANALYZE telemetry_usageday")
 
 
 def clear():

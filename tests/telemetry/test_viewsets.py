@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.core.cache import caches
 from django.db import connection
 
 from keys.services import issue_key
@@ -162,6 +163,7 @@ def test_a_list_costs_the_same_at_any_length(client, ann, path):
 @pytest.mark.skipif(not POSTGRESQL, reason="SQLite counts")
 def test_a_long_list_is_counted_by_estimate_and_says_so(admin, monkeypatch):
     monkeypatch.setattr("telemetry.paging.COUNTED", 10)
+    caches["process"].clear()
     LogEntry.objects.bulk_create(LogEntry(entry_type="Message") for _ in range(50))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE telemetry_logentry")
