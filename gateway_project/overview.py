@@ -18,7 +18,8 @@ from keys.models import ApiKey
 from licensing import services as licensing
 from licensing.models import Limit
 from licensing.standing import standing_of
-from telemetry.overview import PERIODS, Period, overview, unpriced
+from telemetry import services
+from telemetry.overview import PERIODS, Period, overview
 
 # So long figures are shown again: whoever reloads a page must not add a month up each time.
 FRESH_SECONDS = {"hour": 5, "day": 20, "month": 60}
@@ -53,7 +54,7 @@ def attention() -> list[Notice]:
         *_about_the_store(gateway().state.warning),
         *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
         *_about_limits(caches["process"].get_or_set("nearly used up", _nearly_used_up, FRESH_SECONDS["day"])),
-        *_about_prices(unpriced(now - timedelta(days=1))),
+        *_about_prices(caches["process"].get_or_set("unpriced", unpriced, FRESH_SECONDS["day"])),
     ]
 
 
@@ -87,6 +88,12 @@ def _nearly_used_up() -> list[str]:
 def _about_limits(limits: list[str]) -> Iterator[Notice]:
     if limits:
         yield Notice("warning", f"Limits that are nearly used up: {_listed(limits)}.")
+
+
+def unpriced() -> list[str]:
+    """Models that were used within a day and have no price now; a call that broke has an unknown cost at any price."""
+    rows = services.unpriced(*services.period(timezone.now() - timedelta(days=1), None))
+    return sorted({row["model"] for row in rows if row["model"]})
 
 
 def _about_prices(models: list[str]) -> Iterator[Notice]:

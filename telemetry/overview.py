@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from providers.models import Provider
 from telemetry import rollups
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
+from telemetry.models import LATENCY_COLUMNS, LATENCY_MS
 
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
@@ -74,13 +74,6 @@ def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
         (names.get(row[dimension], str(row[dimension]) or "(none)"), row["requests"], sum(row[name] for name in TOKENS))
         for row in rows
     ]
-
-
-def unpriced(start: datetime) -> list[str]:
-    """Models with traffic whose cost nobody knows."""
-    hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start)
-    rows = hours.filter(unknown_cost_requests__gt=0).exclude(model="")
-    return sorted(rows.values_list("model", flat=True).distinct()[:MOST])
 
 
 def percentile(counts: list[int], share: float) -> int | None:

@@ -101,6 +101,8 @@ def exported_usage(question: Question) -> str:
 def unpriced(start: datetime, end: datetime) -> list[dict[str, Any]]:
     """The models with requests of unknown cost that have no price now, the most requests first."""
     rows = statistics.unknown_costs(start, end)
+    if not rows:
+        return []
     hosts = {row.pk: urlsplit(row.url).hostname or "" for row in Provider.objects.all()}
     book, now = ModelPrice.objects.not_over().book(), timezone.now().timestamp()
     without = [

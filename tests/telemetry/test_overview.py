@@ -1,13 +1,18 @@
 """The figures of the console's first page, out of entries that were shipped."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 from django.utils import timezone
 
 from accounts.services import create_user
+from gateway_project.overview import unpriced
+from providers.services import create_provider, set_price
+from telemetry.batches import insert_log_entries
 from telemetry.models import LATENCY_MS, LogEntry, UsageHour
 from telemetry.overview import PERIODS, overview, percentile
+from tests.telemetry.test_rollups import done
 
 
 def test_a_percentile_is_the_bound_below_which_its_share_lies():
@@ -62,3 +67,16 @@ def test_the_top_is_ordered_and_named(db):
 def test_the_page_of_a_period_is_short_work(db, django_assert_max_num_queries, name):
     with django_assert_max_num_queries(12):
         overview(PERIODS[name])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_attention_is_drawn_to_models_without_a_price_and_not_to_calls_that_broke():
+    provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
+    set_price(model="priced", currency="USD", input=Decimal(1), output=Decimal(1))
+    unknown = {"provider_id": provider.pk, "cost_status": "unknown"}
+    now = timezone.now()
+    insert_log_entries(
+        [done("r1", now, model="priced", **unknown), done("r2", now, model="new", **unknown)]
+        + [done("r3", now - timedelta(days=2), model="long ago", **unknown)]
+    )
+    assert unpriced() == ["new"]
