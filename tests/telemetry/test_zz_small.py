@@ -1,0 +1,190 @@
+"""Ten million entries slow nothing down: each figure is compared with that of a hundredth of them.
+
+They lie in a hundred partitions, filled as fast as PostgreSQL can, in a database that is dropped afterwards.
+"""
+
+import statistics
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import requests
+from django.db import connection
+from django.test import override_settings
+from django.utils import timezone
+
+from telemetry import partitions, retention, rollups
+from telemetry.batches import insert_log_entries
+from telemetry.overview import PERIODS, overview
+from telemetry.verification import differences
+from tests.console.conftest import PASSWORD, Visitor
+from tests.management import new_admin, token_of
+from tests.pace import patience
+from tests.running import RunningGateway, fresh_store
+from tests.telemetry.test_rollups import done
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="ten million rows are for PostgreSQL"),
+]
+LOG, DAY = partitions.LOG, timedelta(days=1)
+# Days, and entries a day.
+FEW, MANY = (10, 10_000), (100, 100_000)
+TAKES, BATCH, PRUNED = 15, 500, 5
+USED_DAYS = 31  # of which the usage is added up: what the first page and the statistics ask for
+HOME_SECONDS, PAGE_SECONDS, STATISTICS_SECONDS = 0.3, 0.2, 1.0
+
+FILL = """
+INSERT INTO "{name}" (id, timestamp, entry_type, entry_source, correlation_id, message, payload, user_id, username,
+    key_id, model, provider_id, outcome, cache_status, attempts, input_tokens, output_tokens, cost, currency,
+    cost_status, duration_ms)
+SELECT %(first)s + n, %(start)s::timestamptz + n * interval '1 day' / %(rows)s,
+    CASE WHEN n %% 10 = 0 THEN 'Message' ELSE 'WorkRequest' END, CASE WHEN n %% 5 = 0 THEN 'Cache' ELSE 'Worker' END,
+    md5((%(first)s + n)::text), 'It was served.', 'p', n %% 1000, 'user-' || n %% 1000,
+    n %% 1000, 'model-' || n %% 20, n %% 20 %% 3, CASE WHEN n %% 50 = 1 THEN 'failed' ELSE 'completed' END,
+    CASE WHEN n %% 5 = 0 THEN 'HIT' ELSE 'MISS' END, 1, n %% 3000, n %% 700, n * 0.000001, 'USD', 'known', n %% 9000
+FROM generate_series(0, %(rows)s - 1) n
+"""
+LOGS = ["", "page[number]=5", "id=7", "type=WorkRequest", "source=Cache", "id=7&type=Message", "end={old}"]
+USAGE = ["by=day", "by=user", "by=model,day", "by=provider&userId=7"]
+
+
+def midnight(days):
+    today = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return today - days * DAY
+
+
+def execute(*statements, **parameters):
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement, parameters or None)
+
+
+def fill(days, rows):
+    """So many days of entries up to today, a partition each, and their usage, merged as the housekeeper leaves it."""
+    for back in reversed(range(1, days + 1)):
+        start = midnight(back)
+        name = f"{LOG}_{start:%Y%m%d}"
+        # Filled before it has indexes, and without a log that would only be written: three times as fast.
+        execute(f'CREATE UNLOGGED TABLE "{name}" (LIKE "{LOG}" INCLUDING DEFAULTS INCLUDING CONSTRAINTS)')
+        execute(FILL.format(name=name), first=back * rows + 1, start=start, rows=rows)
+        bounds = f"FROM ('{start:%Y-%m-%d}T00:00Z') TO ('{start + DAY:%Y-%m-%d}T00:00Z')"
+        execute(f'ALTER TABLE "{LOG}" ATTACH PARTITION "{name}" FOR VALUES {bounds}', f'VACUUM (ANALYZE) "{name}"')
+        if back <= USED_DAYS:
+            entries = rollups.of_log('"timestamp" >= %(start)s AND "timestamp" < %(end)s')
+            execute(rollups.insertion(entries), start=start, end=start + DAY)
+            for merge in (retention.merge_hours, retention.merge_days):
+                while merge(timezone.now()):
+                    pass
+            execute("VACUUM ANALYZE telemetry_usagehour", "VACUUM ANALYZE telemetry_usageday")
+    execute(f"SELECT setval(pg_get_serial_sequence('{LOG}', 'id'), {(days + 1) * rows})")
+
+
+def clear():
+    for partition in partitions.partitions():
+        execute(f'DROP TABLE "{partition.name}"')
+    execute(f'TRUNCATE "{LOG}", telemetry_usagehour, telemetry_usageday')
+    with override_settings(GATEWAY_LOG_DAYS=MANY[0]):
+        partitions.make_ahead(timezone.now())
+
+
+def median(action, takes=TAKES):
+    """Milliseconds; what comes first warms up, where there are many takes, and does not count."""
+    took = []
+    for _ in range(takes + 1 if takes == TAKES else takes):
+        begun = time.perf_counter()
+        action()
+        took.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(took[-takes:])
+
+
+def measured(gateway, days):
+    """The median of each thing that is done, in milliseconds."""
+    admin = new_admin(password=PASSWORD)
+    visitor, client = Visitor(gateway.url), requests.Session()
+    visitor.sign_in(admin.username)
+    client.headers["Authorization"] = f"Bearer {token_of(admin)}"
+    old = f"{midnight(1) - timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"
+
+    def answered(get, path):
+        response = get(path)
+        assert response.status_code == 200, response.text
+        return response
+
+    def asked(path):
+        return median(lambda: answered(client.get, gateway.url + path))
+
+    found = {f"page {query}": asked(f"/logs/?{query.format(old=old)}") for query in LOGS}
+    found["page of the console"] = median(lambda: answered(visitor.get, "telemetry/logentry/"))
+    found |= {f"statistics {query}": asked(f"/stats/usage/?{query}") for query in USAGE}
+    for name, period in PERIODS.items():
+        # The page shows figures again for a while: the first one is that which has to add them up.
+        found[f"home {name}"] = median(lambda name=name: answered(visitor.get, f"?period={name}"), 1)
+        found[f"figures {name}"] = median(lambda period=period: overview(period))
+    batch = [done(f"new-{number}", datetime.now(UTC), user_id=number % 50) for number in range(BATCH)]
+    found["insert"] = median(lambda: insert_log_entries(batch))
+    with override_settings(GATEWAY_LOG_DAYS=days - PRUNED, GATEWAY_PAYLOAD_DAYS=days - PRUNED - 2):
+        empty = retention.EmptyPayloads()
+        found["empty payloads"] = median(lambda: empty(timezone.now()))
+        before = len(partitions.partitions())
+        found["prune"] = median(lambda: retention.delete_entries(timezone.now()), PRUNED)
+        assert len(partitions.partitions()) == before - PRUNED
+    return found
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory, django_db_blocker):
+    """What was measured with few entries and with many, by name."""
+    with ExitStack() as resources:
+        resources.enter_context(django_db_blocker.unblock())
+        store = resources.enter_context(fresh_store(tmp_path_factory.mktemp("store")))
+        resources.enter_context(store.used_by_orm())
+        resources.callback(connection.close)
+        directory = tmp_path_factory.mktemp("gateway")
+        gateway = resources.enter_context(RunningGateway(store, directory, GATEWAY_HOUSEKEEPING_INTERVAL="86400"))
+        found = []
+        for days, rows in (FEW, MANY):
+            clear()
+            begun = time.perf_counter()
+            fill(days, rows)
+            print(f"\n{days * rows:,} entries filled in {time.perf_counter() - begun:.0f} s")
+            assert differences(midnight(2), midnight(0)) == []
+            found.append(measured(gateway, days))
+        print("\n".join(f"{found[0][name]:9.1f} ms {found[1][name]:9.1f} ms  {name}" for name in found[1]))
+        yield {name: (found[0][name], found[1][name]) for name in found[0]}
+
+
+def slower(figures, kind, times, more):
+    """What takes so many times as long with many entries as with few, and so many milliseconds more."""
+    return {name: took for name, took in figures.items() if name.startswith(kind) and took[1] > times * took[0] + more}
+
+
+def longer(figures, kind, seconds):
+    """What takes longer with many entries than it may."""
+    bound = patience(seconds) * 1000
+    return {name: took for name, took in figures.items() if name.startswith(kind) and took[1] > bound}
+
+
+def test_the_newest_pages_are_as_fast(figures):
+    assert slower(figures, "page", 2, 30) == {}
+    assert longer(figures, "page", PAGE_SECONDS) == {}
+
+
+def test_writing_is_as_fast(figures):
+    assert slower(figures, "insert", 1.5, 20) == {}
+
+
+def test_pruning_is_as_fast(figures):
+    assert slower(figures, "prune", 2, 50) == {}
+    assert slower(figures, "empty payloads", 2, 50) == {}
+
+
+def test_the_first_page_is_there_within_300_ms(figures):
+    assert longer(figures, "home", HOME_SECONDS) == {}
+    assert longer(figures, "figures", HOME_SECONDS) == {}
+
+
+def test_a_month_is_added_up_within_a_second(figures):
+    assert longer(figures, "statistics", STATISTICS_SECONDS) == {}
