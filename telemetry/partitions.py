@@ -1,8 +1,9 @@
 """The log's partitions on PostgreSQL: made ahead of their time, and dropped whole when all in them is old enough.
 
-A partition holds a day, or a month where entries are kept for long: a query that knows no times asks all of them. What
-falls into none (a clock that went wrong, a journal from long ago) is in the default partition, so that every entry
-finds its place. The database's primary key is (id, timestamp), as partitions demand; ids alone are unique all the same.
+A partition holds a day, a week or a month, the longer the longer entries are kept: a query that knows no times asks all
+of them, and locks each with all its indexes; PostgreSQL has a few thousand locks to give. So there are a few dozen, but
+for those who keep entries for years. What falls into none (a clock that went wrong, a journal from long ago) is in the
+default partition, so that every entry finds its place. The database's primary key is (id, timestamp), as partitions demand; ids alone are unique all the same.
 """
 
 import re
@@ -18,8 +19,8 @@ from django.db import connection, transaction
 LOG = "telemetry_logentry"
 DEFAULT = f"{LOG}_default"
 AHEAD = 3
-# More days than this are kept in months.
-MOST_DAYS = 100
+# Entries that are kept for so many days at most are kept in days, and in weeks (from Monday to Sunday).
+DAYS, WEEKS = 31, 210
 # Readers of the log hold a partition that is to be made or dropped; who waits for them makes all others wait.
 LOCK_TIMEOUT = "1s"
 _BOUND = re.compile(r"FOR VALUES FROM \('(.+)'\) TO \('(.+)'\)")
@@ -101,24 +102,24 @@ def _without_waiting() -> Iterator[Any]:
 
 def _periods(begin: datetime, now: datetime) -> Iterator[tuple[datetime, datetime]]:
     """Start and end of each partition from this moment on."""
-    last = now + AHEAD * (timedelta(days=1) if _by_day() else timedelta(days=31))
+    last = now + AHEAD * timedelta(days=_length())
     while begin <= last:
-        end = _next(begin)
+        end = _floor(begin + timedelta(days=_length()))
         yield begin, end
         begin = end
 
 
-def _by_day() -> bool:
-    return 0 < settings.GATEWAY_LOG_DAYS <= MOST_DAYS
+def _length() -> int:
+    """How many days a partition has, or a little less."""
+    kept = settings.GATEWAY_LOG_DAYS or WEEKS + 1
+    return 1 if kept <= DAYS else 7 if kept <= WEEKS else 31
 
 
 def _floor(moment: datetime) -> datetime:
+    """The beginning of the day, week or month."""
     day = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return day if _by_day() else day.replace(day=1)
-
-
-def _next(begin: datetime) -> datetime:
-    return _floor(begin + timedelta(days=1 if _by_day() else 31))
+    begins = {1: day, 7: day - timedelta(days=day.weekday()), 31: day.replace(day=1)}
+    return begins[_length()]
 
 
 def _moment(text: str) -> datetime:

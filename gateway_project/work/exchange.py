@@ -141,5 +141,9 @@ class Exchange:
 
 
 def new_request_id() -> str:
-    """A correlation id for a request that brought none: unique, not secret, and without a system call."""
-    return f"{getrandbits(128):032x}"
+    """A correlation id for a request that brought none: unique, not secret, and without a system call.
+
+    It begins with the time, in milliseconds or so: new ids stand side by side in the index of a log of millions, where
+    random ones are each written to a page of their own.
+    """
+    return f"{time.time_ns() >> 20:011x}{getrandbits(84):021x}"

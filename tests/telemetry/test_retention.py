@@ -220,6 +220,22 @@ class TestPartitions:
         partitions.make_ahead(later)
         assert {end - start for start, end in self.bounds()[-3:]} == {DAY}
 
+    def test_those_of_more_days_by_the_week_and_of_many_by_the_month(self, settings):
+        settings.GATEWAY_LOG_DAYS = 90
+        begin = self.bounds()[-1][1]
+        partitions.make_ahead(begin)
+        weeks = [(start, end) for start, end in self.bounds() if start >= begin]
+        assert weeks[0][0] == begin
+        assert {end - start for start, end in weeks[1:]} == {7 * DAY}
+        assert {start.weekday() for start, _ in weeks[1:]} == {0}
+        assert weeks[-1][1] > begin + 21 * DAY
+        settings.GATEWAY_LOG_DAYS = 365
+        partitions.make_ahead(begin + 90 * DAY)
+        months = [(start, end) for start, end in self.bounds() if start >= weeks[-1][1]]
+        assert {start.day for start, _ in months} == {1}
+        for periods in (weeks, months):
+            assert all(one[1] == other[0] for one, other in itertools.pairwise(periods))
+
     def test_what_came_before_its_partition_moves_there(self):
         ahead = datetime(2031, 5, 3, tzinfo=UTC)
         insert_log_entries([done("r1", ahead), done("r2", ahead + 40 * DAY)])
