@@ -91,6 +91,13 @@ def clear():
         partitions.make_ahead(timezone.now())
 
 
+def size():
+    """Of all partitions with their indexes, in megabytes."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT sum(pg_total_relation_size(relid)) / 1000000 FROM pg_partition_tree('{LOG}')")
+        return int(cursor.fetchone()[0])
+
+
 def median(action, takes=TAKES):
     """Milliseconds; what comes first warms up, where there are many takes, and does not count."""
     took = []
@@ -150,8 +157,10 @@ def figures(tmp_path_factory, django_db_blocker):
             clear()
             begun = time.perf_counter()
             fill(days, rows)
-            print(f"\n{days * rows:,} entries filled in {time.perf_counter() - begun:.0f} s")
+            print(f"\n{days * rows:,} entries, {size():,} MB, filled in {time.perf_counter() - begun:.0f} s")
+            begun = time.perf_counter()
             assert differences(midnight(2), midnight(0)) == []
+            print(f"Two days verified in {time.perf_counter() - begun:.1f} s")
             found.append(measured(gateway, days))
         print("\n".join(f"{found[0][name]:9.1f} ms {found[1][name]:9.1f} ms  {name}" for name in found[1]))
         yield {name: (found[0][name], found[1][name]) for name in found[0]}
