@@ -3,7 +3,8 @@
 A partition holds a day, a week or a month, the longer the longer entries are kept: a query that knows no times asks all
 of them, and locks each with all its indexes; PostgreSQL has a few thousand locks to give. So there are a few dozen, but
 for those who keep entries for years. What falls into none (a clock that went wrong, a journal from long ago) is in the
-default partition, so that every entry finds its place. The database's primary key is (id, timestamp), as partitions demand; ids alone are unique all the same.
+default partition, so that every entry finds its place. The database's primary key is (id, timestamp), as partitions
+demand; ids alone are unique all the same.
 """
 
 import re
