@@ -1,12 +1,14 @@
 """Ids of tool calls as each provider accepts them."""
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
 
 # Of a hash as letters and digits; 9 of them are 46 bits, enough for the calls of one conversation.
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+@lru_cache(maxsize=4096)  # a call stands in every request of its conversation from then on, and so does its result
 def fitting_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     """The id itself where the provider accepts it, else one of so many letters and digits.
 
