@@ -35,6 +35,7 @@ from providers.formats.neutral import (
 from providers.formats.openai import DONE
 from providers.formats.openai_reply import usage_of
 from providers.formats.openai_request import image_url, response_format_of
+from providers.formats.openai_responses import DIALECT as RESPONSES
 from providers.formats.parts import (
     function_of,
     read_function_call,
@@ -87,6 +88,10 @@ class Mistral(TranslatedFormat):
     )
     embedding_supports = frozenset({"dimensions"})
     embedding_native = frozenset({"output_dtype", "metadata"})
+
+    def its_tools(self, chat: Chat) -> dict[str, list[dict[str, Any]]]:
+        # Responses has tools of the same names, which are OpenAI's and have fields of their own.
+        return {} if chat.source == RESPONSES else super().its_tools(chat)
 
     def path(self, work: WorkRequest, model: str) -> str:
         return "/embeddings" if work.operation == "embedding" else "/chat/completions"

@@ -102,6 +102,21 @@ AGENTS: dict[str, Callable[[dict[str, str], str], Setup]] = {
 # One for each way of writing meets every format, the others some.
 EVERYWHERE = {"Claude Code", "Codex", "opencode"}
 SOME = ("openai", "anthropic", "gemini")
+# The fields, of a body that agents ask for, which providers know that refuse any other.
+KNOWN = {
+    "anthropic": {
+        *("model", "messages", "system", "max_tokens", "temperature", "tools", "tool_choice", "stream", "metadata"),
+        *("thinking", "output_config", "context_management"),
+    },
+    "cohere": {
+        *("model", "messages", "max_tokens", "temperature", "tools", "stream", "thinking", "citation_options"),
+    },
+    "gemini": {"contents", "systemInstruction", "generationConfig", "tools", "toolConfig"},
+    "mistral": {
+        *("model", "messages", "max_tokens", "temperature", "tools", "tool_choice", "parallel_tool_calls", "stream"),
+        *("reasoning_effort", "prompt_cache_key"),
+    },
+}
 SPOKEN = [name for name in FORMATS if name != "passthrough"]
 MEETINGS = [
     *(
@@ -193,6 +208,7 @@ def test_an_agent_gets_what_the_provider_said(world, speaking, send, agent, form
     assert world.entry(answer).outcome == "completed"
     assert agent != "Codex" or native or "tools.namespace" in answer.headers["X-Svc-Dropped"]
     assert b"files here" in provider.seen[0].body or agent == "Aider"
+    assert provider.seen[0].json.keys() <= KNOWN.get(format_name, provider.seen[0].json.keys())
 
 
 def test_every_snippet_is_of_an_agent_that_was_recorded():

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gateway_project.errors import ValidationError
+from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
 from tests.providers.formats.samples import request
 
@@ -35,6 +36,14 @@ def test_citations_that_a_client_asks_for_are_refused_where_they_would_be_lost()
         sent("cohere", **wanted)
     assert sent("cohere", door=False, **wanted)["citation_options"] == {"mode": "FAST"}
     assert sent("cohere", citation_options={"mode": "OFF"})["citation_options"] == {"mode": "OFF"}
+
+
+def test_tools_that_openai_runs_itself_are_not_taken_for_another_providers_of_that_name():
+    search = {"type": "web_search", "external_web_access": False}
+    work = request({"model": "m", "input": "Hi", "tools": [search]}, door=True, dialect=SHAPES["openai-responses"])
+    outgoing = FORMATS["mistral"].request(work, "m")
+    assert (outgoing.dropped, "tools" in json.loads(outgoing.body)) == (("tools.web_search",), False)
+    assert sent("mistral", tools=[{"type": "web_search"}])["tools"] == [{"type": "web_search"}]
 
 
 def test_several_candidates_are_refused_where_all_but_one_would_be_lost():
