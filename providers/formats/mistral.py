@@ -113,13 +113,13 @@ class Mistral(TranslatedFormat):
     def read_reply(self, value: dict[str, Any]) -> Reply:
         choices = as_list(value.get("choices"))
         choice = as_dict(choices[0]) if choices else {}
-        message = choice.get("message")
-        if not isinstance(message, dict):
+        said = _said(choice)
+        if not said:
             raise ProviderError("The provider answered 200 without a message.")
         reply = Reply(id=as_text(value.get("id")), model=as_text(value.get("model")))
         reply.usage = usage_of(value.get("usage"))
-        reply.parts = _read_content(message.get("content"))
-        calls = [call for call in as_list(message.get("tool_calls")) if isinstance(call, dict)]
+        reply.parts = [part for message in said for part in _read_content(message.get("content"))]
+        calls = [call for call in as_list(said[-1].get("tool_calls")) if isinstance(call, dict)]
         reply.parts += [_call(call, reply.id, number) for number, call in enumerate(calls)]
         reply.provider_finish_reason = as_text(choice.get("finish_reason"))
         reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
@@ -302,6 +302,14 @@ def _effort(thinking: Thinking) -> str:
 
 
 # --- What is answered ---
+
+
+def _said(choice: dict[str, Any]) -> list[dict[str, Any]]:
+    """The model's message, or all of them where it ran tools of the provider's own between them."""
+    if isinstance(message := choice.get("message"), dict):
+        return [message]
+    found = [as_dict(message) for message in as_list(choice.get("messages"))]
+    return [message for message in found if message.get("role") == "assistant"]
 
 
 def _read_content(content: Any) -> list[Part]:
