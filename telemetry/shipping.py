@@ -77,6 +77,10 @@ class Shipper:
         waiting = sum(segment.end - self._shipped.get(segment.path, 0) for segment in list(self._journal.segments))
         return Backlog(waiting, time.monotonic() - self._caught_up if waiting else 0.0)
 
+    def has_shipped(self, until: float) -> bool:
+        """Whether the database has what this process logged up to a moment (seconds since 1970)."""
+        return time.time() - (time.monotonic() - self._caught_up) >= until
+
     def start(self) -> None:
         self._thread.start()
 

@@ -84,7 +84,7 @@ class Recounter:
         """One look: what others have rebuilt is done; what is ripe is rebuilt here, unless another process is at it."""
         lost = self._state.still_lost(list(wanted.values()))
         self._done(wanted.keys() - {(one.check.name, one.begin) for one in lost})
-        ripe = [one for one in lost if time.time() >= one.until + self._lag]
+        ripe = [one for one in lost if self._is_ripe(one.until)]
         if not ripe or not self._shipper.has_adopted or not self._state.alone(TASK, TASK_SECONDS):
             time.sleep(SLICE_SECONDS)
             return
@@ -98,6 +98,10 @@ class Recounter:
             self._state.finish(TASK)
             if not connection.in_atomic_block:
                 connection.close_if_unusable_or_obsolete()
+
+    def _is_ripe(self, until: float) -> bool:
+        """Whether the entries of all processes have had the time to arrive, and those of this one have arrived."""
+        return time.time() >= until + self._lag and self._shipper.has_shipped(until + LEAST_LAG_SECONDS)
 
     def _done(self, names: Iterable[tuple[str, int]]) -> None:
         with self._changed:
