@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
 
@@ -136,6 +137,15 @@ class TestTokens:
         provider.answers(**script)
         assert bypass(world, key, max_tokens=90).status_code >= 400
         assert left(bypass(world, key, max_tokens=90), "key-tokens") == 70
+
+    @pytest.mark.parametrize("tokens", [10**30, -(10**30), -1, 2.5, "many", 2**63])
+    def test_what_no_counter_could_have_counted_is_estimated_and_never_gives_tokens_back(self, world, provider, tokens):
+        provider.default = Answer(usage={"prompt_tokens": tokens, "completion_tokens": tokens})
+        key = limited(world, "tokens", "minute", 100)
+        found = [bypass(world, key, max_tokens=10) for _ in range(3)]
+        assert {response.status_code for response in found} == {200}, found[0].text
+        amounts = [100, *(left(response, "key-tokens") for response in found)]
+        assert all(0 <= after < before for before, after in pairwise(amounts)), amounts
 
 
 class TestCost:
