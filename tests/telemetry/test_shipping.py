@@ -5,22 +5,25 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import pytest
+from django.core.management import call_command
 from django.db import OperationalError, connection
+from django.db.models import Sum
 
 from accounts.services import create_user
 from keys.services import issue_key
 from telemetry import journal as journals
 from telemetry import shipping
 from telemetry.journal import Journal
-from telemetry.models import CacheEntry, JournalPosition, LogEntry
+from telemetry.models import CacheEntry, JournalPosition, LogEntry, UsageHour
 from telemetry.shipping import Shipper, adopt
 from tests.fault.proxy import FaultProxy
 from tests.running import ROOT
 from tests.telemetry.conftest import SEGMENT, cached, entry
+from tests.telemetry.test_rollups import HOUR
 
 pytestmark = pytest.mark.django_db(transaction=True)
 postgresql_only = pytest.mark.skipif(
@@ -288,18 +291,30 @@ def test_a_last_use_that_could_not_be_written_is_written_later(shipper):
 
 
 WORKER = """
-import sys, threading
+import contextlib, sys, threading, time
 from pathlib import Path
 import django
 django.setup()
+from django.db import DatabaseError
+from telemetry import rollups
 from telemetry.journal import Journal
 from telemetry.shipping import Shipper
 from tests.telemetry.conftest import entry
+from tests.telemetry.test_rollups import HOUR
 root = Path(sys.argv[1])
 journal = Journal(root, segment_bytes=256 * 1024)
 shipper = Shipper(journal, root)
 shipping = threading.Thread(target=lambda: [shipper.ship() for _ in iter(int, 1)], daemon=True)
 shipping.start()
+
+def merge():
+    while True:
+        with contextlib.suppress(DatabaseError):
+            rollups.tidy(HOUR)
+            rollups.tidy_day(rollups.full_day(HOUR))
+        time.sleep(0.01)
+
+threading.Thread(target=merge, daemon=True).start()
 for number in range(100_000):
     opened = journal.start(entry(f"{sys.argv[2]}-{number}"))
     journal.end(opened, entry(f"{sys.argv[2]}-{number}", outcome="completed"), b"{}")
@@ -314,7 +329,7 @@ def database_url():
     return f"postgresql://{quote(known['USER'])}@{known['HOST']}:{known['PORT']}/{known['NAME']}"
 
 
-def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path):
+def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path, capsys):
     environ = os.environ | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "DATABASE_URL": database_url()}
     written = {}
     for run, patience in enumerate((0.0, 0.05, 0.11, 0.23)):
@@ -332,6 +347,10 @@ def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path
     assert {f"{run}-{number}" for run, count in written.items() for number in range(count)} <= found.keys()
     assert len(stored(outcome="aborted")) <= len(written)
     assert not JournalPosition.objects.exists()
+    call_command("verify_usage", start=HOUR, end=HOUR + timedelta(days=1))
+    assert "the difference between log and usage is 0" in capsys.readouterr().out
+    counted = UsageHour.objects.aggregate(requests=Sum("requests"))["requests"]
+    assert counted == LogEntry.objects.filter(entry_type="WorkRequest").count() == len(found)
 
 
 def arrived(number):

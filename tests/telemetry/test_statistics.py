@@ -9,11 +9,12 @@ import pytest
 from django.db import connection
 
 from accounts.models import Group
+from gateway_project.jsonapi.names import camel
 from keys.services import issue_key
 from providers.services import create_provider, set_price
-from telemetry import statistics
+from telemetry import rollups, statistics
 from telemetry.batches import insert_log_entries
-from telemetry.models import LATENCY_MS
+from telemetry.models import LATENCY_MS, UsageHour
 from telemetry.statistics import percentile
 from tests.management import new_user, refused
 from tests.telemetry.test_rollups import done
@@ -205,6 +206,24 @@ class TestSpreadsheets:
             "costUSD": "0.5", "estimatedCostUSD": "0", "savedCostUSD": "0",
         }  # fmt: skip
         assert lines[1]["costEUR"] == ""
+
+    @pytest.mark.parametrize("merged", [False, True])
+    @pytest.mark.parametrize(("by", "column"), statistics.DIMENSIONS.items())
+    def test_every_dimension_tells_the_same_as_a_list(self, admin, by, column, merged):
+        common = {"group_ids": [1, 2], "model": "m", "tags": {"team": "x"}}
+        other = {"user_id": 8, "group_ids": [2], "key_id": 18, "provider_id": 28, "model": "n", "tags": {"team": "y"}}
+        insert_log_entries([paid("0.5", user_id=7, key_id=17, provider_id=27, **common) for _ in range(3)])
+        insert_log_entries([paid("0.25", HOUR + timedelta(days=1, hours=1), **other)])
+        if merged:
+            for hour in list(UsageHour.objects.values_list("hour", flat=True)):
+                rollups.tidy(hour)
+        rows = admin.rows(f"/stats/usage/?{WITHIN}&by={by}")
+        lines = self.lines(admin.get(f"/stats/usage/?{WITHIN}&by={by}&format=csv"))
+        name = camel(column)
+        told = [(str(row[name]), str(row["requests"]), row["costs"][0]["known"]) for row in rows]
+        assert told == [(line[name], line["requests"], line["costUSD"]) for line in lines]
+        requests, costs = [told[1] for told in told], [told[2] for told in told]
+        assert (requests, costs) == ((["4", "3"], ["1.75", "1.5"]) if by == "group" else (["3", "1"], ["1.5", "0.25"]))
 
     def test_accept_asks_for_it_too(self, admin):
         insert_log_entries([done("r")])
