@@ -193,7 +193,7 @@ def test_an_hour_that_is_made_anew_takes_its_day_along():
         rollups.tidy(HOUR + timedelta(hours=hours))
     UsageHour.objects.filter(hour=HOUR).update(requests=9)
     assert [difference.of_day for difference in differences(BEGIN, END)] == [False, True]
-    assert repair(BEGIN, END) == 2
+    rollups.make_anew(HOUR)
     assert differences(BEGIN, END) == []
     assert UsageDay.objects.get().requests == 1  # the hour that was made anew is not merged yet
 

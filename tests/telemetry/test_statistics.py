@@ -222,6 +222,7 @@ class TestSpreadsheets:
         name = camel(column)
         told = [(str(row[name]), str(row["requests"]), row["costs"][0]["known"]) for row in rows]
         assert told == [(line[name], line["requests"], line["costUSD"]) for line in lines]
+        assert by != "hour" or [row["hour"][11:13] for row in rows] == ["08", "09"]
         requests, costs = [told[1] for told in told], [told[2] for told in told]
         assert (requests, costs) == ((["4", "3"], ["1.75", "1.5"]) if by == "group" else (["3", "1"], ["1.5", "0.25"]))
 
