@@ -8,6 +8,7 @@ from accounts.builtin import write_builtin
 
 class AccountsConfig(AppConfig):
     name = "accounts"
+    verbose_name = "Access"  # where it stands in the console
 
     def ready(self) -> None:
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.

@@ -2,6 +2,7 @@
 
 import platform
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -20,11 +21,14 @@ from gateway_project.version import version
 from gateway_project.work.gateway import gateway
 from gateway_project.work.vitals import vitals
 from providers.models import Model
+from telemetry.metrics import Gauges
 from telemetry.models import JournalPosition
 
 # Whoever adds a setting that is a secret gives it one of these names; tests hold every one against this.
 SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "PASSWORD")
 ADDRESSES = ("REDIS_URL",)
+WIRED = {"gateway_project", "telemetry", "licensing"}
+YES_OR_NO = {"provider_resting", "store_available"}
 
 
 @admin.site.page("playground/", name="playground")
@@ -85,21 +89,45 @@ def _database_version() -> str:
         return cursor.fetchone()[0]
 
 
-def _processes() -> list[tuple[int, list[tuple[str, str, float]]]]:
-    """Of each process of this machine what it tells of itself: name, labels, number."""
+def _processes() -> list[tuple[int, list[tuple[str, str, str]]]]:
+    """Of each process of this machine what it tells of itself: name, labels, value."""
     made = gateway()
     _, told = made.metrics.gather(vitals(made))
-    return [
-        (slot, [(name, ", ".join(labels), number) for name, rows in gauges.items() for labels, number in rows])
-        for slot, gauges in sorted(told.items())
-    ]
+    return [(slot, list(_gauges(gauges))) for slot, gauges in sorted(told.items())]
+
+
+def _gauges(gauges: Gauges) -> Iterator[tuple[str, str, str]]:
+    for name, rows in gauges.items():
+        for labels, number in rows:
+            yield _words(name), ", ".join(labels), _value(name, number)
+
+
+def _words(name: str) -> str:
+    words = name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _value(name: str, number: float) -> str:
+    """A gauge as people read it, with its unit."""
+    if name == "process_start_time_seconds":
+        return f"{datetime.fromtimestamp(number, UTC):%Y-%m-%d %H:%M:%S}"
+    if name in YES_OR_NO:
+        return "yes" if number else "no"
+    if name.endswith("_bytes"):
+        return f"{number / 2**20:,.1f} MiB"
+    return f"{number:,.2f} s" if name.endswith("_seconds") else f"{number:,.0f}"
 
 
 def _settings() -> dict[str, str]:
     """The gateway's settings, secrets only as set or not set."""
-    names = [name for name in dir(settings) if name.startswith("GATEWAY_")]
+    names = [name for name in dir(settings) if name.startswith("GATEWAY_") and not _is_wiring(getattr(settings, name))]
     shown = {name: _told(name, getattr(settings, name)) for name in [*names, *ADDRESSES, "SECRET_KEY", "ALLOWED_HOSTS"]}
     return shown | {"DATABASE": f"{connection.vendor}, {settings.DATABASES['default']['NAME']}"}
+
+
+def _is_wiring(value: Any) -> bool:
+    """Whether it names a function of the gateway's own, which nobody sets."""
+    return isinstance(value, str) and value.partition(".")[0] in WIRED
 
 
 def _told(name: str, value: Any) -> str:

@@ -1,6 +1,5 @@
 """The console's first page: how the gateway is used, and what needs attention."""
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -11,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from gateway_project.console import charts
 from gateway_project.notices import Notice, notices
 from gateway_project.work.condition import resting_in
 from gateway_project.work.gateway import gateway
@@ -31,6 +31,7 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """What the first page shows; unfold asks for it (UNFOLD["DASHBOARD_CALLBACK"])."""
     period = PERIODS.get(request.GET.get("period", ""), PERIODS["day"])
     figures = _figures(period)
+    series = figures["series"]
     return {
         **context,
         "attention": attention(),
@@ -38,9 +39,9 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "period": period,
         "figures": figures,
         "cards": _cards(figures["totals"]),
-        "requests_chart": _lines(figures["series"]),
-        "tokens_chart": _bars(figures["series"]),
-        "tops": [(f"Top {what}", rows) for what, rows in figures["top"].items()],
+        "requests_chart": charts.lines(series["labels"], {"Requests": series["requests"], "Errors": series["errors"]}),
+        "tokens_chart": charts.bars(series["labels"], {"Tokens": series["tokens"]}),
+        "tops": [(f"Top {what}", list(map(_top, rows))) for what, rows in figures["top"].items()],
     }
 
 
@@ -53,7 +54,7 @@ def attention() -> list[Notice]:
         *_about_the_log(gateway().shipper.backlog()),
         *_about_the_store(gateway().state.warning),
         *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
-        *_about_limits(caches["process"].get_or_set("nearly used up", _nearly_used_up, FRESH_SECONDS["day"])),
+        *_about_limits(caches["process"].get_or_set("nearly-used-up", _nearly_used_up, FRESH_SECONDS["day"])),
         *_about_prices(caches["process"].get_or_set("unpriced", unpriced, FRESH_SECONDS["day"])),
     ]
 
@@ -119,15 +120,16 @@ def _cards(totals: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("Errors", f"{totals['errors']:,}", f"{100 * totals['errors'] / asked:.1f} %"),
         ("Tokens", f"{totals['tokens']:,}", f"{totals['output_tokens']:,} of them out"),
         ("Cost", _money(totals["cost"]), ""),
-        ("From the cache", f"{totals['cache_hits']:,}", _saved(totals)),
+        ("From the cache", f"{totals['cache_hits']:,}", f"{100 * totals['cache_hits'] / asked:.1f} % of all"),
+        ("Cache savings", _money(totals["saved"]), f"{totals['saved_tokens']:,} tokens"),
         ("Latency", _latency(totals["p50"]), f"p95 {_latency(totals['p95'])}"),
         ("Active uses", f"{uses:,}", f"of {terms.max_active_uses:,}" if terms.max_active_uses else "unlimited"),
     ]
 
 
-def _saved(totals: dict[str, Any]) -> str:
-    tokens = f"saved {totals['saved_tokens']:,} tokens"
-    return f"{tokens}, {_money(totals['saved'])}" if totals["saved"] else tokens
+def _top(row: tuple[str, int, int]) -> tuple[str, str, str]:
+    name, requests, tokens = row
+    return name, f"{requests:,}", f"{tokens:,}"
 
 
 def _money(cost: dict[str, Any]) -> str:
@@ -137,20 +139,3 @@ def _money(cost: dict[str, Any]) -> str:
 
 def _latency(bound: int | None) -> str:
     return "none" if bound is None else f"≤ {bound:,} ms"
-
-
-def _lines(series: dict[str, list]) -> str:
-    return _chart(
-        series["labels"],
-        {"label": "Requests", "data": series["requests"], "borderColor": "var(--color-primary-600)"},
-        {"label": "Errors", "data": series["errors"], "borderColor": "#c2410c"},
-    )
-
-
-def _bars(series: dict[str, list]) -> str:
-    tokens = {"label": "Tokens", "data": series["tokens"], "backgroundColor": "var(--color-primary-600)"}
-    return _chart(series["labels"], tokens)
-
-
-def _chart(labels: list[str], *sets: dict[str, Any]) -> str:
-    return json.dumps({"labels": labels, "datasets": sets})

@@ -132,6 +132,7 @@ TEMPLATES = [
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = "gateway_project.console.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = False  # both spellings of a path are routes; a redirect would lose the body

@@ -5,3 +5,4 @@ from django.apps import AppConfig
 
 class KeysConfig(AppConfig):
     name = "keys"
+    verbose_name = "Access"  # where it stands in the console

@@ -5,3 +5,4 @@ from django.apps import AppConfig
 
 class LicensingConfig(AppConfig):
     name = "licensing"
+    verbose_name = "Access"  # where it stands in the console

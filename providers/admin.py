@@ -27,6 +27,7 @@ from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 TIMEOUTS = [
     "connect_timeout_seconds", "first_byte_timeout_seconds", "idle_timeout_seconds", "total_timeout_seconds",
 ]  # fmt: skip
+LISTED = ("input", "output", "cache_read")
 OWN_WORDS = "Empty leaves it to the setting."
 
 
@@ -72,6 +73,13 @@ class ProviderForm(ServiceForm):
             "cache_ttl_seconds": f"0 stores nothing. {OWN_WORDS}",
             "max_response_bytes": OWN_WORDS,
             **dict.fromkeys(TIMEOUTS, OWN_WORDS),
+        }
+        labels = {
+            "url": "URL",
+            "auth_method": "Authentication",
+            "cache_ttl_seconds": "Cache lifetime (seconds)",
+            "max_response_bytes": "Longest answer (bytes)",
+            **{name: f"{name.removesuffix('_seconds').replace('_', ' ').capitalize()} (seconds)" for name in TIMEOUTS},
         }
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -222,13 +230,24 @@ class PriceForm(ServiceForm):
         }
 
 
+def amount(field: str) -> Any:
+    """A column with a price for a million tokens, without the zeros that say nothing."""
+
+    @display(description=field.replace("_", " ").capitalize(), ordering=field)
+    def shown(row: ModelPrice) -> str:
+        value = getattr(row, field)
+        return "" if value is None else f"{value.normalize():f}"
+
+    return shown
+
+
 @admin.register(ModelPrice)
 class PriceAdmin(ServiceAdmin):
     """What models cost. A changed price is a new row: entries keep the price that they were made at."""
 
     viewset = PriceViewSet
     form = PriceForm
-    list_display = ["model", "provider", "host", "currency", "input", "output", "cache_read", "source", "validity"]
+    list_display = ["model", "provider", "host", "currency", *map(amount, LISTED), "origin", "validity"]
     list_filter = ["source", "currency", CurrentFilter]
     search_fields = ["model", "host", "provider__name"]
     autocomplete_fields = ["provider"]
@@ -242,6 +261,10 @@ class PriceAdmin(ServiceAdmin):
         return super().has_change_permission(request, obj) and (obj is None or obj.valid_until is None)
 
     has_delete_permission = has_change_permission
+
+    @display(description="Source", ordering="source")
+    def origin(self, row: ModelPrice) -> str:
+        return row.source
 
     @display(description="Valid")
     def validity(self, row: ModelPrice) -> str:

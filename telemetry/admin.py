@@ -11,7 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, TextFilter
 from unfold.decorators import display
-from unfold.paginator import InfinitePaginator
+from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 import telemetry.console  # noqa: F401 - its page
 from gateway_project.console.admin import ReadOnlyAdmin
@@ -21,7 +21,7 @@ from gateway_project.errors import GatewayError
 from telemetry import services
 from telemetry.details import LONG, all_input, details
 from telemetry.export import as_csv, as_json_lines
-from telemetry.models import CacheEntry, LogEntry
+from telemetry.models import CacheEntry, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, TookTooLong, at_most
 
 OUTCOMES = {
@@ -58,8 +58,8 @@ def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
     return tagged.alias(tagged=KeyTransform(name, "tags")).filter(tagged=value) if value else tagged
 
 
-class EntryPaginator(InfinitePaginator):
-    """Pages as the API reads them."""
+class InfinitePaginator(ThemesPaginator):
+    """Pages as the API reads them; the theme knows by its name that nothing is counted."""
 
     def page(self, number: int) -> Page:
         number = self.validate_number(number)
@@ -70,7 +70,8 @@ class EntryPaginator(InfinitePaginator):
 class EntryAdmin(ReadOnlyAdmin):
     """Newest first, a page at a time, never counted."""
 
-    paginator = EntryPaginator
+    paginator = InfinitePaginator
+    show_full_result_count = False
     list_per_page = 50
     list_filter_submit = True
     list_filter_sheet = True
@@ -108,10 +109,9 @@ class LogAdmin(EntryAdmin):
     """What happened."""
 
     list_display = [
-        "moment", "username", "told", "model", "provider_name", "result", "status", "duration", "tokens",
-        "price", "cache_status",
+        "moment", "user", "asked", "provider", "result", "cache", "duration", "tokens", "price", "told",
     ]  # fmt: skip
-    list_display_links = ["moment", "told"]
+    list_display_links = ["moment"]
     list_filter = [
         ("timestamp", RangeDateTimeFilter),
         ("entry_type", ChoicesDropdownFilter),
@@ -137,8 +137,27 @@ class LogAdmin(EntryAdmin):
     def moment(self, row: LogEntry) -> str:
         return f"{row.timestamp:%Y-%m-%d %H:%M:%S}"
 
+    @display(description="User")
+    def user(self, row: LogEntry) -> str:
+        return row.username
+
+    @display(description="Model")
+    def asked(self, row: LogEntry) -> str:
+        return row.model
+
+    @display(description="Provider")
+    def provider(self, row: LogEntry) -> str:
+        return row.provider_name
+
+    @display(description="Cache")
+    def cache(self, row: LogEntry) -> str:
+        return row.cache_status
+
     @display(description="Message")
     def told(self, row: LogEntry) -> str:
+        """Nothing of a request that went well: the other columns have said all of it."""
+        if row.entry_type == EntryType.WORK_REQUEST and row.outcome == Outcome.COMPLETED:
+            return ""
         return row.message if len(row.message) <= 90 else f"{row.message[:90]}…"
 
     @display(description="Outcome", label=OUTCOMES, ordering="outcome")
@@ -158,7 +177,7 @@ class LogAdmin(EntryAdmin):
 
     @display(description="Cost")
     def price(self, row: LogEntry) -> str:
-        return "" if row.cost is None else f"{row.cost.normalize():f} {row.currency}"
+        return "" if row.cost is None else f"{row.cost.normalize():f} {row.currency}".strip()
 
     def get_urls(self) -> list:
         view = self.admin_site.admin_view

@@ -7,6 +7,7 @@ from django.db.models.signals import post_migrate
 
 class TelemetryConfig(AppConfig):
     name = "telemetry"
+    verbose_name = "Traffic"  # where it stands in the console
 
     def ready(self) -> None:
         post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.partitions")

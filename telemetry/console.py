@@ -1,7 +1,6 @@
 """The statistics page of the console: usage by whatever one likes, as a chart, a table and a file."""
 
-import json
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from gateway_project.console import charts
 from gateway_project.errors import GatewayError
 from telemetry import services, statistics
 from telemetry.statistics import DIMENSIONS, Question
@@ -28,7 +28,6 @@ CHARTS = {
     "saved_tokens": "Tokens saved",
     "cost": "Cost",
 }
-COLORS = ("var(--color-primary-600)", "#c2410c", "#047857", "#7e22ce")
 
 
 class UsageForm(forms.Form):
@@ -68,10 +67,16 @@ def show(request: HttpRequest) -> HttpResponse:
             if "export" in request.GET:
                 return csv_response(services.exported_usage(question), question)
             told = _told(question, form.measure)
+            form = UsageForm({**form.data, **_days(question)})
     except GatewayError as error:
         problem = error.message
     context = admin.site.context(request, "Statistics", form=form, problem=problem, **told)
     return TemplateResponse(request, "console/statistics.html", context)
+
+
+def _days(question: Question) -> dict[str, str]:
+    """The days that were asked about, for who left that open."""
+    return {"start": f"{question.start:%Y-%m-%d}", "end": f"{question.end - timedelta(microseconds=1):%Y-%m-%d}"}
 
 
 def _told(question: Question, measure: str) -> dict[str, Any]:
@@ -91,12 +96,7 @@ def _told(question: Question, measure: str) -> dict[str, Any]:
 def _chart(names: list[str], rows: list[dict[str, Any]], measure: str) -> str:
     """The bars as the theme takes them; of costs one for each currency."""
     sets = {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
-    bars = [
-        {"label": label, "data": data, "backgroundColor": COLORS[place % len(COLORS)]}
-        for place, (label, data) in enumerate(sets.items())
-    ]
-    labels = [name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…" for name in names]
-    return json.dumps({"labels": labels, "datasets": bars})
+    return charts.bars([name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…" for name in names], sets)
 
 
 def _costs(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
@@ -115,7 +115,7 @@ def _name(row: dict[str, Any], by: str) -> str:
 def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
     """The columns of the table and their values, to be read."""
     counts = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
-    titles = {"denied": "Denied", **CHARTS}
+    titles = CHARTS | {"denied": "Denied", "cache_hits": "Cached"}
     return [
         *((titles[name], f"{row[name]:,}") for name in counts),
         ("Cost", "; ".join(map(_cost, row["costs"]))),

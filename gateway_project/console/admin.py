@@ -117,7 +117,6 @@ class ServiceAdmin(Deeds):
     form = ServiceForm
     compressed_fields = True
     list_filter_submit = True
-    show_full_result_count = False
     list_per_page = 50
     actions = ["delete_selected"]
 
@@ -221,8 +220,6 @@ class ServiceAdmin(Deeds):
 
 class ReadOnlyAdmin(Deeds):
     """A table that the console shows and never changes."""
-
-    show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False

@@ -14,7 +14,32 @@ function nameBoxes() {
   for (const item of document.querySelectorAll("ul.select2-selection__rendered > li:not([role=none])")) item.setAttribute("role", "none");
 }
 
-new MutationObserver(nameBoxes).observe(document.documentElement, { childList: true, subtree: true });
+// What takes clicks alone takes the keyboard too: side bar, filters, menus and switches of the theme.
+const CLICKED = "span[x-on\\:click], div.cursor-pointer[x-on\\:click], a[x-on\\:click]:not([href])";
+const CALLED = { sidebar: "Side bar", openTheme: "Theme", showPassword: "Show the password", RelatedWidget: "More" };
+// Where the keyboard goes on, once it is open.
+const OPENED = { sidebarMobile: "#nav-sidebar a", filterOpen: "#changelist-filter :is(input, select, a, button)", openUserLinks: "#logout-form button" };
+
+function takeKeys() {
+  for (const element of document.querySelectorAll(CLICKED)) {
+    if (element.hasAttribute("tabindex") || element.querySelector("a, button, input")) continue;
+    const does = element.getAttribute("x-on:click");
+    element.tabIndex = 0;
+    element.setAttribute("role", "button");
+    for (const [part, name] of Object.entries(CALLED)) if (does.includes(part)) element.setAttribute("aria-label", name);
+  }
+}
+
+document.addEventListener("keydown", (event) => {
+  if (!["Enter", " "].includes(event.key) || !event.target.matches(CLICKED)) return;
+  event.preventDefault();
+  event.target.click();
+  const does = event.target.getAttribute("x-on:click");
+  for (const [part, first] of Object.entries(OPENED))
+    if (does.includes(part)) setTimeout(() => [...document.querySelectorAll(first)].find((found) => found.checkVisibility())?.focus(), 200);
+});
+
+new MutationObserver(() => (nameBoxes(), takeKeys())).observe(document.documentElement, { childList: true, subtree: true });
 
 // A button with data-copy="id" copies the text of that element.
 document.addEventListener("click", async (event) => {

@@ -20,8 +20,8 @@ function showCode() {
     `curl ${form.dataset.base}/v1/chat/completions \\\n  -H "Authorization: Bearer $GATEWAY_KEY" \\\n` +
     `  -H "Content-Type: application/json" \\\n  -d '${json.replaceAll("'", "'\\''")}'`;
   document.getElementById("as-python").textContent =
-    `import os\n\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="${form.dataset.base}/v1", ` +
-    `api_key=os.environ["GATEWAY_KEY"])\nanswer = client.chat.completions.create(\n    model=${JSON.stringify(asked.model)},\n` +
+    `import os\n\nfrom openai import OpenAI\n\nclient = OpenAI(\n    base_url="${form.dataset.base}/v1",\n` +
+    `    api_key=os.environ["GATEWAY_KEY"],\n)\nanswer = client.chat.completions.create(\n    model=${JSON.stringify(asked.model)},\n` +
     `    messages=${JSON.stringify(asked.messages)},\n)\nprint(answer.choices[0].message.content)`;
 }
 
