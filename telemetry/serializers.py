@@ -1,5 +1,7 @@
 """What log and cache entries look like on the wire."""
 
+from typing import ClassVar
+
 from rest_framework import serializers
 
 from telemetry.models import CacheEntry, LogEntry
@@ -10,10 +12,20 @@ USED = (
 )
 
 
+class CandidatesField(serializers.JSONField):
+    """Name, result and detail of each provider that was considered; null where none was."""
+
+    schema: ClassVar = {
+        "type": "array",
+        "items": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3},
+    }
+
+
 class LogEntrySerializer(serializers.ModelSerializer):
     """A log entry as lists show it."""
 
     time_stamp = serializers.DateTimeField(source="timestamp")
+    candidates = CandidatesField(allow_null=True)
 
     class Meta:
         model = LogEntry

@@ -99,5 +99,5 @@ def refused(response: requests.Response, code: int, exception: str, *words: str)
     assert told.keys() == {"code", "exception", "message"}
     assert (told["code"], told["exception"]) == (code, exception)
     for word in words:
-        assert word in told["message"]
+        assert word in told["message"], told
     return told["message"]

@@ -47,6 +47,19 @@ def test_every_reference_leads_somewhere_and_everything_is_referred_to(document)
     assert {name for name in components - found if not name.startswith("securitySchemes")} == set()
 
 
+def test_no_alternative_takes_everything(document):
+    """One that does makes `oneOf` refuse what another one takes as well."""
+
+    def alternatives(value):
+        if isinstance(value, dict):
+            for union in ("oneOf", "anyOf"):
+                yield from value.get(union, ())
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from alternatives(inner)
+
+    assert {} not in list(alternatives(document))
+
+
 def test_every_route_is_in_it(document):
     missing = [
         f"{route.method or 'a view that names no method:'} {route.path}"

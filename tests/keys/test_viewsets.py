@@ -327,7 +327,7 @@ def test_query_and_body_that_disagree_delete_nothing(as_ann):
 
 def test_a_deleted_key_is_not_changed_and_holds_no_provider(admin, as_ann, known_provider):
     key = make(as_ann, name="laptop", provider=known_provider.pk)
-    refused(admin.delete(f"/providers/{known_provider.pk}/"), 409, "Conflict", "1 api key")
+    refused(admin.delete(f"/providers/{known_provider.pk}/"), 409, "Conflict", "1 API key")
     as_ann.delete("/keys/?name=laptop")
     refused(as_ann.patch(f"/keys/{key.pk}/", newName="phone"), 404, "NotFound")
     refused(admin.patch(f"/keys/{key.pk}/", locked=False), 404, "NotFound")

@@ -204,9 +204,9 @@ def test_a_provider_that_keys_or_rules_refer_to_is_not_deleted(admin, make):
     for name in ("one", "two"):
         issue_key(owner=owner, name=name, provider=provider)
     create_rule(name="r", user=owner, provider=provider)
-    refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "first", "2 api keys", "1 rule")
+    refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "first", "2 API keys", "1 rule")
     provider.rules.all().delete()
-    refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "2 api keys")
+    refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "2 API keys")
     provider.api_keys.update(provider=None)
     response = admin.delete(f"/providers/{provider.pk}/")
     assert (response.status_code, response.json()) == (200, {})
