@@ -22,7 +22,7 @@ JSON = "application/json"
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"
 SECONDS = 540  # on a machine that has much else to do; alone it takes less than a minute
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]
 
 
 class Fuzzed(NamedTuple):

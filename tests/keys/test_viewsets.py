@@ -131,6 +131,7 @@ def test_a_name_is_taken_until_its_key_is_deleted(as_ann, admin):
     make(as_ann, name="laptop")
 
 
+@pytest.mark.exhaustive
 def test_wrong_values_are_never_a_fault_of_ours(admin, as_ann):
     def good():
         return {"name": f"k{next(_numbers)}"}

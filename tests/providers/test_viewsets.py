@@ -190,6 +190,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(admin, sent, named):
     assert Provider.objects.count() == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(400)  # a thousand requests, each a transaction
 def test_wrong_values_are_never_a_fault_of_ours(admin, make):
     names = [*good(), *OPTIONS, "id", "models"]
@@ -271,6 +272,7 @@ def test_models_take_the_permission_to_make_them(nobody, make):
     refused(nobody.get(path), 401, "AuthenticationFailed")
 
 
+@pytest.mark.exhaustive
 def test_wrong_values_of_models_are_never_a_fault_of_ours(admin, make):
     path = f"/providers/{make(models=['fast']).pk}/models/"
     try_wrong(lambda **sent: admin.post(path, **sent), ["name", "id", "maxOutputTokens"], dict)

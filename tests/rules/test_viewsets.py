@@ -122,6 +122,7 @@ def test_what_is_wrong_is_named_and_nothing_is_written(admin, sent, named):
     assert not Rule.objects.exists()
 
 
+@pytest.mark.exhaustive
 def test_wrong_values_are_never_a_fault_of_ours(admin):
     attributes = ["name", "description", "enabled", "regex", "userId", "groupId", "providerId", "id"]
     try_wrong(lambda **sent: admin.post("/rules/", **sent), attributes, lambda: {"name": f"r{next(_numbers)}"})
