@@ -1,7 +1,6 @@
 """The pages of the console that are about the whole gateway: the playground, and the system."""
 
 import platform
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -65,17 +64,17 @@ def system(request: HttpRequest) -> HttpResponse:
 def _facts() -> list[tuple[str, Any]]:
     made = gateway()
     known = version()
+    revision = " ".join(filter(None, (known["git"][:12], known["branch"])))
     return [
-        ("Product", f"{known['productVersion']} ({known['git'] or 'no revision'} {known['branch']})".strip()),
+        ("Product", f"{known['productVersion']} ({revision})" if revision else known["productVersion"]),
         ("Python, Django", f"{platform.python_version()}, {django.get_version()}"),
-        ("Machine", platform.platform()),
+        ("Machine", f"{platform.system()}, {platform.machine()}"),
         ("Database", f"{connection.vendor} {_database_version()}"),
         ("Database answers", "yes" if made.follower.fresh else "no"),
         ("Cache", "Redis" if settings.REDIS_URL else "in this process"),
         ("Cache answers", "no" if made.state.degraded else "yes"),
         ("Keys, rules, providers in memory", _sizes(made.snapshot)),
         ("Time (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"),
-        ("Command", sys.argv[0]),
     ]
 
 

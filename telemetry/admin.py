@@ -20,7 +20,7 @@ from gateway_project.console.log import record
 from gateway_project.errors import GatewayError
 from telemetry import services
 from telemetry.details import LONG, all_input, details
-from telemetry.export import as_csv, as_json_lines
+from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.models import CacheEntry, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, TookTooLong, at_most
 
@@ -30,7 +30,7 @@ OUTCOMES = {
 }  # fmt: skip
 TAIL = 50
 TOO_LONG = "That takes too long to find: narrow it by time."
-EXPORTS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, "application/x-ndjson")}
+EXPORTS = {"csv": (log_as_csv, "text/csv; charset=utf-8"), "jsonl": (log_as_json_lines, "application/x-ndjson")}
 
 
 class TagFilter(TextFilter):

@@ -1,8 +1,8 @@
-"""Log entries as files: CSV that no spreadsheet executes, or lines of JSON, made while they are read."""
+"""Files of log entries and of usage: lines of JSON, or CSV that no spreadsheet executes."""
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from django.db.models import Q
 
+from gateway_project.jsonapi.names import camel
 from telemetry.models import LogEntry
 from telemetry.paging import at_most
 from telemetry.querysets import LogEntryQuerySet
@@ -20,12 +21,12 @@ COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
 FORMULA = (*"=+-@＝＋－＠", "\t", "\r", "\n")
 
 
-def as_json_lines(entries: LogEntryQuerySet) -> Iterator[bytes]:
-    """One JSON object a line, newest first, with the columns of the table. Raises TookTooLong, as as_csv() does."""
+def log_as_json_lines(entries: LogEntryQuerySet) -> Iterator[bytes]:
+    """One JSON object a line, newest first, with the columns of the table. Raises TookTooLong, as log_as_csv() does."""
     return (b"".join(orjson.dumps(row, default=str) + b"\n" for row in batch) for batch in _batches(entries))
 
 
-def as_csv(entries: LogEntryQuerySet) -> Iterator[bytes]:
+def log_as_csv(entries: LogEntryQuerySet) -> Iterator[bytes]:
     """A line of names, and one line an entry, newest first.
 
     Raises TookTooLong where it takes too long to find the first ones; and later while they are read, so that what is
@@ -65,3 +66,22 @@ def cell(value: Any) -> Any:
     if isinstance(value, dict | list):
         value = orjson.dumps(value).decode()
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def usage_as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """A line for each row with the columns of these names, and with three for each currency that costs are in."""
+    currencies = sorted({cost["currency"] for row in rows for cost in row["costs"]})
+    costs = [f"{kind}{currency}" for currency in currencies for kind in ("cost", "estimatedCost", "savedCost")]
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow([*map(camel, names), *costs])
+    for row in rows:
+        writer.writerow([*(cell(row[name]) for name in names), *_costs(row, currencies)])
+    return file.getvalue()
+
+
+def _costs(row: Mapping[str, Any], currencies: Sequence[str]) -> Iterator[str]:
+    by_currency = {cost["currency"]: cost for cost in row["costs"]}
+    for currency in currencies:
+        cost = by_currency.get(currency, {})
+        yield from (cost.get(kind, "") for kind in ("known", "estimated", "saved"))

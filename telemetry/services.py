@@ -16,7 +16,7 @@ from gateway_project.errors import ServiceUnavailable, ValidationError
 from keys.models import ApiKey
 from providers.models import ModelPrice, Provider
 from telemetry import statistics
-from telemetry.exports import as_csv
+from telemetry.export import usage_as_csv
 from telemetry.models import CacheEntry
 from telemetry.paging import PAGE_MS, TookTooLong, at_most
 from telemetry.querysets import CacheEntryQuerySet
@@ -95,7 +95,7 @@ def exported_usage(question: Question) -> str:
         raise ValidationError(f"These are more than {MOST_EXPORTED} lines: narrow it with from and to.")
     asked = [statistics.DIMENSIONS[name] for name in question.by]
     named = [column for name in asked for column in (name, NAMES[name][0] if name in NAMES else "") if column]
-    return as_csv(page.rows, [*named, *SHOWN])
+    return usage_as_csv(page.rows, [*named, *SHOWN])
 
 
 def unpriced(start: datetime, end: datetime) -> list[dict[str, Any]]:

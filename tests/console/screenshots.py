@@ -20,6 +20,8 @@ PICTURES = {
     "overview-dark": ("", "dark"),
     "overview-phone": ("", "phone"),
     "log": ("telemetry/logentry/", "light"),
+    "log-entry": ("telemetry/logentry/80/change/", "light"),
+    "statistics": ("statistics/?by=model", "light"),
     "provider": ("providers/provider/1/change/", "light"),
     "rule": ("rules/rule/1/change/", "light"),
     "system": ("system/", "light"),
@@ -35,6 +37,7 @@ def main() -> None:
             "PORT": str(port),
             "GATEWAY_DEMO_PORT": str(free_port()),
             "GATEWAY_LOG_INTERVAL": "0.05",
+            "GIT_DIR": directory,  # pictures tell the version, and not from which commit they are
         }
         command = [sys.executable, "manage.py", "quickstart", "--json"]
         known = json.loads(subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True).stdout)

@@ -5,7 +5,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from telemetry.admin import LogAdmin
-from telemetry.export import as_csv
+from telemetry.export import log_as_csv
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.paging import TookTooLong
 from tests.management import PASSWORD, new_admin
@@ -53,7 +53,7 @@ def test_what_is_no_page_leads_back_to_the_list(console, slow, path):
 def test_an_export_that_stalls_later_breaks_off(slow, monkeypatch):
     monkeypatch.setattr("telemetry.export.BATCH", 1)
     LogEntry.objects.create(message="quick")
-    lines = as_csv(LogEntry.objects.extra(where=["message = 'quick' OR pg_sleep(5) IS NOT NULL"]))
+    lines = log_as_csv(LogEntry.objects.extra(where=["message = 'quick' OR pg_sleep(5) IS NOT NULL"]))
     assert b"timestamp" in next(lines)
     assert b"quick" in next(lines)
     with pytest.raises(TookTooLong):
