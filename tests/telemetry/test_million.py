@@ -1,4 +1,4 @@
-"""Lists of a million log entries and a million stored responses: every usual question is answered in 100 ms."""
+"""Lists of a million log entries and a million stored responses: every usual question is answered in 100 ms or so."""
 
 import time
 
@@ -7,6 +7,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from tests.management import new_user, token_of
+from tests.pace import patience
 
 pytestmark = [
     pytest.mark.slow,
@@ -77,7 +78,7 @@ def p95(client, path: str, **credential) -> float:
 def measured(client, questions, times, **credential) -> dict[str, float]:
     found = {path: p95(client, path.format(**times), **credential) for path in questions}
     print("\n" + "\n".join(f"{ms:7.1f} ms  {path}" for path, ms in found.items()))
-    return {path: ms for path, ms in found.items() if ms > LIMIT_MS}
+    return {path: ms for path, ms in found.items() if ms > patience(LIMIT_MS)}
 
 
 def test_every_usual_question_is_answered_in_time(million, db, client):

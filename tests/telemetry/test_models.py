@@ -83,5 +83,9 @@ class TestNewest:
 
         with CaptureQueriesContext(connection) as queries:
             assert len(LogEntry.objects.newest_first().slice(0, 3)) == 3
+            assert len(LogEntry.objects.newest_first().telling("").between(start=timezone.now()).slice(0, 1)) == 1
+        *queries, everywhere, _ = queries.captured_queries
+        assert "LIKE" in everywhere["sql"]
+        assert everywhere["sql"].count('"timestamp" >= ') == 1
         assert len(queries) == 2
         assert all('"timestamp" >= ' in query["sql"] or '"timestamp" BETWEEN' in query["sql"] for query in queries)
