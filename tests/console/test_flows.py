@@ -107,6 +107,24 @@ def test_from_a_provider_to_an_answer_in_the_playground(console, world):
     Rule.objects.filter(pk=rule.pk).delete()
 
 
+def test_two_models_answer_side_by_side(console, world):
+    first, second = (world.provider(world.name("side")) for _ in range(2))
+    world.allow(everyone="user")
+    first.answers(text="Lisbon")
+    second.answers(text="Porto")
+    window = console()
+    page = window.page
+    window.open("playground/")
+    for field, provider in (("model", first), ("second", second)):
+        page.fill(f"[name={field}]", world.row(provider).models.get().name)
+    page.fill("[name=prompt]", PROMPT)
+    page.click("button[type=submit] >> text=Send")
+    page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('all after')")
+    page.wait_for_function("document.querySelectorAll('[data-note]')[0].innerText.includes('all after')")
+    assert page.locator("[data-answer]").all_inner_texts() == ["Lisbon", "Porto"]
+    assert window.check() == []
+
+
 def test_the_playground_shows_the_request_as_code_that_works(console, world):
     window = console()
     window.open("playground/")

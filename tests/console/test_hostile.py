@@ -105,6 +105,14 @@ def test_nobody_else_gets_in_by_any_path_or_method(visitor_without_a_browser, ro
     assert without_uses(stored()) == before
 
 
+def test_a_page_loads_nothing_from_outside_and_runs_no_script_of_its_own_text(administrator):
+    for path in ("", "login/", "telemetry/logentry/", "playground/"):
+        policy = administrator.get(path).headers["Content-Security-Policy"]
+        rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+        assert (rules["default-src"], rules["script-src"]) == ("'self'", "'self' 'unsafe-eval'")
+        assert (rules["frame-ancestors"], rules["object-src"], rules["base-uri"]) == ("'none'",) * 3
+
+
 def test_a_new_password_goes_the_way_of_all_changes(administrator):
     user = User.objects.get(username=USERNAME)
     for answer in (administrator.get("password_change/"), administrator.post("password_change/", new_password1="x")):

@@ -66,3 +66,39 @@ def test_filters_find_it_and_the_export_holds_it(console, entry):
     with window.page.expect_download() as file:
         window.page.get_by_text("Export as JSON Lines").click()
     assert '"correlation_id":"browser-1"' in file.value.path().read_text()
+
+
+@pytest.mark.parametrize(
+    ("fits", "not_this"),
+    [
+        ("user=finder", "user=other"),
+        ("model_name=found-model", "model_name=found"),
+        ("provider=found-provider", "provider=other"),
+        ("key=found-key", "key=other"),
+        ("request=browser-2", "request=browser-3"),
+        ("outcome__exact=failed", "outcome__exact=completed"),
+        ("severity__exact=error", "severity__exact=info"),
+        ("entry_type__exact=WorkRequest", "entry_type__exact=Message"),
+        ("cache_status__exact=MISS", "cache_status__exact=HIT"),
+        ("q=found-model", "q=nowhere"),
+        ("tag=team", "tag=crew"),
+        ("tag=team%3Dred", "tag=team%3Dblue"),
+        (
+            "timestamp_from_0=2020-01-01&timestamp_from_1=00:00:00&timestamp_to_0=2020-01-02&timestamp_to_1=00:00:00",
+            "timestamp_from_0=2020-01-02&timestamp_from_1=00:00:00&timestamp_to_0=2020-01-03&timestamp_to_1=00:00:00",
+        ),
+    ],
+)
+def test_each_filter_finds_what_fits_in_list_tail_and_export(administrator, orm, fits, not_this):
+    made = LogEntry.objects.create(
+        timestamp="2020-01-01T12:00Z", entry_type="WorkRequest", username="finder", model="found-model",
+        provider_name="found-provider", key_name="found-key", correlation_id="browser-2", outcome="failed",
+        severity="error", cache_status="MISS", tags={"team": "red"}, message="found it",
+    )  # fmt: skip
+    link = f"/admin/telemetry/logentry/{made.pk}/change/"
+    only = "&request=browser-2" if "request=" not in fits else ""
+    for query, found in ((fits + only, True), (not_this, False)):
+        for page in ("", "tail/"):
+            assert (link in administrator.get(f"telemetry/logentry/{page}?{query}").text) is found, query
+        assert ("browser-2" in administrator.get(f"telemetry/logentry/export.jsonl?{query}").text) is found, query
+    made.delete()
