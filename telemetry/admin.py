@@ -223,7 +223,17 @@ class LogAdmin(EntryAdmin):
 class CacheAdmin(EntryAdmin):
     """Stored answers."""
 
-    list_display = ["created_at", "model", "provider_name", "username", "size", "hits", "last_hit_at", "expires_at"]
+    list_display = [
+        "created_at",
+        "model",
+        "provider_name",
+        "username",
+        "size",
+        "hits",
+        "saved",
+        "last_hit_at",
+        "expires_at",
+    ]
     list_display_links = ["created_at", "model"]
     list_filter = [
         ("created_at", RangeDateTimeFilter),
@@ -242,6 +252,11 @@ class CacheAdmin(EntryAdmin):
         entry = self.get_object(request, object_id)
         told = {"entry": entry, "facts": _cache_facts(self, entry)} if entry is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+
+    @display(description="Saved")
+    def saved(self, row: CacheEntry) -> str:
+        """What its hits would have cost, had a provider been asked each time."""
+        return "" if row.cost is None else f"{(row.cost * row.hits).normalize():f} {row.currency}"
 
     @display(description="Size", ordering="size_bytes")
     def size(self, row: CacheEntry) -> str:
@@ -287,5 +302,6 @@ def _cache_facts(of: CacheAdmin, entry: CacheEntry) -> list[tuple[str, Any]]:
         ("Kind", "stream" if entry.chunks else "whole answer"),
         ("Size", of.size(entry)),
         ("Hits", entry.hits),
+        ("Saved by them", of.saved(entry) or "unknown"),
         ("Hash", entry.request_hash),
     ]

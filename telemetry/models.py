@@ -190,6 +190,9 @@ class CacheEntry(models.Model):
     expires_at = models.DateTimeField(default=timezone.now, db_default=Now())
     size_bytes = models.BigIntegerField(default=0, db_default=0)
     hits = models.BigIntegerField(default=0, db_default=0)
+    # Of the request whose answer it is; null: nobody knows.
+    cost = models.DecimalField(max_digits=24, decimal_places=12, null=True, blank=True)
+    currency = models.CharField(max_length=3, null=True, blank=True)
     last_hit_at = models.DateTimeField(null=True, blank=True)
 
     objects = CacheEntryQuerySet.as_manager()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telemetry.models import EntryType, LogEntry
+from telemetry.models import CacheEntry, EntryType, LogEntry
 from tests.console.conftest import LOOKS
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
@@ -48,6 +48,13 @@ def test_an_entry_tells_of_the_rule_and_of_each_provider_that_was_considered(con
     assert [row.lower().split("\n")[:2] for row in rows] == [[HOSTILE.lower(), "failed"], ["west", "answered"]]
     assert f"ProviderError: {HOSTILE}" in rows[0]
     assert page.get_by_role("link", name=HOSTILE).first.get_attribute("href") == "/admin/rules/rule/1/change/"
+
+
+def test_a_stored_answer_tells_what_its_hits_saved(administrator, orm):
+    made = CacheEntry.objects.create(request_hash="saved", model="m", cost="0.5", currency="USD", hits=3)
+    for page in ("", f"{made.pk}/change/"):
+        assert "1.5 USD" in administrator.get(f"telemetry/cacheentry/{page}").text
+    made.delete()
 
 
 def test_filters_find_it_and_the_export_holds_it(console, entry):

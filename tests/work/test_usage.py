@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from providers.services import change_price
+from telemetry.models import CacheEntry
 from tests.provider_answers import Answer
 
 USED = {"prompt_tokens": 100, "completion_tokens": 30}
@@ -70,6 +71,17 @@ class TestCost:
         assert tokens(entry) == (100, 30, False)
         assert entry.saved_cost == world.entry(first).cost == Decimal("0.0013")
         assert world.entry(first).saved_cost is None
+        row = CacheEntry.objects.get(request_hash=entry.cache_hash)
+        assert (row.cost, row.currency) == (Decimal("0.0013"), "USD")
+
+    def test_a_stored_stream_knows_its_cost_and_one_without_a_price_none(self, world, provider):
+        provider.answers(usage=USED)
+        assert world.stream().content
+        entry = world.entry(world.stream())
+        assert entry.cache_status == "HIT"
+        row = CacheEntry.objects.get(request_hash=entry.cache_hash)
+        assert (row.chunks, row.cost, row.currency) == (True, None, "")
+        assert (entry.saved_cost, entry.cost_status) == (None, "known")
 
     def test_nothing_is_bought_where_no_provider_worked(self, world, provider):
         world.price(10, 10)

@@ -5,6 +5,7 @@ import math
 from django.conf import settings
 
 from gateway_project.errors import CacheMiss, GatewayError, UpstreamError
+from gateway_project.work.bill import bill_of
 from gateway_project.work.cache_key import cache_key
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.flights import StillFlying
@@ -118,7 +119,8 @@ def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int]
         if seconds > 0:
             gateway.state.store(exchange.cache_key, value, seconds, "", settlement_of(exchange, gateway))
     if seconds > 0:
-        gateway.note_cached(written(cache_record(exchange, stored, seconds)))
+        cost = bill_of(exchange, gateway.snapshot).cost
+        gateway.note_cached(written(cache_record(exchange, stored, seconds, cost)))
 
 
 def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> None:

@@ -14,6 +14,7 @@ from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.considered import considered
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.gateway import Gateway
+from providers.prices import Cost
 from telemetry.journal import JournalFull
 from telemetry.records import empty_cache_entry, empty_log_entry, written
 
@@ -61,7 +62,7 @@ def start_record(exchange: Exchange) -> bytes:
     return written(_identity(exchange) | {"attempts": 1})
 
 
-def cache_record(exchange: Exchange, stored: Stored, seconds: int) -> dict[str, Any]:
+def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | None) -> dict[str, Any]:
     """The row that lists a stored answer for administrators."""
     entry = empty_cache_entry()
     now = time.time()
@@ -79,6 +80,8 @@ def cache_record(exchange: Exchange, stored: Stored, seconds: int) -> dict[str, 
         created_at=timestamp(now),
         expires_at=timestamp(now + seconds),
         size_bytes=len(stored.body),
+        cost=None if cost is None or cost.amount is None else f"{cost.amount:f}",
+        currency=None if cost is None else cost.currency,
     )
     return entry
 
