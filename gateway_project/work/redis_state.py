@@ -1,10 +1,10 @@
 """The shared state in Redis, over django-redis: one script a request, and each process's share while Redis is away."""
 
 import logging
+import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 from random import getrandbits
 from typing import Any
 
@@ -53,6 +53,7 @@ class RedisState:
         self._memory = Memory()
         self._share = Share(share_of=processes)
         self._holding: dict[str, list[Hold]] = {}
+        self._renewing = threading.Lock()
         self._renewed = time.monotonic()
         self._probed = 0.0
 
@@ -163,15 +164,16 @@ class RedisState:
             )
         if not told:
             script = scripts.ALONE[script]
+        self._forget(settlement)  # before it is given back: it is renewed no more
         settled = not script or self._link.quietly(script, keys, arguments)
-        self._forget(settlement)
         self._share.release(key, head[2])
         self._share.settled(settlement, elsewhere=settled)
 
     def _forget(self, settlement: Settlement) -> None:
-        left = [hold for hold in self._holding.pop(settlement.token, ()) if hold not in settlement.holds]
-        if left:  # the request goes on, with another provider
-            self._holding[settlement.token] = left
+        with self._renewing:
+            left = [hold for hold in self._holding.pop(settlement.token, ()) if hold not in settlement.holds]
+            if left:  # the request goes on, with another provider
+                self._holding[settlement.token] = left
 
     def renew_holds(self) -> None:
         """Every few seconds: what the requests of this process hold, also what Redis has forgotten."""
@@ -182,8 +184,7 @@ class RedisState:
         if not again:
             return
         self._renewed = time.monotonic()
-        for script, keys, arguments in self._renewals():
-            self._link.quietly(script, keys, arguments)
+        self._renew(self._link.quietly)
 
     def used(self, checks: Checks) -> list[int | None]:
         keys = [self._name("limit", check.name) for check in checks]
@@ -281,14 +282,17 @@ class RedisState:
         """Tell Redis what happened without it, before anybody is admitted by it again."""
         made = self._share.hand_over()
         try:
-            renewals = self._renewals() if self.degraded else ()
-            for script, keys, arguments in chain(renewals, self._additions(made)):
-                # Until this has succeeded Redis counts as away for everybody else.
-                away = self._link.is_down
-                self._link.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=away)
+            if self.degraded:
+                self._renew(self._tell)
+            for script, keys, arguments in self._additions(made):
+                self._tell(script, keys, arguments)
         except BaseException:
             self._share.take_back(made)
             raise
+
+    def _tell(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
+        """Run a script while Redis may count as away for everybody else."""
+        self._link.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=self._link.is_down)
 
     def _name(self, kind: str, key: str) -> str:
         return f"{self._prefix}:{kind}:{key}"
@@ -306,16 +310,16 @@ class RedisState:
         name = hold.check.name
         return self._name("limit", f"{name}:{hold.begin}" if hold.check.kind in (COUNT, RESERVE) else name)
 
-    def _renewals(self) -> Iterator[tuple[str, list[str], list[Any]]]:
-        """The scripts, with keys and arguments, that renew everything this process holds."""
+    def _renew(self, run: Callable[[str, list[str], list[Any]], Any]) -> None:
+        """Run the scripts that renew everything this process holds."""
         held = [(token, hold) for token, holds in list(self._holding.items()) for hold in holds]
         for start in range(0, len(held), AT_ONE_TIME):
-            keys: list[str] = []
-            arguments: list[Any] = [LEASE_MS]
-            for token, hold in held[start : start + AT_ONE_TIME]:
-                keys.append(self._held(hold))
-                arguments += (hold.check.kind, token, hold.take, ends_of(hold), hold.check.member)
-            yield scripts.RENEW_HOLDS, keys, arguments
+            with self._renewing:  # what was given back meanwhile would be taken again
+                some = [one for one in held[start : start + AT_ONE_TIME] if one[1] in self._holding.get(one[0], ())]
+                arguments: list[Any] = [LEASE_MS]
+                for token, hold in some:
+                    arguments += (hold.check.kind, token, hold.take, ends_of(hold), hold.check.member)
+                run(scripts.RENEW_HOLDS, [self._held(hold) for _, hold in some], arguments)
 
     def _additions(self, made: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Any]]]:
         """The same to add what was counted here while Redis was away."""

@@ -92,4 +92,4 @@ if __name__ == "__main__":
     django.setup()
     from tests.gateway_project.work.conftest import redis_state
 
-    print(json.dumps(press(redis_state(prefix=sys.argv[1], timeout=5, connections=16), int(sys.argv[2]))))
+    print(json.dumps(press(redis_state(prefix=sys.argv[1], connections=THREADS), int(sys.argv[2]))))

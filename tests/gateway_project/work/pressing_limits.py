@@ -132,7 +132,7 @@ if __name__ == "__main__":
 
     from tests.gateway_project.work.conftest import redis_state
 
-    state = redis_state(prefix=prefix, connections=16)
+    state = redis_state(prefix=prefix, connections=THREADS)  # none waits for another's
     print("ready", flush=True)
     sys.stdin.readline()
     print(json.dumps(press(state, seed, rounds)))

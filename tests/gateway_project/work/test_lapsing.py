@@ -1,5 +1,6 @@
 """What processes held that died lapses in Redis; those that live keep it."""
 
+import threading
 import time
 
 import pytest
@@ -67,3 +68,24 @@ class TestLapsing:
         assert len(keys) == 7
         assert all(0 < state._link._client.ttl(key) <= HOUR + 60 for key in keys if b":peak:" not in key)
         assert all(0 < state._link._client.ttl(key) <= 3 * DAY for key in keys)
+
+    def test_what_is_given_back_while_it_is_renewed_is_not_taken_again(self, monkeypatch):
+        state = redis_state()
+        checks = tokens_of(100, 70), concurrent(1), use("ann", 1, life=1)
+        _, settle = ask(state, *checks)
+        ending, run = threading.Thread(target=settle, args=(20, 0, 0)), state._link.run
+
+        def slowly(script, keys, arguments):
+            """The request ends when it is known what is to be renewed, and Redis has not heard of it yet."""
+            monkeypatch.setattr(state._link, "run", run)
+            ending.start()
+            time.sleep(0.1)
+            return run(script, keys, arguments)
+
+        monkeypatch.setattr(state._link, "run", slowly)
+        state._renewed = 0
+        state.renew_holds()
+        ending.join()
+        assert state.used(checks[:2]) == [20, 0]
+        time.sleep(1.1)
+        assert admitted(state, tokens_of(100, 80), concurrent(1), use("bob", 1))
