@@ -80,11 +80,8 @@ def columns(names: Sequence[str]) -> str:
 _SUMS = columns((*DIMENSIONS, *MEASURES))
 
 
-def per_entry(read: Sequence[str] = _READ) -> str:
-    """The columns of a log entry that the sums are made of, each under its own name, in this database's SQL.
-
-    `read` are those that stand in it as they are told.
-    """
+def per_entry() -> str:
+    """The columns of a log entry that the sums are made of, each under its own name, in this database's SQL."""
     dialect = _DIALECTS[connection.vendor]
     told = {
         "hour": dialect["hour"],
@@ -100,14 +97,14 @@ def per_entry(read: Sequence[str] = _READ) -> str:
         "cost": "cost",
         "took": dialect["whole"].format("duration_ms * 1000"),
         "first": dialect["whole"].format("first_byte_ms * 1000"),
-        **{name: name for name in read},
+        **{name: name for name in _READ},
     }
     return ", ".join(f'{expression} AS "{name}"' for name, expression in told.items())
 
 
-def of_log(condition: str, read: Sequence[str] = _READ) -> str:
+def of_log(condition: str) -> str:
     """The rows of the log under a condition, as those columns."""
-    return f'(SELECT {per_entry(read)} FROM "{LOG}" WHERE {WORK} AND {condition}) AS entries'
+    return f'(SELECT {per_entry()} FROM "{LOG}" WHERE {WORK} AND {condition}) AS entries'
 
 
 def added_up(rows: str) -> str:

@@ -3,12 +3,8 @@
 import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from importlib import import_module
-from types import SimpleNamespace
 
 import pytest
-from django.apps import apps
-from django.db import connection
 
 from gateway_project.work.stages.log import timestamp
 from telemetry import rollups
@@ -16,7 +12,6 @@ from telemetry.batches import insert_log_entries
 from telemetry.models import UsageDay, UsageHour
 from telemetry.quotas import Used, used
 from telemetry.records import empty_log_entry, written
-from telemetry.verification import differences
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -84,20 +79,6 @@ def test_usage_and_entries_together_tell_what_all_entries_do():
         for until in moments:
             assert {one: asked(*one, until) for one in whose} == {one: one_by_one(*one, until, rows) for one in whose}
     assert UsageDay.objects.exists()
-
-
-def test_usage_from_before_is_told_what_quotas_ask_of_it():
-    migration = import_module("telemetry.migrations.0010_usage_of_quotas")
-    rows = [plausible(seed) for seed in range(50)]
-    insert_log_entries([written(empty_log_entry() | row) for row in rows])
-    for hour in UsageHour.objects.order_by("hour").values_list("hour", flat=True)[:5]:
-        rollups.tidy(hour)
-    for usage in (UsageHour, UsageDay):
-        usage.objects.update(limited=None, asked=None)
-    span = NOON - timedelta(days=4), NOON + timedelta(days=1)
-    assert differences(*span)
-    migration.read_from_the_log(apps, SimpleNamespace(connection=connection))
-    assert differences(*span) == []
 
 
 def plausible(seed):
