@@ -6,7 +6,9 @@ BIN := $(VENV)/bin
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 # Tested once: what no database has a say in, on SQLite alone; what tries hundreds of values, with PostgreSQL and Redis
 # alone, which refuse more of them.
-WITHOUT_DATABASE := tests/providers/formats tests/clients tests/test_newcomer.py tests/test_clients_doc.py tests/gateway_project/work/doors
+WITHOUT_DATABASE := tests/providers/formats tests/clients tests/test_newcomer.py tests/test_clients_doc.py \
+	tests/gateway_project/work/doors tests/gateway_project/test_worker.py \
+	$(addprefix tests/work/test_,$(addsuffix .py,anthropic_door bodies doors formats_end_to_end provider_answers reading recorded_formats))
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-embedded test-servers test-slow lint format bench screenshots lock clean
@@ -37,7 +39,7 @@ test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
 	$(BIN)/python -m tests.servers $(PARALLEL) -m "not slow and not browser" --ignore tests/fault $(WITHOUT_DATABASE:%=--ignore %)
-	$(BIN)/python -m tests.servers -m "not slow" tests/fault
+	$(BIN)/python -m tests.servers -n 2 --dist loadfile -m "not slow" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
 	$(BIN)/python -m tests.servers -m slow

@@ -33,7 +33,7 @@ OVERLAPS = """
 
 def problems_on(page) -> list[str]:
     """Elements that overlap, and serious findings of axe's rules of accessibility."""
-    violations = Axe().run(page).response["violations"]
+    violations = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     serious = [
         f"{violation['id']}: {violation['nodes'][0]['failureSummary']} ({violation['nodes'][0]['html'][:160]})"
         for violation in violations
