@@ -55,7 +55,7 @@ class KeyAdmin(ServiceAdmin):
     form = KeyForm
     list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
     list_filter = ["is_deleted", ("locked_time", admin.EmptyFieldListFilter)]
-    search_fields = ["name", "public_id", "owner__username"]
+    search_fields = ["name", "public_id", "former_public_id", "owner__username"]
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]
     actions_detail = ["lock", "unlock", "expire", "rotate"]
@@ -68,7 +68,7 @@ class KeyAdmin(ServiceAdmin):
             return [(None, {"fields": ["name", "owner", "permissions", "expiry", "provider"]})]
         return [
             (None, {"fields": ["name", "owner", "public_id", "permission_names", "provider"]}),
-            ("Life", {"fields": ["state", "created_at", "created_by", "expiry", "locked_time", "last_used"]}),
+            ("Life", {"fields": ["state", "created_at", "created_by", "expiry", "locked_time", "last_used", "former"]}),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
@@ -76,7 +76,7 @@ class KeyAdmin(ServiceAdmin):
             return []
         return [
             "owner", "public_id", "permission_names", "state", "created_at", "created_by", "expiry", "locked_time",
-            "last_used",
+            "last_used", "former",
         ]  # fmt: skip
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
@@ -94,6 +94,10 @@ class KeyAdmin(ServiceAdmin):
         if row.is_deleted:
             return "deleted"
         return "locked" if row.locked_time else "expired" if row.is_expired() else "usable"
+
+    @display(description="Before it was rotated")
+    def former(self, row: ApiKey) -> str:
+        return f"{row.former_public_id}, until {row.former_until:%Y-%m-%d %H:%M} (UTC)" if row.former_until else ""
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -143,12 +147,13 @@ class KeyAdmin(ServiceAdmin):
         "Rotate",
         icon="autorenew",
         path="rotate",
-        means=f"A new key takes this one's place; the old one goes on for {OVERLAP_HOURS} hours under another name.",
+        means=f"The key gets another secret and keeps its limits and its history; what it is now is accepted for "
+        f"{OVERLAP_HOURS} hours more. What it was before an earlier rotation ends at once.",
     )
     def rotate(self, request: HttpRequest, key: ApiKey) -> HttpResponse:
         before = self.shown(key)
-        issued = services.rotate_key(key, overlap=timedelta(hours=OVERLAP_HOURS), created_by=request.user)
-        self.record(request, "rotate", key.pk, before=before, after=self.shown(issued.key))
+        issued = services.rotate_key(key, overlap=timedelta(hours=OVERLAP_HOURS))
+        self.record(request, "rotate", key.pk, before=before, after=self.shown(key))
         return self.show(request, issued)
 
     def _update(self, request: HttpRequest, key: ApiKey, **changes: Any) -> None:

@@ -5,7 +5,7 @@ from rest_framework.authentication import BaseAuthentication
 from accounts.models import User
 from gateway_project.access import Caller
 from gateway_project.errors import AuthenticationFailed
-from keys import secrets
+from keys import secrets, services
 from keys.models import ApiKey
 
 NOBODYS_DIGEST = bytes(32)
@@ -20,6 +20,7 @@ class ApiKeys(BaseAuthentication):
         if scheme.lower() != "bearer" or not text.startswith(secrets.PREFIX):
             return None
         key = _usable_key(text)
+        services.note_use(key)
         return key.owner, _caller(key)
 
 
@@ -28,9 +29,10 @@ def _usable_key(text: str) -> ApiKey:
     if parsed is None:
         raise AuthenticationFailed
     public_id, digest = parsed
-    key = ApiKey.objects.usable().with_owner().filter(public_id=public_id).first()
+    key = ApiKey.objects.usable().with_owner().with_public_id(public_id).first()
+    known = key.digest_of(public_id) if key else None
     # An unknown key costs the same comparison as a wrong one.
-    if not secrets.matches(bytes(key.digest) if key else NOBODYS_DIGEST, digest) or key is None:
+    if not secrets.matches(known or NOBODYS_DIGEST, digest) or known is None:
         raise AuthenticationFailed
     return key
 

@@ -40,6 +40,10 @@ class ApiKey(models.Model):
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     public_id = models.CharField(max_length=16, editable=False)
     digest = models.BinaryField(max_length=32)
+    # What it was before it was rotated, and until when that is accepted too. Null and not empty: they are unique.
+    former_public_id = models.CharField(max_length=16, null=True, blank=True, editable=False)
+    former_digest = models.BinaryField(max_length=32, null=True)
+    former_until = models.DateTimeField(null=True, blank=True, editable=False)
     expiry = models.DateTimeField(null=True, blank=True)
     provider = models.ForeignKey(Provider, on_delete=protect_live_keys, null=True, blank=True, related_name="api_keys")
     permissions = models.JSONField(default=work_only, blank=True, validators=[check_permissions])
@@ -55,6 +59,7 @@ class ApiKey(models.Model):
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["public_id"], name="one_key_of_a_public_id"),
+            models.UniqueConstraint(fields=["former_public_id"], name="one_key_of_a_former_public_id"),
             models.UniqueConstraint(
                 fields=["owner", "name"],
                 condition=models.Q(is_deleted=False),
@@ -71,3 +76,10 @@ class ApiKey(models.Model):
     def is_expired(self, at: datetime | None = None) -> bool:
         """Whether its time is over at the given moment (now, unless told)."""
         return self.expiry is not None and self.expiry <= (at or timezone.now())
+
+    def digest_of(self, public_id: str, at: datetime | None = None) -> bytes | None:
+        """The digest of the secret with this public id; None if it is not accepted at the moment (now, unless told)."""
+        if public_id == self.public_id:
+            return bytes(self.digest)
+        known = public_id == self.former_public_id and self.former_until > (at or timezone.now())
+        return bytes(self.former_digest) if known else None

@@ -32,6 +32,10 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         """Keys whose time is not over at the given moment (now, unless told)."""
         return self.exclude(expiry__lte=at or timezone.now())
 
+    def with_public_id(self, *public_ids: str) -> Self:
+        """Keys that have one of these ids, or had it before they were rotated."""
+        return self.filter(models.Q(public_id__in=public_ids) | models.Q(former_public_id__in=public_ids))
+
     def shown(self) -> Self:
         """Keys with the owner, the creator and the provider that lists show, in one query."""
         return self.select_related("owner", "created_by", "provider")

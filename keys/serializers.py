@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.utils import timezone
 from rest_framework import serializers
 
 from accounts.models import Feature
@@ -96,11 +95,6 @@ class NewKeyAttributes(Attributes):
     permissions = PermissionNames(required=False, help_text="Out of the owner's features; `work` unless told.")
     provider = Id(required=False, allow_null=True, help_text="The only one that it may use, with any model.")
     user = Id(required=False, help_text="Whose it is; the caller's unless told.")
-
-    def validate_expiry(self, expiry):
-        if expiry is not None and expiry <= timezone.now():
-            raise serializers.ValidationError("Must lie in the future.")
-        return expiry
 
 
 class KeyAttributes(WhichKeys):

@@ -1,20 +1,26 @@
 """Every change to API keys."""
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import User
-from gateway_project.errors import Conflict, NotFound, PermissionDenied
-from gateway_project.saving import save_or_refuse
+from gateway_project.errors import Conflict, PermissionDenied, ValidationError
+from gateway_project.saving import hold, save_or_refuse
 from keys import secrets
 from keys.models import ApiKey
 from providers.models import Provider
+
+NOTED_EVERY = timedelta(minutes=1)
+
+log = logging.getLogger("gateway.management")
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,20 @@ def issue_key(
     """Create a key that expires after GATEWAY_KEY_DAYS unless told, and hand back the only copy of its text.
 
     Raises PermissionDenied if a permission is not the owner's own, Conflict if the owner has a live key of
-    this name, and ValidationError.
+    this name, and ValidationError, also for a key that nobody could use.
     """
+    now = timezone.now()
+    if owner.is_deleted:
+        raise ValidationError("owner: is deleted, and gets no keys.")
+    if expiry is not None and expiry <= now:
+        raise ValidationError("expiry: must lie in the future.")
     _refuse_beyond(owner, permissions)
     made = secrets.generate()
     key = ApiKey(
         owner=owner,
         name=name,
         permissions=list(dict.fromkeys(permissions)),
-        expiry=expiry or timezone.now() + timedelta(days=settings.GATEWAY_KEY_DAYS),
+        expiry=expiry or now + timedelta(days=settings.GATEWAY_KEY_DAYS),
         provider=provider,
         created_by=created_by,
         public_id=made.public_id,
@@ -69,7 +80,7 @@ def update_key(
 
     Raises Conflict if the owner has another live key of the name, NotFound and ValidationError.
     """
-    _lock(key)
+    hold(key, ApiKey.objects.live())
     now = timezone.now()
     if new_name is not None:
         key.name = new_name
@@ -82,17 +93,22 @@ def update_key(
     save_or_refuse(key, taken=f"{key.owner.username!r} has a key named {key.name!r} already.")
 
 
+def note_use(key: ApiKey) -> None:
+    """Write down that the key is used, once in NOTED_EVERY; what keeps that from being written refuses no request."""
+    now = timezone.now()
+    if key.last_used is not None and key.last_used > now - NOTED_EVERY:
+        return
+    long_ago = Q(last_used=None) | Q(last_used__lte=now - NOTED_EVERY)
+    try:
+        with transaction.atomic():
+            ApiKey.objects.filter(long_ago, pk=key.pk).update(last_used=now)
+    except DatabaseError:
+        log.warning("The use of the key %s could not be written down.", key.public_id, exc_info=True)
+
+
 def delete_keys(keys: Iterable[ApiKey]) -> None:
     """Mark as deleted: the records stay, and none of them is accepted any more."""
     ApiKey.objects.filter(pk__in=[key.pk for key in keys]).update(is_deleted=True)
-
-
-def _lock(key: ApiKey) -> None:
-    """Read the row again and hold it: a change must not undo another that is made at the same moment."""
-    try:
-        key.refresh_from_db(from_queryset=ApiKey.objects.live().select_for_update())
-    except ApiKey.DoesNotExist:
-        raise NotFound("This key exists no more.") from None
 
 
 def _refuse_beyond(owner: User, permissions: Collection[str]) -> None:
@@ -101,24 +117,18 @@ def _refuse_beyond(owner: User, permissions: Collection[str]) -> None:
 
 
 @transaction.atomic
-def rotate_key(key: ApiKey, *, overlap: timedelta, created_by: User | None = None) -> IssuedKey:
-    """A new key in the place of this one, which goes on for the overlap under another name.
+def rotate_key(key: ApiKey, *, overlap: timedelta) -> IssuedKey:
+    """The key with another secret; the one that it had goes on for the overlap, an earlier one ends.
 
-    Raises Conflict for a key that is accepted no more, and what issue_key() raises.
+    It stays the same row, and so keeps what was set for it and what was counted: limits must not begin anew.
+    Raises Conflict for a key that is accepted no more.
     """
-    _lock(key)
+    hold(key, ApiKey.objects.live())
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
         raise Conflict("This key is accepted no more: issue a new one.")
-    name, expiry = key.name, key.expiry
-    key.name = f"{name[:70]} (until {now + overlap:%Y-%m-%d %H:%M}, {key.public_id})"
-    key.expiry = now + overlap if expiry is None else min(expiry, now + overlap)
-    save_or_refuse(key, taken=f"{key.owner.username!r} has a key named {key.name!r} already.")
-    return issue_key(
-        owner=key.owner,
-        name=name,
-        permissions=key.permissions,
-        expiry=expiry,
-        provider=key.provider,
-        created_by=created_by,
-    )
+    made = secrets.generate()
+    key.former_public_id, key.former_digest, key.former_until = key.public_id, key.digest, now + overlap
+    key.public_id, key.digest = made.public_id, made.digest
+    key.save(update_fields=["public_id", "digest", "former_public_id", "former_digest", "former_until"])
+    return IssuedKey(key, made.text)

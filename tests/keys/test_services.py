@@ -7,12 +7,14 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from accounts.services import create_user
-from gateway_project.errors import Conflict, PermissionDenied, ValidationError
+from accounts.services import create_user, delete_user
+from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from keys.models import ApiKey
 from keys.secrets import matches, parse
-from keys.services import issue_key
+from keys.services import issue_key, rotate_key, update_key
 from providers.services import create_provider
+
+DAY = timedelta(days=1)
 
 
 @pytest.fixture
@@ -69,6 +71,27 @@ def test_the_database_itself_refuses_a_second_live_key_of_a_name(ann):
         key.save(force_insert=True)
 
 
+def test_a_key_that_nobody_could_use_is_not_made(ann):
+    with pytest.raises(ValidationError, match="^expiry: "):
+        issue_key(owner=ann, name="laptop", expiry=timezone.now())
+    delete_user(ann)
+    with pytest.raises(ValidationError, match="^owner: "):
+        issue_key(owner=ann, name="laptop")
+    assert not ApiKey.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "change", [lambda key: update_key(key, new_name="x"), lambda key: rotate_key(key, overlap=DAY)]
+)
+@pytest.mark.parametrize("gone", [{"is_deleted": True}, None])
+def test_a_change_of_a_key_that_is_gone_finds_nothing(ann, change, gone):
+    key = issue_key(owner=ann, name="laptop").key
+    ApiKey.objects.update(**gone) if gone else ApiKey.objects.all().delete()
+    with pytest.raises(NotFound):
+        change(key)
+    assert not ApiKey.objects.live().exists()
+
+
 @pytest.mark.parametrize("name", ["", " laptop", "x" * 101, "a\0b"])
 def test_a_key_has_a_name_that_can_be_read(ann, name):
     with pytest.raises(ValidationError, match="^name: "):
@@ -115,3 +138,36 @@ def test_a_provider_with_keys_of_its_own_cannot_be_deleted(ann):
     issue_key(owner=ann, name="laptop", provider=provider)
     with pytest.raises(ProtectedError):
         provider.delete()
+
+
+class TestRotation:
+    DAY = timedelta(days=1)
+
+    @pytest.mark.parametrize("name", ["laptop", "x" * 100])
+    def test_the_key_stays_what_it_is_and_has_two_secrets_for_a_while(self, ann, name):
+        old = issue_key(owner=ann, name=name)
+        before = ApiKey.objects.values("id", "name", "owner", "expiry", "permissions", "created_at").get()
+        new = rotate_key(old.key, overlap=self.DAY)
+        assert ApiKey.objects.values(*before).get() == before
+        stored = ApiKey.objects.get()
+        for text in (old.text, new.text):
+            public_id, digest = parse(text)
+            assert ApiKey.objects.with_public_id(public_id).get() == stored
+            assert stored.digest_of(public_id) == digest
+        assert stored.digest_of(parse(new.text)[0], timezone.now() + 2 * self.DAY) is not None
+        assert stored.digest_of(parse(old.text)[0], timezone.now() + 2 * self.DAY) is None
+
+    def test_of_two_rotations_the_first_secret_ends_at_once(self, ann):
+        first = issue_key(owner=ann, name="laptop")
+        second = rotate_key(first.key, overlap=self.DAY)
+        rotate_key(second.key, overlap=self.DAY)
+        assert not ApiKey.objects.with_public_id(parse(first.text)[0]).exists()
+        assert ApiKey.objects.get().digest_of(parse(first.text)[0]) is None
+        assert ApiKey.objects.get().digest_of(parse(second.text)[0]) is not None
+
+    @pytest.mark.parametrize("change", [{"locked": True}, {"expire": True}])
+    def test_one_that_is_accepted_no_more_is_not_rotated(self, ann, change):
+        key = issue_key(owner=ann, name="laptop").key
+        update_key(key, **change)
+        with pytest.raises(Conflict):
+            rotate_key(key, overlap=self.DAY)

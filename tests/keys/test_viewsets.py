@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from keys.models import ApiKey
 from keys.secrets import parse
-from keys.services import issue_key
+from keys.services import issue_key, rotate_key
 from telemetry.models import LogEntry
 from tests.hostile import try_wrong
 from tests.management import new_admin, new_user, refused, token_of
@@ -42,6 +42,16 @@ def test_a_new_key_is_shown_once_and_never_again(nobody, as_ann, settings):
     secret = text.rpartition("_")[2]
     assert secret not in as_ann.get("/keys/").text
     assert secret not in "".join(LogEntry.objects.values_list("payload", flat=True))
+
+
+def test_a_rotated_key_is_a_credential_with_both_secrets_until_the_former_ends(nobody, ann):
+    issued = issue_key(owner=ann, name="laptop", permissions=["work", "models.create"])
+    new = rotate_key(issued.key, overlap=timedelta(hours=1))
+    for text in (issued.text, new.text):
+        assert [row["publicId"] for row in nobody.with_credential(text).rows("/keys/")] == [new.key.public_id]
+    ApiKey.objects.update(former_until=timezone.now())
+    refused(nobody.with_credential(issued.text).get("/keys/"), 401, "AuthenticationFailed")
+    assert nobody.with_credential(new.text).get("/keys/").status_code == 200
 
 
 def test_a_key_is_listed_with_all_that_it_may_and_when(as_ann, ann, known_provider):
@@ -298,14 +308,10 @@ def test_keys_are_deleted_by_user_and_name(admin, as_ann, bob, way):
 
 
 def test_an_id_deletes_one_key_and_not_all(as_ann):
-    from tests.management import body
-
     keys = [make(as_ann) for _ in range(4)]
     as_ann.delete(f"/keys/{keys[0].pk}/")
     as_ann.delete(f"/keys/?id={keys[1].pk}")
-    document = body()
-    document["data"]["id"] = str(keys[2].pk)
-    as_ann.delete("/keys/", json=document)
+    as_ann.delete("/keys/", json={"data": {"id": str(keys[2].pk)}})
     assert deleted() == {key.name for key in keys[:3]}
     refused(as_ann.delete("/keys/?id=987654"), 404, "NotFound")
     assert deleted() == {key.name for key in keys[:3]}
@@ -315,6 +321,26 @@ def test_an_id_deletes_one_key_and_not_all(as_ann):
 def test_a_parameter_that_is_wrong_deletes_nothing(as_ann, query):
     make(as_ann)
     refused(as_ann.delete(f"/keys/?{query}"), 400, "ValidationError", query.partition("=")[0])
+    assert deleted() == set()
+
+
+MALFORMED = [
+    {"data": {}},
+    {"data": {"id": None}},
+    {"data": {"type": "keys"}},
+    {"data": {"name": "nightly"}},
+    {"data": {"atributes": {"name": "nightly"}}},
+    {"data": {"attributes": {}, "name": "nightly"}},
+    {"data": {"attributes": {"id": None}}},
+    {"data": {"attributes": {}}, "name": "nightly"},
+    {"data": {"attributes": {}}, "errors": []},
+]
+
+
+@pytest.mark.parametrize("document", MALFORMED)
+def test_a_body_that_is_not_of_the_right_form_deletes_nothing(as_ann, document):
+    make(as_ann, name="nightly")
+    refused(as_ann.delete("/keys/", json=document), 400, "ValidationError")
     assert deleted() == set()
 
 
