@@ -114,7 +114,9 @@ class ProviderAdmin(ServiceAdmin):
     actions_detail = ["test_connection", "fetch_models"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
-        return super().get_queryset(request).select_related("format").annotate(model_count=Count("models"))
+        return (
+            super().get_queryset(request).select_related("format").annotate(model_count=Count("models", distinct=True))
+        )
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> list:
         models = ["model_names"] if obj else ["new_models"]

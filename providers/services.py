@@ -12,8 +12,8 @@ from django.db import transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from gateway_project.errors import Conflict, NotFound, ProviderError, ValidationError
-from gateway_project.saving import save_or_refuse
+from gateway_project.errors import Conflict, ProviderError, ValidationError
+from gateway_project.saving import hold, save_or_refuse
 from providers import auth
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
 from providers.formats import FORMATS
@@ -87,7 +87,7 @@ def update_provider(
     address may not thereby send the credential there. Raises Conflict, NotFound and ValidationError.
     """
     _refuse_unknown(changes, CHANGEABLE)
-    _lock(provider)
+    hold(provider, Provider.objects.all())
     origin = provider.origin
     if "url" in changes:
         _checked_url(changes["url"])
@@ -106,8 +106,8 @@ def update_provider(
 @transaction.atomic
 def add_model(*, provider: Provider, name: str, max_output_tokens: int | None = None) -> Model:
     """A stored model of the provider; raises Conflict if it has one of this name, and ValidationError."""
-    model = Model(provider=provider)
-    change_model(model, name=name, max_output_tokens=max_output_tokens)
+    model = Model(provider=provider, name=name, max_output_tokens=max_output_tokens)
+    _save_model(model)
     return model
 
 
@@ -115,10 +115,15 @@ def add_model(*, provider: Provider, name: str, max_output_tokens: int | None = 
 def change_model(model: Model, **changes: Any) -> None:
     """Store the model's new `name` and `max_output_tokens`, as far as they are given.
 
-    Raises Conflict if its provider has a model of this name, and ValidationError.
+    Raises Conflict if its provider has a model of this name, NotFound and ValidationError.
     """
+    hold(model, Model.objects.all())
     for field, value in changes.items():
         setattr(model, field, value)
+    _save_model(model)
+
+
+def _save_model(model: Model) -> None:
     save_or_refuse(model, taken=f"The provider {model.provider.name!r} has a model named {model.name!r} already.")
 
 
@@ -256,14 +261,6 @@ def _counted(number: int, meta: Any) -> str:
 
 def _save(provider: Provider) -> None:
     save_or_refuse(provider, taken=f"A provider named {provider.name!r} exists already.")
-
-
-def _lock(provider: Provider) -> None:
-    """Read the row again and hold it: two changes at once must not mix one's address and the other's key."""
-    try:
-        provider.refresh_from_db(from_queryset=Provider.objects.select_for_update())
-    except Provider.DoesNotExist:
-        raise NotFound("This provider exists no more.") from None
 
 
 def _seal(provider: Provider, credential: str) -> None:

@@ -18,7 +18,7 @@ from providers.formats.anthropic_blocks import (
 )
 from providers.formats.anthropic_models import claude
 from providers.formats.anthropic_request import system_of, tool_choice_of, tools_of, turns_of
-from providers.formats.anthropic_thinking import SAMPLING, can_think, refused, thinking_of
+from providers.formats.anthropic_thinking import can_think, disturbing, refused, sampling_of, thinking_of
 from providers.formats.base import (
     COUNT_TOKENS,
     Answer,
@@ -137,7 +137,7 @@ class Anthropic(TranslatedFormat):
         return super().foreign(chat, model) | refused(chat, model)
 
     def left_out(self, chat: Chat, model: str) -> set[str]:
-        return set() if can_think(chat, model) else {"reasoning_effort"}
+        return disturbing(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         system, messages = system_of(chat)
@@ -156,8 +156,7 @@ class Anthropic(TranslatedFormat):
             "output_config": output_config(chat, effort),
         }
         body.update({name: value for name, value in given.items() if value})
-        sampling = SAMPLING if claude(model).samples else ()
-        body.update({name: getattr(chat, name) for name in sorted(sampling) if getattr(chat, name) is not None})
+        body.update({name: getattr(chat, name) for name in sorted(sampling_of(chat, model))})
         return body
 
     def _max_tokens(self, chat: Chat, model: str, options: Options) -> int:
@@ -202,7 +201,7 @@ class Anthropic(TranslatedFormat):
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         error = as_dict(as_dict(read_json(body)).get("error"))
         kind = as_text(error.get("type"))
-        if kind == "billing_error" or as_dict(error.get("details")).get("error_code") in SPENT:
+        if kind == "billing_error" or as_text(as_dict(error.get("details")).get("error_code")) in SPENT:
             return super().refusal(ProviderRejected.UNPAID, body)
         return super().refusal(STATUS_OF.get(kind, status), body, retry_after)
 

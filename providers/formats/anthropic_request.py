@@ -77,11 +77,11 @@ def _image(part: Image) -> Block:
 
 def _document(part: File) -> Block:
     if part.media_type.startswith("image/") and part.data:
-        return _image(Image(data=part.data, media_type=part.media_type))
+        return _image(Image(data=part.data, media_type=part.media_type, cache=part.cache))
     block: Block = {"type": "document", "source": _document_source(part)}
     if part.name:
         block["title"] = part.name
-    return block
+    return _marked(block, part.cache)
 
 
 def _document_source(part: File) -> Block:
@@ -115,7 +115,8 @@ def _thought(part: Reasoning) -> Block:
 
 
 def _call(part: ToolCall) -> Block:
-    return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_object(part)}
+    block: Block = {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_object(part)}
+    return _marked(block, part.cache)
 
 
 def _result(part: ToolResult) -> Block:

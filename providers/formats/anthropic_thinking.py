@@ -14,6 +14,7 @@ LEAST_BUDGET = 1024
 SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.95, "max": 0.95}
 EFFORTS = {"minimal": "low"}  # every other one is called the same
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+LEAST_TOP_P = 0.95  # of a model that thinks (Anthropic's documentation, extended thinking, feature compatibility)
 
 
 def refused(chat: Chat, model: str) -> set[str]:
@@ -34,6 +35,29 @@ def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -
     if about.thinking == "budget":
         return {"type": "enabled", "budget_tokens": _budget(wanted, max_tokens)}, ""
     return None if _is_forced(chat) else {"type": "adaptive"}, EFFORTS.get(wanted.effort, wanted.effort)
+
+
+def sampling_of(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
+    """What the client says of how the next token is chosen, as far as the model takes it."""
+    if not claude(model).samples:
+        return set()
+    wide = chat.top_p is not None and chat.top_p >= LEAST_TOP_P
+    takes = (
+        {"temperature": chat.temperature == 1, "top_p": wide, "top_k": False} if _thinks(chat, model, source) else {}
+    )
+    return {name for name in SAMPLING if getattr(chat, name) is not None and takes.get(name, True)}
+
+
+def disturbing(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
+    """What the client says of it that the model would take if it did not think."""
+    if not claude(model).samples:
+        return set()
+    return {name for name in SAMPLING if getattr(chat, name) is not None} - sampling_of(chat, model, source)
+
+
+def _thinks(chat: Chat, model: str, source: str) -> bool:
+    thinking, _ = thinking_of(chat, model, LEAST_BUDGET, source)
+    return thinking is not None and thinking["type"] != "disabled"
 
 
 def can_think(chat: Chat, model: str, source: str = SOURCE) -> bool:

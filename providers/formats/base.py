@@ -10,13 +10,21 @@ from typing import Any
 import orjson
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
+from gateway_project.strictjson import is_deeper
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
 from providers.formats.usage import Usage
 from providers.retry_after import retry_after as seconds_of
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
-MESSAGE_LIMIT = 2048
 WORD_LIMIT = 128
+# Answers are bounded as requests are (strictjson), with more room: one may be all vectors, or name twenty tokens for
+# each that was chosen. A value of so many levels can be written again, whatever it is put into.
+MOST_LEVELS, MOST_CONTAINERS, MOST_VALUES = 200, 500_000, 4_000_000
+SMALL = 2 * MOST_LEVELS  # has no room for so many levels: most events of a stream are smaller
+# Integers of 19 digits or more may exceed 64 bits, and orjson makes floats of those. With every digit as 0, and what
+# may stand before a number as a comma, they look alike.
+NUMBERS = bytes.maketrans(b"123456789:[- \t\r\n", b"000000000,,,,,,,")
+LONG_NUMBER, NINTHS = b"," + b"0" * 19, b"00"
 COUNT_TOKENS = "count_tokens"  # the operation that asks how long a conversation is, and for no answer to it
 
 
@@ -58,8 +66,12 @@ class Dialect:
         return writer.write(deltas_of(reply)) + writer.end(reply.usage)
 
     def text(self, events: bytes) -> str:
-        """The text in a stream that was written, for estimating tokens that nobody counted."""
+        """The text in a stream that was written."""
         raise NotImplementedError
+
+    def produced(self, events: bytes) -> str:
+        """All that a model wrote in such a stream, calls and thoughts too."""
+        return self.text(events)
 
     def error_event(self, work: "WorkRequest", error: GatewayError) -> bytes:
         """What tells an error in the middle of a stream."""
@@ -185,7 +197,11 @@ class StreamReader(ABC):
 
     @abstractmethod
     def text(self, events: bytes) -> str:
-        """The text in a recorded stream, for estimating tokens that nobody counted."""
+        """The text in a recorded stream."""
+
+    def produced(self, events: bytes) -> str:
+        """All that a model wrote in a recorded stream, calls and thoughts too: to estimate tokens nobody counted."""
+        return self.text(events)
 
     def own_error(self, error: GatewayError) -> bytes:
         """What tells a client of /work that its stream is not whole; b"" where events or lines of JSON do."""
@@ -215,6 +231,9 @@ class Translated(StreamReader):
 
     def text(self, events: bytes) -> str:
         return self.work.dialect.text(events)
+
+    def produced(self, events: bytes) -> str:
+        return self.work.dialect.produced(events)
 
     def broken(self, error: GatewayError) -> bytes:
         return self._writer.broken(error)
@@ -281,7 +300,7 @@ class Format(ABC):
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         """The same out of the status and the body alone."""
-        text = self.error_text(body)[:MESSAGE_LIMIT]
+        text = self.error_text(body)
         if status in (429, 503, 529):
             code = 429 if status == 429 else 503
             return ProviderOverloaded(text or "The provider is overloaded.", code=code, retry_after=retry_after)
@@ -339,11 +358,23 @@ def dumped(value: Any) -> bytes:
 
 
 def read_json(body: bytes) -> Any:
-    """The JSON value in a body, None where it is none."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
+    """The JSON value in a body, with exact integers; None where it is none, or one that is far too deep or too large.
+
+    That costs next to nothing in an ordinary body: it is looked for in the bytes first.
+    """
+    opened = body.count(b"{") + body.count(b"[") if len(body) > SMALL else 0
+    if opened > MOST_CONTAINERS or (len(body) > MOST_VALUES and body.count(b",") > MOST_VALUES):
         return None
+    try:
+        value = orjson.loads(body)
+        if opened > MOST_LEVELS and is_deeper(value, MOST_LEVELS):
+            return None
+        # Of 19 bytes in a row two at least are ninths: a ninth of the body tells of most that no such number is there.
+        if NINTHS in body[::9].translate(NUMBERS) and LONG_NUMBER in body.translate(NUMBERS):
+            return json.loads(body)
+    except ValueError:  # orjson's; or Python's about a number with too many digits
+        return None
+    return value
 
 
 def error_message(value: Any) -> str:
@@ -354,7 +385,7 @@ def error_message(value: Any) -> str:
         return ""
     error = value.get("error")
     found = error.get("message") if isinstance(error, dict) else error or value.get("message") or value.get("detail")
-    return found if isinstance(found, str) else json.dumps(found)[:MESSAGE_LIMIT] if found else ""
+    return found if isinstance(found, str) else json.dumps(found) if found else ""
 
 
 def error_in(value: dict) -> ProviderError | None:
@@ -362,5 +393,5 @@ def error_in(value: dict) -> ProviderError | None:
     error = value.get("error")
     if not error:
         return None
-    text = error_message(value)[:MESSAGE_LIMIT]
+    text = error_message(value)
     return ProviderError("The provider answered 200 with an error" + (f": {text}" if text else "."))

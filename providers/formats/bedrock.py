@@ -7,9 +7,8 @@ from typing import Any
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ProviderTimeout
 from providers.formats import bedrock_embedding
 from providers.formats.anthropic_models import claude
-from providers.formats.anthropic_thinking import SAMPLING, can_think, refused, thinking_of
+from providers.formats.anthropic_thinking import SAMPLING, can_think, disturbing, refused, sampling_of, thinking_of
 from providers.formats.base import (
-    MESSAGE_LIMIT,
     Answer,
     Options,
     StreamReader,
@@ -106,7 +105,7 @@ class Bedrock(TranslatedFormat):
 
     def left_out(self, chat: Chat, model: str) -> set[str]:
         found = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
-        return found | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
+        return found | disturbing(chat, model, SOURCE) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         system, messages = system_of(chat)
@@ -160,7 +159,7 @@ class Bedrock(TranslatedFormat):
         if status == MODEL_TIMEOUT:
             return ProviderTimeout("The provider's model did not answer in time.")
         if status == MODEL_ERROR:
-            text = self.error_text(body)[:MESSAGE_LIMIT]
+            text = self.error_text(body)
             return ProviderError("The provider's model failed." + (f" It said: {text}" if text else ""))
         return super().refusal(status, body, retry_after)
 
@@ -211,7 +210,7 @@ class BedrockReader(JsonReader):
             return None
         kind = headers.get(":exception-type") or headers.get(":error-code", "")
         said = as_text(value.get("message")) or headers.get(":error-message", "") or kind
-        text = f"The provider failed in the middle of its answer: {said[:MESSAGE_LIMIT]}"
+        text = f"The provider failed in the middle of its answer: {said}"
         return ProviderOverloaded(text, code=OVERLOADS[kind]) if kind in OVERLOADS else ProviderError(text)
 
     def read(self, value: dict[str, Any]) -> None:
@@ -278,7 +277,7 @@ def usage_of(value: Any) -> Usage | None:
 
 
 def _inference(chat: Chat, model: str, most: int | None) -> dict[str, Any]:
-    refused = () if claude(model).samples else SAMPLING
+    refused = SAMPLING - sampling_of(chat, model, SOURCE)
     values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in refused}
     return {name: value for name, value in {**values, "maxTokens": most}.items() if value not in (None, [])}
 
@@ -286,7 +285,7 @@ def _inference(chat: Chat, model: str, most: int | None) -> dict[str, Any]:
 def _additional(chat: Chat, model: str, thinking: dict[str, Any] | None) -> dict[str, Any]:
     """What Converse has no place for goes to the model as it is."""
     found: dict[str, Any] = {"thinking": thinking} if thinking else {}
-    if chat.top_k is not None and claude(model).samples:
+    if "top_k" in sampling_of(chat, model, SOURCE):
         found["top_k"] = chat.top_k
     return found
 

@@ -93,14 +93,14 @@ def _file(part: File) -> list[Block]:
     if not part.data:
         raise ValidationError("messages: this provider takes files as data alone, no addresses and no ids.")
     if part.media_type.startswith("image/"):
-        return _image(Image(data=part.data, media_type=part.media_type))
+        return _image(Image(data=part.data, media_type=part.media_type, cache=part.cache))
     if kind := SOUNDS.get(part.media_type):
-        return [{"audio": {"format": kind, "source": {"bytes": part.data}}}]
+        return _marked({"audio": {"format": kind, "source": {"bytes": part.data}}}, part.cache)
     kind = DOCUMENTS.get(part.media_type) or part.name.rpartition(".")[2].lower()
     if kind not in DOCUMENTS.values():
         raise ValidationError(f"messages: this provider does not take files of the type {part.media_type or kind!r}.")
     name = NOT_IN_A_NAME.sub(" ", part.name).strip()[:LONGEST_NAME] or "document"
-    return [{"document": {"format": kind, "name": name, "source": {"bytes": part.data}}}]
+    return _marked({"document": {"format": kind, "name": name, "source": {"bytes": part.data}}}, part.cache)
 
 
 def _thought(part: Reasoning) -> list[Block]:
@@ -111,7 +111,8 @@ def _thought(part: Reasoning) -> list[Block]:
 
 
 def _call(part: ToolCall) -> list[Block]:
-    return [{"toolUse": {"toolUseId": _id(part.id), "name": part.name, "input": arguments_object(part)}}]
+    call = {"toolUseId": _id(part.id), "name": part.name, "input": arguments_object(part)}
+    return _marked({"toolUse": call}, part.cache)
 
 
 def _result(part: ToolResult) -> list[Block]:

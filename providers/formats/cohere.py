@@ -6,7 +6,7 @@ from typing import Any
 from gateway_project.errors import GatewayError, ProviderError, ValidationError
 from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
 from providers.formats.cohere_embedding import FLOATS, read_texts, written_texts
-from providers.formats.events import JsonReader
+from providers.formats.events import JsonReader, error_midway
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -146,7 +146,7 @@ class CohereReader(JsonReader):
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
-        self._calls: dict[Any, int] = {}  # ours, by theirs
+        self._calls: dict[int | None, int] = {}  # ours, by theirs
 
     def read(self, value: dict[str, Any]) -> None:
         kind, delta = as_text(value.get("type")), as_dict(value.get("delta"))
@@ -155,30 +155,36 @@ class CohereReader(JsonReader):
         elif kind == "message-end":
             self._read_end(delta)
         elif read := READERS.get(kind):
-            read(self, as_dict(delta.get("message")), value.get("index"))
+            index = value.get("index")
+            read(self, as_dict(delta.get("message")), index if isinstance(index, int) else None)
 
     def failure(self, value: dict[str, Any]) -> GatewayError | None:
-        told = as_dict(value.get("delta")).get("error") if value.get("type") == "message-end" else None
-        return super().failure({"error": told} if told else value)
+        delta = as_dict(value.get("delta")) if value.get("type") == "message-end" else {}
+        told = delta.get("error") or value.get("error")
+        if not told:
+            return None
+        error = error_midway({"error": told})
+        error.usage = usage_of(delta.get("usage"))
+        return error
 
-    def _read_content(self, message: dict[str, Any], index: Any) -> None:
+    def _read_content(self, message: dict[str, Any], index: int | None) -> None:
         content = as_dict(message.get("content"))
         if thought := as_text(content.get("thinking")):
             self.say(ReasoningDelta(thought, source=NAME))
         if text := as_text(content.get("text")):
             self.say(TextDelta(text))
 
-    def _read_plan(self, message: dict[str, Any], index: Any) -> None:
+    def _read_plan(self, message: dict[str, Any], index: int | None) -> None:
         self.say(ReasoningDelta(as_text(message.get("tool_plan")), source=NAME))
 
-    def _read_call_start(self, message: dict[str, Any], index: Any) -> None:
+    def _read_call_start(self, message: dict[str, Any], index: int | None) -> None:
         number = self._calls[index] = len(self._calls)
         call = _call(as_dict(message.get("tool_calls")), "", number)
         self.say(CallBegan(number, call.id, call.name))
         if call.arguments:
             self.say(CallDelta(number, call.arguments))
 
-    def _read_call_delta(self, message: dict[str, Any], index: Any) -> None:
+    def _read_call_delta(self, message: dict[str, Any], index: int | None) -> None:
         function = as_dict(as_dict(message.get("tool_calls")).get("function"))
         if index in self._calls:
             self.say(CallDelta(self._calls[index], as_text(function.get("arguments"))))
@@ -191,7 +197,7 @@ class CohereReader(JsonReader):
         self.done = True
 
 
-READERS: dict[str, Callable[[CohereReader, dict[str, Any], Any], None]] = {
+READERS: dict[str, Callable[[CohereReader, dict[str, Any], int | None], None]] = {
     "content-start": CohereReader._read_content,
     "content-delta": CohereReader._read_content,
     "tool-plan-delta": CohereReader._read_plan,

@@ -1,11 +1,12 @@
 """Streams that consist of JSON objects, one a server-sent event or one a line."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, UpstreamError
 from providers.formats.base import StreamReader, WorkRequest, as_dict, error_message, read_json
-from providers.formats.neutral import Delta, TextDelta
+from providers.formats.neutral import Delta, TextDelta, words_of
 from providers.formats.sse import EventSplitter, data_of
 
 BLOCK = 64 * 1024
@@ -60,13 +61,18 @@ class JsonReader(StreamReader):
         return self._event(rest + b"\n\n") if whole else b""
 
     def text(self, events: bytes) -> str:
+        return "".join([delta.text for delta in self._deltas_in(events) if isinstance(delta, TextDelta)])
+
+    def produced(self, events: bytes) -> str:
+        return "".join(map(words_of, self._deltas_in(events)))
+
+    def _deltas_in(self, events: bytes) -> Iterator[Delta]:
         reader = type(self)(self.work)
-        reader.deltas, said = [], []
+        reader.deltas = []
         for start in range(0, len(events), BLOCK):
             reader.feed(events[start : start + BLOCK])
-            said += [delta.text for delta in reader.deltas if isinstance(delta, TextDelta)]
+            yield from reader.deltas
             reader.deltas.clear()
-        return "".join(said)
 
     def _event(self, event: bytes) -> bytes:
         if self.is_over:
@@ -110,7 +116,7 @@ class LineReader(JsonReader):
         return event.strip()
 
 
-def error_midway(value: dict[str, Any]) -> GatewayError:
+def error_midway(value: dict[str, Any]) -> UpstreamError:
     """The error that a provider puts into a stream it has begun; its number says whether it is overloaded."""
     text = f"The provider failed in the middle of its answer: {error_message(value)}"
     error = as_dict(value.get("error"))

@@ -33,6 +33,7 @@ from providers.formats.neutral import (
     Verbatim,
 )
 from providers.formats.openai import DONE
+from providers.formats.openai_embedding import check_embeddings
 from providers.formats.openai_reply import usage_of
 from providers.formats.openai_request import image_url, response_format_of
 from providers.formats.openai_responses import DIALECT as RESPONSES
@@ -137,9 +138,7 @@ class Mistral(TranslatedFormat):
         return body | self.native_to_embedding(embedding)
 
     def read_vectors(self, value: dict[str, Any]) -> Vectors:
-        vectors = [as_dict(item).get("embedding") for item in as_list(value.get("data"))]
-        if not vectors or not all(isinstance(vector, list | str) for vector in vectors):
-            raise ProviderError("The provider answered 200 without embeddings.")
+        vectors = [item["embedding"] for item in sorted(check_embeddings(value), key=_place)]
         tokens = count(as_dict(value.get("usage")).get("prompt_tokens"))
         return Vectors(vectors, None if tokens is None else Usage(tokens), as_text(value.get("model")))
 
@@ -151,7 +150,7 @@ class MistralReader(JsonReader):
         super().__init__(work)
         self._id: str | None = None
         self._calls = 0
-        self._numbers: dict[Any, int] = {}  # of calls, by their id and, of the latest, by their index
+        self._numbers: dict[str | int, int] = {}  # of calls, by their id and, of the latest, by their index
 
     def marks_end(self, data: bytes) -> bool:
         return data.startswith(DONE)
@@ -183,7 +182,8 @@ class MistralReader(JsonReader):
             self.say(Finished(self.finish_reason, reason))
 
     def _read_call(self, piece: dict[str, Any]) -> None:
-        call, index = _call(piece, self._id or "", self._calls), piece.get("index", 0)
+        call, index = _call(piece, self._id or "", self._calls), piece.get("index")
+        index = index if isinstance(index, int) else 0
         given = _given_id(piece)
         number = self._numbers.get(given or index)
         if number is None or (call.name and not given):  # what goes on with a call names it no more
@@ -326,6 +326,12 @@ def _read_chunk(chunk: dict[str, Any]) -> Part:
         text = "".join(as_text(as_dict(piece).get("text")) for piece in pieces)
         return Reasoning(text, as_text(chunk.get("signature")), source=NAME)
     return Verbatim(chunk, NAME)
+
+
+def _place(item: dict[str, Any]) -> int:
+    """Which of the inputs an embedding is of."""
+    index = item.get("index")
+    return index if isinstance(index, int) else 0
 
 
 def _given_id(call: dict[str, Any]) -> str:

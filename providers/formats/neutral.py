@@ -40,6 +40,7 @@ class File:
     name: str = ""
     url: str = ""
     id: str = ""
+    cache: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -64,6 +65,7 @@ class ToolCall:
     name: str
     arguments: str = ""
     signature: str = ""  # Gemini signs calls instead of thoughts
+    cache: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -285,6 +287,13 @@ class Finished:
 
 
 Delta = Began | TextDelta | ReasoningDelta | RefusalDelta | ImageDelta | CallBegan | CallDelta | Finished
+
+
+def words_of(delta: Delta) -> str:
+    """What a model has written with it: words, thoughts, or the arguments of a call."""
+    if isinstance(delta, CallDelta):
+        return delta.arguments
+    return delta.text if isinstance(delta, TextDelta | ReasoningDelta | RefusalDelta) else ""
 
 
 def deltas_of(reply: Reply) -> list[Delta]:

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import orjson
-
-from gateway_project.errors import ProviderError
+from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
 from providers.formats.base import (
     Answer,
     Options,
@@ -25,6 +23,7 @@ from providers.formats.openai_reply import (
     finish_reason,
     read_completion,
     read_reply,
+    stream_produced,
     stream_text,
     usage_of,
 )
@@ -42,6 +41,8 @@ from providers.formats.translated import PARAMETERS, TranslatedFormat
 
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
 DONE = b"[DONE]"
+# What an account that cannot pay is told, with the status of one that asks too often.
+SPENT = {"insufficient_quota", "credit_balance_exhausted"}
 # Most chunks say nothing that is read here; these spellings let them pass unparsed.
 NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
 CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
@@ -112,6 +113,12 @@ class OpenAI(TranslatedFormat):
     def own_reader(self, work: WorkRequest) -> StreamReader:
         return OpenAIReader(work)
 
+    def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
+        error = as_dict(as_dict(read_json(body)).get("error"))
+        if SPENT & {as_text(error.get("code")), as_text(error.get("type"))}:
+            return super().refusal(ProviderRejected.UNPAID, body)
+        return super().refusal(status, body, retry_after)
+
 
 class OpenAIReader(StreamReader):
     """Hands events on whole; the usage only to a client that asked for it."""
@@ -136,6 +143,9 @@ class OpenAIReader(StreamReader):
 
     def text(self, events: bytes) -> str:
         return stream_text(events)
+
+    def produced(self, events: bytes) -> str:
+        return stream_produced(events)
 
     def _event(self, event: bytes) -> bytes:
         data = data_of(event)
@@ -178,7 +188,7 @@ class OpenAIReader(StreamReader):
         if not value.get("choices"):
             return b""
         del value["usage"]
-        return b"data: " + orjson.dumps(value) + b"\n\n"
+        return b"data: " + dumped(value) + b"\n\n"
 
 
 def changed(work: WorkRequest, changes: dict[str, Any]) -> bytes:

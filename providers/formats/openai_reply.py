@@ -1,6 +1,7 @@
 """What OpenAI's chat completions answer, and whatever speaks them: messages and chunks read into the neutral form."""
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 from gateway_project.errors import ProviderError
@@ -22,6 +23,7 @@ from providers.formats.neutral import (
     Text,
     TextDelta,
     ToolCall,
+    words_of,
 )
 from providers.formats.openai_request import THOUGHTS
 from providers.formats.parts import arguments_text, made_id, reason_in
@@ -116,6 +118,16 @@ def _piece_text(value: dict[str, Any]) -> str:
     return text_in(as_dict(first.get("delta")).get("content")) or as_text(first.get("text"))
 
 
+def stream_produced(events: bytes) -> str:
+    """All that a model wrote in a recorded stream of chunks, or of pieces of a text, as each of its choices."""
+    readers, said = defaultdict(ChunkReader), []
+    for value in (as_dict(read_json(data_of(event))) for event in events_in(events)):
+        for choice in map(as_dict, as_list(value.get("choices"))):
+            said += map(words_of, readers[str(choice.get("index"))].read({"choices": [choice | {"index": 0}]}))
+            said.append(as_text(choice.get("text")))
+    return "".join(said)
+
+
 def text_in(content: Any) -> str:
     """The words of a content: a string, or what is text in a list of parts."""
     if isinstance(content, str):
@@ -194,7 +206,7 @@ class OpenCall:
     number: int
     id: str
     begun: bool = False
-    waiting: str = ""  # arguments that came before the name
+    waiting: list[str] = field(default_factory=list)  # arguments that came before the name
 
 
 class ChunkReader:
@@ -204,6 +216,7 @@ class ChunkReader:
         self._begun = self._finished = False
         self._id = ""
         self._calls: list[OpenCall] = []
+        self._by_id: dict[str, OpenCall] = {}
         self._by_index: dict[int, OpenCall] = {}
         self._thought: Any = None  # which of several thoughts it was that came last
 
@@ -255,22 +268,23 @@ class ChunkReader:
         if not call.begun and name:
             call.begun = True
             deltas.append(CallBegan(call.number, call.id, name, signature_of(piece)))
-            arguments = call.waiting + arguments
+            arguments = "".join([*call.waiting, arguments])
         if not call.begun:
-            call.waiting += arguments
+            call.waiting.append(arguments)
         elif arguments:
             deltas.append(CallDelta(call.number, arguments))
 
     def _call(self, piece: dict[str, Any]) -> OpenCall:
         """Whose piece it is: by its id, else by its index, else the last call's; several servers give all one index."""
         call_id, index = as_text(piece.get("id")), piece.get("index")
-        known = next((call for call in self._calls if call.id == call_id), None) if call_id else None
+        known = self._by_id.get(call_id)
         if known is None and not call_id:
             known = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
         if known is None:
             number = len(self._calls)
             known = OpenCall(number, call_id or made_id(self._id, str(number)))
             self._calls.append(known)
+            self._by_id.setdefault(known.id, known)
         if isinstance(index, int):
             self._by_index[index] = known
         return known

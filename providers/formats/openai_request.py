@@ -67,8 +67,14 @@ def _user(parts: list[Part], name: str = "") -> list[Json]:
     return [message | {"name": name}] if name else [message]
 
 
+# What a model's own turn can be made of.
+ASSISTANTS = (Text, Refusal, ToolCall, Reasoning)
+
+
 def _assistant(parts: list[Part], name: str = "") -> list[Json]:
     """The model's own turn; thoughts of other providers' models have no place in it."""
+    if lost := next((part for part in parts if not isinstance(part, ASSISTANTS)), None):
+        raise unsendable(lost)
     message: Json = {"role": "assistant", "content": None}
     if texts := [part.text for part in parts if isinstance(part, Text)]:
         message["content"] = "".join(texts)
@@ -87,14 +93,15 @@ WRITERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _u
 
 def _thoughts(thoughts: list[Reasoning]) -> Json:
     """Thoughts in the fields that they came in."""
-    fields: Json = {}
+    fields: dict[str, list[str]] = {}
     details = []
     for thought in thoughts:
         if thought.source.endswith("-v1") or (thought.source in THOUGHTS and (thought.signature or thought.data)):
             details.append(written_thought(thought, len(details)))
         elif name := THOUGHTS.get(thought.source):
-            fields[name] = fields.get(name, "") + thought.text
-    return fields | ({"reasoning_details": details} if details else {})
+            fields.setdefault(name, []).append(thought.text)
+    joined = {name: "".join(texts) for name, texts in fields.items()}
+    return joined | ({"reasoning_details": details} if details else {})
 
 
 def written_thought(thought: Any, index: int) -> Json:

@@ -21,12 +21,23 @@ from providers.formats.base import (
     read_object,
 )
 from providers.formats.events import JsonReader
-from providers.formats.neutral import TextDelta
+from providers.formats.neutral import ReasoningDelta, TextDelta
 from providers.formats.openai import OpenAI, changed
+from providers.formats.parts import reason_in
 from providers.formats.usage import Usage, count
 
 DIALECT = "openai-responses"
 INCOMPLETE = {"max_output_tokens": "length", "content_filter": "filter"}
+# One that runs in the background is answered with what there is of it: nothing.
+UNFINISHED = {"queued": "pause", "in_progress": "pause", "cancelled": "error", "failed": "error"}
+# The events that hold what a model writes.
+PRODUCED = frozenset(
+    f"response.{name}.delta"
+    for name in (
+        *("output_text", "refusal", "reasoning_text", "reasoning_summary_text"),
+        *("function_call_arguments", "custom_tool_call_input", "mcp_call_arguments"),
+    )
+)
 # The events of a stream that say nothing which is read here, unless its text is needed.
 QUIET = (b"event: response.output_text.", b"event: response.function_call_arguments.", b"event: response.reasoning")
 
@@ -48,7 +59,7 @@ class OpenAIResponses(OpenAI):
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.dialect.name != DIALECT:
             return super().answer(work, body)
-        value = read_object(body)
+        value = _read(body)
         if not isinstance(value.get("output"), list):
             raise ProviderError("The provider answered 200 without output.")
         reason, provider_reason = finish_of(value)
@@ -88,7 +99,9 @@ class ResponsesReader(JsonReader):
             said = error_message(as_dict(value.get("response")))
         else:
             return None
-        return ProviderError(f"The provider failed in the middle of its answer: {said}")
+        error = ProviderError(f"The provider failed in the middle of its answer: {said}")
+        error.usage = usage_of(as_dict(value.get("response")).get("usage"))
+        return error
 
     def read(self, value: dict[str, Any]) -> None:
         kind = value.get("type")
@@ -96,11 +109,22 @@ class ResponsesReader(JsonReader):
             self._response = as_dict(value.get("response"))
         elif kind == "response.output_text.delta":
             self.say(TextDelta(as_text(value.get("delta"))))
+        elif as_text(kind) in PRODUCED:  # whatever it is: nobody translates this, it is counted
+            self.say(ReasoningDelta(as_text(value.get("delta"))))
         elif kind in ("response.completed", "response.incomplete"):
             response = as_dict(value.get("response"))
             self.usage = usage_of(response.get("usage"))
             self.finish(*finish_of(response))
             self.done = True
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    """As read_object() does; the error of a response that failed holds what it had used by then."""
+    try:
+        return read_object(body)
+    except ProviderError as error:
+        error.usage = usage_of(as_dict(read_json(body)).get("usage"))
+        raise
 
 
 def _as_stream(response: dict[str, Any]) -> bytes:
@@ -142,7 +166,7 @@ def finish_of(response: dict[str, Any]) -> tuple[str, str]:
         reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
         return INCOMPLETE.get(reason, "other"), reason
     if status != "completed":
-        return ("other" if status else ""), status
+        return reason_in(UNFINISHED, status), status
     called = any(as_dict(item).get("type") == "function_call" for item in as_list(response.get("output")))
     return ("tool" if called else "stop"), status
 

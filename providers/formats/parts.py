@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gateway_project.errors import ValidationError
-from providers.formats.base import as_dict, as_text, dumped
+from gateway_project.strictjson import is_deeper
+from providers.formats.base import MOST_LEVELS, as_dict, as_text, dumped
 from providers.formats.neutral import (
     Chat,
     Embedding,
@@ -109,11 +110,12 @@ def arguments_text(value: Any) -> str:
 
 
 def exact_json(text: str) -> Any:
-    """The value in a text, integers of any size as they are; None where it is not JSON."""
+    """The value in a text, integers of any size as they are; None where it is not JSON, or far too deep."""
     try:
-        return json.loads(text, parse_constant=_no_json)
+        value = json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError):
         return None
+    return None if len(text) > 2 * MOST_LEVELS and is_deeper(value, MOST_LEVELS) else value
 
 
 def made_id(*seed: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 # CR is a line's end of its own only where no LF follows: CRLF is one end and not two.
 EVENT_END = re.compile(rb"(?:\n|\r(?!\n))(?:\r\n|\n|\r)")
-LINE_END = re.compile(rb"\r\n|\n|\r")
+DATA = re.compile(rb"(?:\A|[\r\n])data(?:: ?([^\r\n]*))?(?=[\r\n]|\Z)")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -51,9 +51,4 @@ def data_of(event: bytes) -> bytes:
     """The data of an event: its data lines joined with LF; b"" for comments and other fields."""
     if event.startswith(b"data: ") and event.endswith(b"\n\n") and event.count(b"\n") == 2 and b"\r" not in event:
         return event[6:-2]
-    lines = LINE_END.split(event.removeprefix(BYTE_ORDER_MARK))
-    return b"\n".join(_value(line) for line in lines if line == b"data" or line.startswith(b"data:"))
-
-
-def _value(line: bytes) -> bytes:
-    return line[5:].removeprefix(b" ")
+    return b"\n".join(DATA.findall(event.removeprefix(BYTE_ORDER_MARK)))

@@ -5,7 +5,7 @@ from collections.abc import Set
 from dataclasses import fields
 from typing import Any
 
-from gateway_project.errors import ValidationError
+from gateway_project.errors import ProviderError, ValidationError
 from providers.formats.base import (
     AS_IS,
     EVENT_STREAM,
@@ -170,7 +170,16 @@ class TranslatedFormat(Format):
 
     def embedded(self, work: WorkRequest, body: bytes, vectors: Vectors) -> Answer:
         """The answer with these vectors, which came in this body."""
-        return Answer(work.dialect.vectors(work, vectors) if self.translates(work) else body, usage=vectors.usage)
+        if self.translates(work):
+            _check_vectors(vectors, len(work.embedding.inputs))
+            body = work.dialect.vectors(work, vectors)
+        return Answer(body, usage=vectors.usage)
+
+
+def _check_vectors(vectors: Vectors, inputs: int) -> None:
+    """Raises ProviderError where there is not one list of numbers for each input; other kinds are for /work."""
+    if len(vectors.vectors) != inputs or not all(isinstance(vector, list) for vector in vectors.vectors):
+        raise ProviderError(f"The provider answered 200 with something else than {inputs} vectors of numbers.")
 
 
 def _add_native(body: dict[str, Any], given: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ import pytest
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from providers.credentials import CredentialUnreadable, decrypt
 from providers.models import Model, Provider, ProviderFormat
-from providers.services import add_model, create_provider, update_provider
+from providers.services import add_model, change_model, create_provider, update_provider
 
 URL = "https://api.example.org/v1"
 
@@ -222,6 +222,14 @@ def test_a_change_of_a_provider_that_is_gone_finds_nothing(make):
     Provider.objects.all().delete()
     with pytest.raises(NotFound):
         update_provider(provider, name="second")
+
+
+def test_a_model_that_was_removed_meanwhile_is_not_brought_back(make):
+    model = make(models=["m"]).models.get()
+    Model.objects.all().delete()
+    with pytest.raises(NotFound):
+        change_model(model, name="n")
+    assert not Model.objects.exists()
 
 
 def test_providers_are_tried_lowest_priority_first(make):

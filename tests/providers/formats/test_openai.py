@@ -1,6 +1,7 @@
 """OpenAI's format for clients of other shapes: conversations written as its API takes them."""
 
 import json
+import time
 
 import pytest
 from openai.types.responses import ResponseStreamEvent
@@ -11,6 +12,7 @@ from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS, Options
 from providers.formats.base import EVENT_STREAM, Dialect, WorkRequest
 from providers.formats.neutral import (
+    CallBegan,
     Chat,
     File,
     Image,
@@ -26,6 +28,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
+from providers.formats.openai_reply import ChunkReader
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request, streams, whole
 
@@ -68,6 +71,10 @@ def written(*messages):
 
 def said(*parts):
     return written(Message("user", [Text("Hi")]), Message("assistant", list(parts)))[1:]
+
+
+def chunk(*calls):
+    return ChunkReader().read({"id": "c", "choices": [{"delta": {"tool_calls": list(calls)}}]})
 
 
 class TestMessages:
@@ -135,10 +142,31 @@ class TestMessages:
         assert said(Reasoning("Hm.", "s", source="anthropic"), text) == [{"role": "assistant", "content": "Hi"}]
         assert said(Reasoning("Hm.", "s", source="anthropic")) == []
 
+    def test_many_thoughts_go_back_in_linear_time(self):
+        begun = time.process_time()
+        answer = said(Text("ok"), *[Reasoning("x" * 300, source="openai")] * 20_000)[0]
+        assert len(answer["reasoning_content"]) == 6_000_000
+        assert time.process_time() - begun < 2
+
     def test_a_refusal_and_a_signed_call(self):
         assert said(Refusal("No.")) == [{"role": "assistant", "content": None, "refusal": "No."}]
         signed = said(ToolCall("a", "f", "{}", "sig"))[0]["tool_calls"][0]
         assert signed["extra_content"] == {"google": {"thought_signature": "sig"}}
+
+
+class TestCallsInPieces:
+    def test_many_calls_take_linear_time(self):
+        calls = [{"id": f"call_{number}", "function": {"name": "f"}} for number in range(20_000)]
+        begun = time.process_time()
+        deltas = chunk(*calls, *calls)
+        assert [delta.id for delta in deltas if isinstance(delta, CallBegan)] == [call["id"] for call in calls]
+        assert time.process_time() - begun < 2
+
+    def test_arguments_that_wait_for_the_name_of_their_call_take_linear_time(self):
+        begun = time.process_time()
+        began, arguments = chunk(*[{"function": {"arguments": "x" * 300}}] * 20_000, {"function": {"name": "f"}})[1:]
+        assert (began.name, len(arguments.arguments)) == ("f", 6_000_000)
+        assert time.process_time() - begun < 2
 
 
 class TestParameters:

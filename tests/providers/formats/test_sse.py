@@ -1,6 +1,7 @@
 """Server-sent events, wherever the network cut them."""
 
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -94,6 +95,15 @@ def test_a_megabyte_in_small_pieces_takes_linear_time(size):
     begun = time.process_time()
     assert data(*[event[at : at + size] for at in range(0, len(event), size)]) == [event[6:-2]]
     assert time.process_time() - begun < 3
+
+
+def test_an_event_of_very_many_lines_takes_the_memory_of_its_data_alone():
+    event = b"ab\n" * 1_000_000 + b"data: x\n\n"
+    tracemalloc.start()
+    assert data_of(event) == b"x"
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < len(event)
 
 
 def test_many_small_events_in_one_piece_take_linear_time():

@@ -52,3 +52,55 @@ def test_several_candidates_are_refused_where_all_but_one_would_be_lost():
         sent("gemini", **wanted)
     assert sent("gemini", door=False, **wanted)["generationConfig"] == {"candidateCount": 2}
     assert sent("gemini", generationConfig={"candidateCount": 1})["generationConfig"] == {"candidateCount": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "lost"),
+    [
+        ({"temperature": 0, "top_p": 0.5, "top_k": 4}, {"temperature", "top_p", "top_k"}),
+        ({"temperature": 1, "top_p": 0.96}, set()),
+    ],
+)
+@pytest.mark.parametrize(
+    ("format_name", "model"),
+    [("anthropic", "claude-sonnet-4-5"), ("bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0")],
+)
+def test_a_claude_that_thinks_takes_no_choice_of_tokens_but_its_own(format_name, model, given, lost):
+    for effort, missing in (("high", lost), (None, set())):
+        body = {"model": model, "messages": [HELLO], "max_tokens": 5000, "reasoning_effort": effort, **given}
+        outgoing = FORMATS[format_name].request(request(body, door=True), model)
+        told = outgoing.body.decode().replace("topP", "top_p")
+        assert set(outgoing.dropped) == missing
+        assert {name for name in given if f'"{name}"' not in told} == missing
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("role", "block"),
+    [
+        (
+            "user",
+            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}},
+        ),
+        ("assistant", {"type": "tool_use", "id": "call_1", "name": "weather", "input": {}}),
+    ],
+    ids=["document", "call"],
+)
+def test_marks_to_cache_the_prompt_up_to_a_part_are_kept(role, block):
+    messages = [HELLO, {"role": role, "content": [block | MARK]}]
+    work = request(
+        {"model": "m", "max_tokens": 9, "messages": messages}, door=True, dialect=SHAPES["anthropic-messages"]
+    )
+    content = json.loads(FORMATS["bedrock"].request(work, "m").body)["messages"][-1]["content"]
+    assert content[-1] == {"cachePoint": {"type": "default"}}
+
+
+def test_what_another_providers_own_tools_did_in_an_earlier_turn_is_refused():
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "Lisbon"}}
+    turns = [HELLO, {"role": "assistant", "content": [search, {"type": "text", "text": "Found."}]}, HELLO]
+    work = request({"model": "m", "max_tokens": 9, "messages": turns}, door=True, dialect=SHAPES["anthropic-messages"])
+    for format_name in ("openai", "gemini", "cohere"):
+        with pytest.raises(ValidationError, match="server_tool_use"):
+            FORMATS[format_name].request(work, "m")
