@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.models import Group as DjangoGroup
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
@@ -18,7 +19,8 @@ from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
 from gateway_project.console.filters import equals
-from gateway_project.console.log import caller, record
+from gateway_project.console.log import caller, record, teller
+from gateway_project.errors import AuthenticationFailed, GatewayError, ValidationError
 
 admin.site.unregister(DjangoGroup)  # Django's own, which nothing here reads
 
@@ -31,6 +33,12 @@ class UserForm(ServiceForm):
         strip=False,
         required=False,
         help_text="Leave it empty to keep the present one. A new one ends the user's logins.",
+    )
+    present_password = forms.CharField(
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "current-password"}),
+        strip=False,
+        required=False,
+        help_text="Is needed for another password of your own, which ends your other logins.",
     )
 
     class Meta:
@@ -51,6 +59,28 @@ class UserForm(ServiceForm):
     def of_row(self, row: User) -> dict[str, Any]:
         return {"password": ""}  # and not the hash, which nobody would have typed
 
+    def clean(self) -> dict[str, Any]:
+        """Here and not in the service's transaction: the log keeps a wrong guess, and nothing else is stored."""
+        values = self.cleaned_data
+        present = values.pop("present_password", None)
+        if "present_password" in self.fields and values.get("password") and not self.errors:
+            try:
+                check_own_password(self.request, present)
+            except GatewayError as error:
+                self.add_error("present_password", error.message)
+        return values
+
+
+def check_own_password(request: HttpRequest, password: str | None) -> None:
+    """Whoever sits down at an open console must not be able to take the account over, as over the API."""
+    if not password:
+        raise ValidationError("Is needed to change one's own password.")
+    address, name = request.META.get("REMOTE_ADDR", ""), request.user.username
+    try:
+        sessions.verify(username=name, password=password, address=address, tell=teller(request))
+    except AuthenticationFailed:
+        raise ValidationError("Is wrong.") from None
+
 
 @admin.register(User)
 class UserAdmin(ServiceAdmin):
@@ -64,15 +94,18 @@ class UserAdmin(ServiceAdmin):
     ordering = ["id"]
     readonly_fields = ["created_at", "last_login"]
     autocomplete_fields = ["roles"]
-    fieldsets = [
-        (None, {"fields": ["username", "display_name", "email", "password"]}),
-        ("Access", {"fields": ["is_active", "roles"]}),
-        ("History", {"fields": ["created_at", "last_login"]}),
-    ]
     actions_detail = ["sign_out"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("roles")
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> list:
+        own = ["present_password"] if obj is not None and obj.pk == request.user.pk else []
+        return [
+            (None, {"fields": ["username", "display_name", "email", "password", *own]}),
+            ("Access", {"fields": ["is_active", "roles"]}),
+            ("History", {"fields": ["created_at", "last_login"]}),
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         return [*self.readonly_fields, *(["username"] if obj else [])]
@@ -94,8 +127,10 @@ class UserAdmin(ServiceAdmin):
             values["role_ids"] = [role.pk for role in values.pop("roles")]
         if not values.get("password"):
             values.pop("password", None)
-        kept = UUID(caller(request).session) if row.pk == request.user.pk else None
-        services.update_user(row, kept_session=kept, **values)
+        own = row.pk == request.user.pk
+        services.update_user(row, kept_session=UUID(caller(request).session) if own else None, **values)
+        if own and "password" in values:
+            update_session_auth_hash(request, row)  # Django's own part of the login that is kept
 
     def destroy(self, request: HttpRequest, row: User) -> None:
         services.delete_user(row)
@@ -132,7 +167,7 @@ class GroupAdmin(ServiceAdmin):
     autocomplete_fields = ["members"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        return super().get_queryset(request).annotate(size=Count("members"))
+        return super().get_queryset(request).annotate(size=Count("members", distinct=True))
 
     @display(description="Members", ordering="size")
     def size(self, row: Group) -> int:

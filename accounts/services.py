@@ -12,7 +12,7 @@ from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
 from accounts.models import Feature, Group, Role, User, check_text
 from accounts.sessions import end_sessions
 from gateway_project.errors import Conflict, NotFound, ValidationError
-from gateway_project.saving import referred, save_or_refuse
+from gateway_project.saving import hold, referred, save_or_refuse
 
 
 @transaction.atomic
@@ -65,10 +65,11 @@ def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
 
 @transaction.atomic
 def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[int] | None = None) -> None:
-    """Store a new name and another set of features, where given; raises Conflict and ValidationError.
+    """Store a new name and another set of features, where given; raises Conflict, NotFound and ValidationError.
 
     The built-in roles keep their names: the code knows them by it.
     """
+    hold(role, Role.objects.all())
     if name is not None and name != role.name:
         if role.name in ROLES:
             raise Conflict(f"The role {role.name!r} is built in and keeps its name.")
@@ -95,7 +96,7 @@ def update_user(
 ) -> None:
     """Store these changes, where given; a new password ends the user's sessions but the kept one.
 
-    Raises Conflict for a change that would leave no active admin, and ValidationError.
+    Raises Conflict for a change that would leave no active admin, NotFound and ValidationError.
     """
     with _an_admin_stays(user):
         for name, value in {"display_name": display_name, "email": email, "is_active": is_active}.items():
@@ -124,7 +125,7 @@ def _an_admin_stays(user: User) -> Iterator[None]:
     """Around a change of the user: raises Conflict if it takes the last admin who can log in."""
     # Held to the end of the transaction: two admins must not take the role from each other at one moment.
     Role.objects.select_for_update().get(name=ADMIN_ROLE)
-    user.refresh_from_db(from_queryset=User.objects.select_for_update())
+    hold(user, User.objects.all())
     was_admin = User.objects.usable().admins().filter(pk=user.pk).exists()
     yield
     if was_admin and not User.objects.usable().admins().exists():
@@ -142,7 +143,8 @@ def create_group(*, name: str, member_ids: Collection[int] = ()) -> Group:
 
 @transaction.atomic
 def update_group(group: Group, *, name: str | None = None, member_ids: Collection[int] | None = None) -> None:
-    """Store a new name and another set of members, where given; raises Conflict and ValidationError."""
+    """Store a new name and another set of members, where given; raises Conflict, NotFound and ValidationError."""
+    hold(group, Group.objects.all())
     if name is not None:
         group.name = name
         _save_group(group)
@@ -152,7 +154,8 @@ def update_group(group: Group, *, name: str | None = None, member_ids: Collectio
 
 @transaction.atomic
 def add_member(group: Group, *, user_id: int) -> User:
-    """The user, who is a member now, and stays one if they were before; raises ValidationError."""
+    """The user, who is a member now, and stays one if they were before; raises NotFound and ValidationError."""
+    hold(group, Group.objects.all())
     (user,) = referred(User.objects.all(), [user_id], field="id")
     group.members.add(user)
     return user

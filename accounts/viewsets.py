@@ -13,7 +13,7 @@ from accounts.sessions import verify
 from gateway_project.access import OWNER, admit
 from gateway_project.errors import AuthenticationFailed, NotFound, PermissionDenied, RateLimited, ValidationError
 from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.fields import read_id
+from gateway_project.jsonapi.fields import Attributes, read_id
 from gateway_project.jsonapi.filters import Flag, Text, Whole
 from gateway_project.jsonapi.shapes import Shape
 from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, Creates, Destroys, Lists, Updates
@@ -101,12 +101,12 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
         return services.create_user(**values)
 
     def prepare_update(self, values: dict[str, Any]) -> None:
+        admit(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
         if self.caller.owns(self.target_id()) and "new_password" in values:
             self.check_own_password(current)
 
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
-        admit(self.caller, OWNER, owner_id=row.pk)  # the id may have stood in the body
         if "role_ids" in values and not self.caller.is_admin:
             raise PermissionDenied("roles: only an admin gives them.")
         new, own = values.pop("new_password", None), self.caller.owns(row.pk)
@@ -188,8 +188,9 @@ class MemberViewSet(ApiViewSet):
         return Response(Plain(), status=201, headers={"Location": location, "Content-Location": location})
 
     def destroy(self, request, **kwargs) -> Response:
+        self.values(Attributes, partial=True)  # an id, and nothing else
         with transaction.atomic():
             group = self.group()
-            member = services.remove_member(group, user_id=read_id(self.kwargs["id"]))
+            member = services.remove_member(group, user_id=self.target_id())
             self.record(group.pk, before=self.get_serializer(member).data)
         return Response(Plain())

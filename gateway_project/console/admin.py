@@ -1,5 +1,6 @@
 """The base of all pages of tables: forms whose fields go to services, which check and store them as for the API."""
 
+import hashlib
 from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any, ClassVar
@@ -20,12 +21,17 @@ from gateway_project.errors import GatewayError
 from gateway_project.jsonapi.documents import flat
 from gateway_project.jsonapi.viewsets import ApiViewSet
 
+MEANWHILE = "Somebody changed this since the page was opened; nothing was stored. Open it again and look."
+
 
 class ServiceForm(forms.ModelForm):
     """A form that is stored by its admin's services when its fields are good; what they refuse, it tells.
 
     Storing is the last step of validation: only the service knows whether the whole is good, and the page runs in
     one transaction. Fields beside the model's are declared in the form, their values for a row in `of_row`.
+
+    What is stored is what differs from the row as it is now. So the page tells of the row as it was then (`seen`): a
+    form that lay open while somebody else changed the row would take that back, and its author knows nothing of it.
     """
 
     admin: "ServiceAdmin"
@@ -41,8 +47,23 @@ class ServiceForm(forms.ModelForm):
         """The values of declared fields for a stored row."""
         return {}
 
+    @property
+    def seen(self) -> str:
+        """What the page tells of the row: as it was when the form was first shown, however often it is refused."""
+        return self.data.get("_seen", "") if self.is_bound else self._present()
+
+    def _present(self) -> str:
+        """A digest of the values that the row has in this form's fields now; empty for a new one."""
+        if self.instance.pk is None:
+            return ""
+        values = [(name, _settled(self.fields[name].prepare_value(self[name].initial))) for name in sorted(self.fields)]
+        return hashlib.sha256(repr(values).encode()).hexdigest()
+
     def _post_clean(self) -> None:
         if self.errors:
+            return
+        if self.seen != self._present():
+            self.add_error(None, MEANWHILE)
             return
         try:
             with transaction.atomic():
@@ -61,6 +82,11 @@ class ServiceForm(forms.ModelForm):
 
     def save_m2m(self) -> None:
         """Services store what belongs to a row with it."""
+
+
+def _settled(value: Any) -> Any:
+    """The value as text, of many in one order: they have none that would mean anything."""
+    return sorted(map(str, value)) if isinstance(value, list) else str(value)
 
 
 class Deeds(ModelAdmin):
@@ -115,6 +141,7 @@ class ServiceAdmin(Deeds):
 
     viewset: ClassVar[type[ApiViewSet]]  # of the same resource: its name and its view of a row go into the log
     form = ServiceForm
+    change_form_before_template = "console/seen.html"
     compressed_fields = True
     list_filter_submit = True
     list_per_page = 50

@@ -5,7 +5,7 @@ from functools import wraps
 from typing import Any
 
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.module_loading import import_string
@@ -21,6 +21,8 @@ IS_ALIVE = "accounts.console.is_alive"
 # The pages, by the beginnings of their names, that are shown whatever the licence is: the first one, the ways in and
 # out, and those with which it is put right.
 OPEN = ("index", "login", "logout", "jsi18n", "licence", "licensing_licence_", "rules_rule_", "rule-preview")
+# Of what the fields of these tables look for as one types, too.
+OPEN_FIELDS = ("rules",)
 
 
 class ConsoleSite(UnfoldAdminSite):
@@ -49,7 +51,7 @@ class ConsoleSite(UnfoldAdminSite):
             if "%00" in request.META.get("QUERY_STRING", ""):
                 raise BadRequest("No database takes such a character.")
             try:
-                if not (request.resolver_match.url_name or "").startswith(OPEN):
+                if not _is_open(request):
                     licence.require()
             except LicenceInvalid as error:
                 context = self.context(request, "The licence", problem=error.message)
@@ -57,6 +59,14 @@ class ConsoleSite(UnfoldAdminSite):
             return view(request, *args, **kwargs)
 
         return answer
+
+    def get_urls(self) -> list:
+        # Nothing has a page outside of the console.
+        return [route for route in super().get_urls() if getattr(route, "name", None) != "view_on_site"]
+
+    def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """The theme's search over all tables, which is shown nowhere: each table has its own."""
+        raise Http404
 
     def password_change(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """To one's own page: Django's own form would pass by the services, and by the log."""
@@ -83,3 +93,8 @@ class ConsoleSite(UnfoldAdminSite):
     def context(self, request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
         """What a page's template needs."""
         return {**self.each_context(request), "title": title, **more}
+
+
+def _is_open(request: HttpRequest) -> bool:
+    name = request.resolver_match.url_name or ""
+    return name.startswith(OPEN) or (name == "autocomplete" and request.GET.get("app_label") in OPEN_FIELDS)

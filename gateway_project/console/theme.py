@@ -1,51 +1,6 @@
-"""How the console looks, and what stands in its side bar. No models here: the settings import it."""
+"""How the console looks. The settings import it, and with them the server that starts workers: nothing else here."""
 
-from typing import Any
-
-from django.templatetags.static import static
-from django.urls import reverse_lazy
-
-
-def _item(title: str, icon: str, name: str) -> dict[str, Any]:
-    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
-
-
-def _section(title: str, *items: dict[str, Any]) -> dict[str, Any]:
-    return {"title": title, "separator": True, "items": list(items)}
-
-
-NAVIGATION = [
-    {"items": [_item("Overview", "dashboard", "index")]},
-    _section(
-        "Access",
-        _item("Users", "person", "accounts_user_changelist"),
-        _item("Groups", "group", "accounts_group_changelist"),
-        _item("Roles", "badge", "accounts_role_changelist"),
-        _item("Logins", "devices", "accounts_session_changelist"),
-        _item("API keys", "key", "keys_apikey_changelist"),
-        _item("Rules", "rule", "rules_rule_changelist"),
-        _item("Limits", "speed", "licensing_limit_changelist"),
-    ),
-    _section(
-        "Providers",
-        _item("Providers", "dns", "providers_provider_changelist"),
-        _item("Models", "neurology", "providers_model_changelist"),
-        _item("Prices", "payments", "providers_modelprice_changelist"),
-    ),
-    _section(
-        "Traffic",
-        _item("Log", "receipt_long", "telemetry_logentry_changelist"),
-        _item("Cache", "cached", "telemetry_cacheentry_changelist"),
-        _item("Statistics", "bar_chart", "statistics"),
-        _item("Playground", "science", "playground"),
-    ),
-    _section(
-        "Operation",
-        _item("Licence", "license", "licence"),
-        _item("System", "monitor_heart", "system"),
-    ),
-]
-
+SIDEBAR = "gateway_project.console.sidebar"
 UNFOLD = {
     "SITE_TITLE": "Gateway",
     "SITE_HEADER": "Gateway",
@@ -53,10 +8,10 @@ UNFOLD = {
     "SITE_URL": None,
     "SITE_SYMBOL": "hub",
     "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("gateway/icon.svg")},
+        {"rel": "icon", "type": "image/svg+xml", "href": f"{SIDEBAR}.icon"},
     ],
-    "STYLES": [lambda _: static("gateway/console.css")],
-    "SCRIPTS": [lambda _: static("gateway/console.js")],
+    "STYLES": [f"{SIDEBAR}.style"],
+    "SCRIPTS": [f"{SIDEBAR}.script"],
     "DASHBOARD_CALLBACK": "gateway_project.overview.fill",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
@@ -77,5 +32,5 @@ UNFOLD = {
             "950": "oklch(27% .065 246)",
         },
     },
-    "SIDEBAR": {"show_search": False, "command_search": False, "navigation": NAVIGATION},
+    "SIDEBAR": {"show_search": False, "command_search": False, "navigation": f"{SIDEBAR}.navigation"},
 }

@@ -5,10 +5,19 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from accounts.models import Role, Session, User
-from accounts.services import create_user
+from accounts.models import Group, Role, Session, User
+from accounts.services import (
+    add_member,
+    create_group,
+    create_role,
+    create_user,
+    delete_user,
+    update_group,
+    update_role,
+    update_user,
+)
 from accounts.sessions import end_sessions
-from gateway_project.errors import Conflict, ValidationError
+from gateway_project.errors import Conflict, NotFound, ValidationError
 
 
 def role_names(user):
@@ -83,3 +92,36 @@ def test_all_but_one_end_and_ended_ones_keep_their_time(sessions, as_id):
     assert list(Session.objects.live()) == [this]
     assert Session.objects.get(pk=ended.pk).ended_at.year == 2026
     assert Session.objects.get(pk=ended.pk).ended_at.month == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda group: update_group(group, name="crew"),
+        lambda group: update_group(group, member_ids=[]),
+        lambda group: add_member(group, user_id=create_user(username="ann", password="secret").pk),
+    ],
+)
+def test_a_group_that_was_deleted_meanwhile_is_not_brought_back(db, change):
+    group = create_group(name="team")
+    Group.objects.all().delete()
+    with pytest.raises(NotFound):
+        change(group)
+    assert not Group.objects.exists()
+
+
+def test_a_role_that_was_deleted_meanwhile_is_not_brought_back(db):
+    role = create_role(name="auditor")
+    Role.objects.filter(pk=role.pk).delete()
+    with pytest.raises(NotFound):
+        update_role(role, name="watcher")
+    assert not Role.objects.filter(name__in=["auditor", "watcher"]).exists()
+
+
+@pytest.mark.parametrize("change", [delete_user, lambda user: update_user(user, display_name="Ann")])
+def test_a_user_who_is_gone_is_not_brought_back(db, change):
+    ann = create_user(username="ann", password="secret")
+    User.objects.all().delete()
+    with pytest.raises(NotFound):
+        change(ann)
+    assert not User.objects.exists()

@@ -174,6 +174,13 @@ class TestLogout:
         refused(self.logout(nobody, held["SvcUserCookie"], **sent), 400, "ValidationError")
         assert works(nobody, held["SvcUserCookie"])
 
+    @pytest.mark.parametrize("data", [{}, {"id": "5"}, {"logoutDevice": "allDevices"}])
+    def test_a_device_that_stands_in_the_wrong_place_is_not_taken_for_this_one(self, nobody, ann, data):
+        held = logged_in(nobody)
+        client = nobody.with_credential(held["SvcUserCookie"])
+        refused(client.send("POST", "/auth/logout", json={"data": data}), 400, "ValidationError")
+        assert works(nobody, held["SvcUserCookie"])
+
 
 class TestClearingAway:
     def test_sessions_go_when_none_of_their_tokens_can_come_any_more(self, nobody, ann):

@@ -168,6 +168,15 @@ class TestUpdatingUsers:
         assert (ann.display_name, ann.is_active) == ("x", False)
         refused(admin.patch("/users/?id=987654", displayName="x"), 404, "NotFound")
 
+    @pytest.mark.parametrize("way", ["/users/{}/", "/users/?id={}", "data", "attributes"])
+    def test_nobody_finds_out_which_users_there_are(self, nobody, ann, way):
+        other, client = new_user(), nobody.as_user(ann)
+        for user_id in (other.pk, 987654):
+            sent = body(displayName="x", **({"id": user_id} if way == "attributes" else {}))
+            sent["data"] |= {"id": str(user_id)} if way == "data" else {}
+            path = way.format(user_id) if way.startswith("/") else "/users/"
+            refused(client.send("PATCH", path, json=sent), 403, "PermissionDenied", "owner")
+
     def test_roles_are_the_admins_to_give_and_replace_the_set(self, admin, nobody, ann):
         refused(nobody.as_user(ann).patch("/users/", roles=[role("admin")]), 403, "PermissionDenied", "roles")
         assert not User.objects.get(pk=ann.pk).is_admin

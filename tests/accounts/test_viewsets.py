@@ -6,7 +6,7 @@ from accounts.models import Feature, Group, User
 from rules.services import create_rule
 from telemetry.models import LogEntry
 from tests.accounts.values import WRONG, role
-from tests.management import PASSWORD, new_admin, new_user, refused, token_of
+from tests.management import PASSWORD, body, new_admin, new_user, refused, token_of
 
 
 class TestRolesAndFeatures:
@@ -117,6 +117,9 @@ class TestGroups:
         refused(admin.get(f"{path}?page[size]=2&page[number]=3"), 400, "ValidationError", "page[number]")
         refused(admin.post(path, id=987654), 400, "ValidationError", "987654")
         refused(admin.post(path), 400, "ValidationError", "id")
+        for sent in (body(name="x"), body(id=people[1].pk)):
+            assert admin.delete(f"{path}{people[0].pk}/", json=sent).status_code in (400, 409)
+        assert admin.get(path).json() == {"data": shown}
         assert admin.delete(f"{path}{people[0].pk}/").json() == {}
         assert admin.get(path).json() == {"data": shown[1:]}
         refused(admin.delete(f"{path}{people[0].pk}/"), 404, "NotFound")

@@ -12,7 +12,9 @@ import requests
 from tests.console.checks import problems_on
 from tests.running import RunningGateway, Store, fresh_store
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# The first has no windows of its own, and takes half as long.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 # It asks its maker's servers for this and that, which a machine without the outside world refuses many at a time.
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 LOOKS = {
@@ -90,14 +92,14 @@ class Visitor:
         return self.post("login/", username=username, password=PASSWORD, **more)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A database of the console's own: what administrators allow in the browser must not reach other tests."""
     with fresh_store(tmp_path_factory.mktemp("console-store")) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gateway(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """The gateway whose console is looked at."""
     with RunningGateway(store, tmp_path_factory.mktemp("console-gateway")) as running:
@@ -135,26 +137,28 @@ def visitor(browser, gateway: RunningGateway, orm: None) -> Iterator:
         context.close()
 
 
-@pytest.fixture(scope="session")
-def signed_in() -> dict[str, object]:
-    """The cookies of an administrator, once somebody has signed in."""
+@pytest.fixture(scope="package")
+def signed_in(browser) -> dict[str, object]:
+    """For each look what an administrator's windows share: the session, and what the browser has loaded already."""
     return {}
 
 
 @pytest.fixture
-def console(visitor, signed_in) -> Iterator:
+def console(browser, visitor, signed_in, gateway: RunningGateway) -> Iterator:
     """Opens windows that an administrator has signed in at: console("dark") -> Console."""
+    pages = []
 
     def window(look: str = "light") -> Console:
-        if not signed_in:
-            first = visitor(look)
-            first.sign_in()
-            signed_in["cookies"] = first.page.context.cookies()
-        opened = visitor(look)
-        opened.page.context.add_cookies(signed_in["cookies"])
-        return opened
+        if look not in signed_in:
+            signed_in[look] = browser.new_context(**LOOKS[look])
+            Console(signed_in[look].new_page(), gateway.url).sign_in()
+        pages.append(signed_in[look].new_page())
+        return Console(pages[-1], gateway.url)
 
-    return window
+    yield window
+    for page in pages:
+        page.evaluate("location.protocol.startsWith('http') && localStorage.clear()")
+        page.close()
 
 
 @pytest.fixture

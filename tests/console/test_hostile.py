@@ -182,6 +182,12 @@ def test_bad_addresses_are_no_faults(administrator, table):
         "accounts/session/?user=99999999999999999999",
         "autocomplete/?app_label=keys&model_name=apikey&field_name=owner&term=%25&page=x",
         "telemetry/logentry/export.exe",
+        "telemetry/logentry/export.csv?nothing=1",
+        "telemetry/logentry/export.jsonl?timestamp__gte=x",
+        "telemetry/logentry/tail/?nothing=1",
+        "telemetry/cacheentry/purge/?nothing=1",
+        "search/?s=a&page=x",
+        *(f"r/{number}/abc/" for number in range(1, 40)),
     ],
 )
 def test_bad_addresses_of_pages_are_no_faults_either(administrator, address):

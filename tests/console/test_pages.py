@@ -26,19 +26,11 @@ def pages() -> list[str]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("path", [*pages(), *lists()])
-def test_a_page_is_whole(console, look, path):
+def test_a_page_is_whole(console, look):
     window = console(look)
-    window.open(path)
-    assert window.check() == []
-
-
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("path", forms())
-def test_a_form_is_whole(console, look, path):
-    window = console(look)
-    window.open(path)
-    assert window.check() == []
+    for path in [*pages(), *lists(), *forms()]:
+        window.open(path)
+        assert window.check() == [], path
 
 
 def test_the_sign_in_is_whole(visitor):

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import Group
 from providers.models import Provider
 from telemetry.batches import insert_log_entries
-from telemetry.models import LogEntry, UsageHour
+from telemetry.models import LogEntry, UsageDay, UsageHour
 from telemetry.statistics import DIMENSIONS
 from tests.console.conftest import LOOKS
 from tests.telemetry.conftest import entry
@@ -49,7 +49,8 @@ def names(world) -> dict[str, str]:
         "tag": f"{HOSTILE}==1+2",
     }  # fmt: skip
     LogEntry.objects.filter(correlation_id__startswith="s-").delete()
-    UsageHour.objects.filter(key_id=key.pk).delete()
+    for usage in (UsageHour, UsageDay):
+        usage.objects.filter(key_id=key.pk).delete()
 
 
 def test_every_dimension_has_a_table_and_a_file(administrator, names):

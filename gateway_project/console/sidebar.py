@@ -1,0 +1,65 @@
+"""What stands in the console's side bar, and where its icon, style and script are."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """The sections of the side bar."""
+    return NAVIGATION
+
+
+def icon(request: HttpRequest) -> str:
+    return static("gateway/icon.svg")
+
+
+def style(request: HttpRequest) -> str:
+    return static("gateway/console.css")
+
+
+def script(request: HttpRequest) -> str:
+    return static("gateway/console.js")
+
+
+def _item(title: str, icon: str, name: str) -> dict[str, Any]:
+    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
+
+
+def _section(title: str, *items: dict[str, Any]) -> dict[str, Any]:
+    return {"title": title, "separator": True, "items": list(items)}
+
+
+NAVIGATION = [
+    {"items": [_item("Overview", "dashboard", "index")]},
+    _section(
+        "Access",
+        _item("Users", "person", "accounts_user_changelist"),
+        _item("Groups", "group", "accounts_group_changelist"),
+        _item("Roles", "badge", "accounts_role_changelist"),
+        _item("Logins", "devices", "accounts_session_changelist"),
+        _item("API keys", "key", "keys_apikey_changelist"),
+        _item("Rules", "rule", "rules_rule_changelist"),
+        _item("Limits", "speed", "licensing_limit_changelist"),
+    ),
+    _section(
+        "Providers",
+        _item("Providers", "dns", "providers_provider_changelist"),
+        _item("Models", "neurology", "providers_model_changelist"),
+        _item("Prices", "payments", "providers_modelprice_changelist"),
+    ),
+    _section(
+        "Traffic",
+        _item("Log", "receipt_long", "telemetry_logentry_changelist"),
+        _item("Cache", "cached", "telemetry_cacheentry_changelist"),
+        _item("Statistics", "bar_chart", "statistics"),
+        _item("Playground", "science", "playground"),
+    ),
+    _section(
+        "Operation",
+        _item("Licence", "license", "licence"),
+        _item("System", "monitor_heart", "system"),
+    ),
+]

@@ -1,0 +1,80 @@
+"""Users and groups in the console: one's own password, and what lists count."""
+
+import pytest
+
+from accounts.models import Group, Session, User
+from providers.models import Provider
+from providers.services import create_provider
+from telemetry.models import LogEntry
+from tests.console.forms import fields_of
+from tests.management import PASSWORD, new_admin, new_user
+
+pytestmark = pytest.mark.django_db
+NEW = "another long pass phrase"
+
+
+@pytest.fixture
+def boss() -> User:
+    return new_admin(username="boss")
+
+
+@pytest.fixture
+def console(client, boss):
+    client.post("/admin/login/", {"username": "boss", "password": PASSWORD})
+    return client
+
+
+def change(console, user: User, **fields: str):
+    """The answer to the user's form with these fields."""
+    path = f"/admin/accounts/user/{user.pk}/change/"
+    return console.post(path, fields_of(console.get(path).text) | fields)
+
+
+@pytest.mark.parametrize(("given", "told"), [("", "Is needed"), ("not this one", "Is wrong.")])
+def test_the_own_password_is_not_changed_without_the_present_one(console, boss, given, told):
+    answer = change(console, boss, password=NEW, present_password=given)
+    assert told in answer.text
+    boss.refresh_from_db()
+    assert boss.check_password(PASSWORD)
+    wrong = LogEntry.objects.filter(message="A wrong password was given for boss.")
+    assert wrong.exists() is bool(given)
+
+
+def test_with_it_this_login_goes_on_and_that_alone(console, boss):
+    other = Session.objects.create(user=boss, expires_at="2999-01-01T00:00Z")
+    assert change(console, boss, password=NEW, present_password=PASSWORD).status_code == 302
+    assert console.get("/admin/").status_code == 200
+    boss.refresh_from_db()
+    other.refresh_from_db()
+    assert boss.check_password(NEW)
+    assert other.ended_at is not None
+    assert LogEntry.objects.filter(message=f"boss changed users {boss.pk}: password.").exists()
+
+
+def test_the_present_password_alone_changes_nothing(console, boss):
+    assert change(console, boss, present_password="whatever").status_code == 302
+    assert not LogEntry.objects.filter(message__startswith="boss changed").exists()
+
+
+def test_another_users_password_needs_none(console):
+    user = new_user()
+    assert "present_password" not in console.get(f"/admin/accounts/user/{user.pk}/change/").text
+    assert change(console, user, password=NEW).status_code == 302
+    user.refresh_from_db()
+    assert user.check_password(NEW)
+    assert console.get("/admin/").status_code == 200
+
+
+def test_what_a_search_finds_by_many_is_counted_once(console):
+    group = Group.objects.create(name="group")
+    group.members.set([new_user(username=f"zed{number}") for number in range(3)])
+    create_provider(
+        name="p", format_name="openai", url="https://llm.example.org/v1", auth_method="none", models=["zed-1", "zed-2"]
+    )
+    rows = {}
+    for path in ("accounts/group", "providers/provider"):
+        listed = console.get(f"/admin/{path}/?q=zed").context["cl"]
+        rows |= {type(row): row for row in listed.result_list}
+        assert len(listed.result_list) == 1
+    assert rows[Group].size == 3
+    assert rows[Provider].model_count == 2
