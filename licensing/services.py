@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 
 from gateway_project.env import MOST_AMOUNT, MOST_COST
 from gateway_project.errors import Conflict, LicenceInvalid, ValidationError
-from gateway_project.saving import save_or_refuse
+from gateway_project.saving import hold, save_or_refuse
 from licensing import terms
 from licensing.models import DailyPeak, Licence, Limit, Measure, Window
 from licensing.signing import Claims, KeyRefused, verify
@@ -130,7 +130,8 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
 
 @transaction.atomic
 def change_limit(limit: Limit, *, amount: Decimal) -> None:
-    """Let a limit be another amount; 0 is unlimited. Raises ValidationError."""
+    """Let a limit be another amount; 0 is unlimited. Raises NotFound and ValidationError."""
+    hold(limit, Limit.objects.all())
     values = {"amount": _fitting(limit.measure, amount)}
     if amount and not limit.amount:
         values["bounds_since"] = Now()

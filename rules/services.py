@@ -6,8 +6,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.models import Group, User
-from gateway_project.errors import NotFound, ValidationError
-from gateway_project.saving import referred, save_or_refuse
+from gateway_project.errors import ValidationError
+from gateway_project.saving import hold, referred, save_or_refuse
 from providers.models import Provider
 from rules.models import Everyone, Rule
 from rules.patterns import compile_pattern
@@ -65,10 +65,7 @@ def write_rule(rule: Rule, **changes: Any) -> Rule:
 @transaction.atomic
 def update_rule(rule: Rule, **changes: Any) -> None:
     """Store these changes; as write_rule(), and raises NotFound if the rule is gone."""
-    try:
-        rule.refresh_from_db(from_queryset=Rule.objects.select_for_update())
-    except Rule.DoesNotExist:
-        raise NotFound("This rule exists no more.") from None
+    hold(rule, Rule.objects.all())
     write_rule(rule, **changes)
 
 

@@ -1,21 +1,25 @@
 """The browsers of log and cache in the console. Whatever stands in an entry is hostile text: templates escape it."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.paginator import Page
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, TextFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 import telemetry.console  # noqa: F401 - its page
 from gateway_project.console.admin import ReadOnlyAdmin
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.log import record
 from gateway_project.errors import GatewayError
 from telemetry import services
@@ -97,10 +101,26 @@ class EntryAdmin(ReadOnlyAdmin):
     def took_too_long(self, request: HttpRequest) -> HttpResponse:
         """To the whole list, which is found at once, with a word on what was asked."""
         self.message_user(request, TOO_LONG, messages.WARNING)
-        return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"))
+        return HttpResponseRedirect(self.list_path)
+
+    @property
+    def list_path(self) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+
+    def of_selected(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+        """A view that asks for selected(); an address that selects nothing readable leads to the list, as its own."""
+
+        @wraps(view)
+        def answer(request: HttpRequest, **options: Any) -> HttpResponse:
+            try:
+                return view(request, **options)
+            except IncorrectLookupParameters:
+                return HttpResponseRedirect(f"{self.list_path}?{ERROR_FLAG}=1")
+
+        return self.admin_site.admin_view(answer)
 
     def selected(self, request: HttpRequest) -> QuerySet:
-        """The entries that the filters and the search in the address select."""
+        """The entries that the filters and the search in the address select; raises IncorrectLookupParameters."""
         return self.get_changelist_instance(request).get_queryset(request)
 
 
@@ -113,7 +133,7 @@ class LogAdmin(EntryAdmin):
     ]  # fmt: skip
     list_display_links = ["moment"]
     list_filter = [
-        ("timestamp", RangeDateTimeFilter),
+        ("timestamp", MomentFilter),
         ("entry_type", ChoicesDropdownFilter),
         ("outcome", ChoicesDropdownFilter),
         ("severity", ChoicesDropdownFilter),
@@ -180,17 +200,16 @@ class LogAdmin(EntryAdmin):
         return "" if row.cost is None else f"{row.cost.normalize():f} {row.currency}".strip()
 
     def get_urls(self) -> list:
-        view = self.admin_site.admin_view
         own = [
-            path("export.<str:kind>", view(self.export), name="log-export"),
-            path("tail/", view(self.tail), name="log-tail"),
+            path("export.<str:kind>", self.of_selected(self.export), name="log-export"),
+            path("tail/", self.of_selected(self.tail), name="log-tail"),
         ]
         return own + super().get_urls()
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponse:
         """What is filtered, as a file, streamed."""
         if kind not in EXPORTS:
-            return HttpResponseRedirect(reverse("admin:telemetry_logentry_changelist"))
+            return HttpResponseRedirect(self.list_path)
         write, content_type = EXPORTS[kind]
         try:
             lines = write(self.selected(request))
@@ -236,7 +255,7 @@ class CacheAdmin(EntryAdmin):
     ]
     list_display_links = ["created_at", "model"]
     list_filter = [
-        ("created_at", RangeDateTimeFilter),
+        ("created_at", MomentFilter),
         equals("user", "user", "username"),
         equals("model", "model_name", "model"),
         equals("provider", "provider", "provider_name"),
@@ -263,13 +282,13 @@ class CacheAdmin(EntryAdmin):
         return f"{row.size_bytes:,} B" if row.size_bytes < 10_000 else f"{row.size_bytes / 1024:,.0f} KiB"
 
     def get_urls(self) -> list:
-        own = [path("purge/", self.admin_site.admin_view(self.purge), name="cache-purge")]
+        own = [path("purge/", self.of_selected(self.purge), name="cache-purge")]
         return own + super().get_urls()
 
     def purge(self, request: HttpRequest) -> HttpResponse:
         """Ask, and then remove what is filtered from the list and from the cache that serves it."""
         entries = self.selected(request)
-        back = f"{reverse('admin:telemetry_cacheentry_changelist')}?{request.GET.urlencode()}"
+        back = f"{self.list_path}?{request.GET.urlencode()}"
         if request.method != "POST":
             try:
                 with at_most(PAGE_MS):
@@ -289,7 +308,7 @@ class CacheAdmin(EntryAdmin):
             return HttpResponseRedirect(back)
         record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
         self.message_user(request, f"{removed} stored answers are removed.")
-        return HttpResponseRedirect(reverse("admin:telemetry_cacheentry_changelist"))
+        return HttpResponseRedirect(self.list_path)
 
 
 def _cache_facts(of: CacheAdmin, entry: CacheEntry) -> list[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -17,8 +18,9 @@ from telemetry.querysets import LogEntryQuerySet
 
 BATCH, BATCH_MS = 1000, 30_000
 COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
-# What a spreadsheet takes for a formula (OWASP, CSV injection).
-FORMULA = (*"=+-@＝＋－＠", "\t", "\r", "\n")
+# What a spreadsheet takes for a formula (OWASP, CSV injection), wherever it may see a cell begin: one whose separator
+# is a semicolon or a tab, as in countries that write 0,5, ends cells there however a file of commas quotes them.
+FORMULA = re.compile(r'\A(?=[\t\r\n])|(?<![^;\t\r\n])(?=(?:[^\S\t\r\n]|")*[=+\-@＝＋－＠])')
 
 
 def log_as_json_lines(entries: LogEntryQuerySet) -> Iterator[bytes]:
@@ -65,7 +67,7 @@ def cell(value: Any) -> Any:
     """A value as CSV holds it; a text that a spreadsheet would run is shown as the text that it is."""
     if isinstance(value, dict | list):
         value = orjson.dumps(value).decode()
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    return FORMULA.sub("'", value) if isinstance(value, str) else value
 
 
 def usage_as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Collection, Iterator
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -21,9 +22,21 @@ log = logging.getLogger("gateway.metrics")
 
 TOKENS = ("input", "cache_read", "cache_write", "output", "reasoning")
 REFUSALS = ("RateLimited", "QuotaExceeded", "ActiveUseLimitReached")
+# What is kept of an entry until it is added up: a thousand requests may end at one moment.
+_told = itemgetter(
+    *("provider_name", "operation", "model", "status", "outcome", "exception", "entry_source", "cache_status"),
+    *("duration_ms", "first_byte_ms", "cost", "currency", *(f"{kind}_tokens" for kind in TOKENS)),
+)
 
 # What a process is at the moment: by the name of the metric, label values and a number each.
 Gauges = dict[str, list[tuple[Labels, float]]]
+
+
+class Failure(NamedTuple):
+    """An attempt at a provider that failed."""
+
+    provider: str
+    exception: str
 
 
 class Metrics:
@@ -46,12 +59,12 @@ class Metrics:
         self._noted.append(None)
 
     def end(self, entry: dict[str, Any]) -> None:
-        """It has ended; `entry` is that of the log, and is not changed any more."""
-        self._noted.append(entry)
+        """It has ended; `entry` is that of the log."""
+        self._noted.append(_told(entry))
 
     def failed(self, provider: str, exception: str) -> None:
         """One attempt at a provider failed."""
-        self._noted.append((provider, exception))
+        self._noted.append(Failure(provider, exception))
 
     # -- In the background ------------------------------------------------------------------------------
 
@@ -62,8 +75,8 @@ class Metrics:
                 noted = self._noted.popleft()
                 if noted is None:
                     self.in_flight += 1
-                elif type(noted) is tuple:
-                    self.sums.count("provider_failures", noted)
+                elif type(noted) is Failure:
+                    self.sums.count("provider_failures", tuple(noted))
                 else:
                     self.in_flight -= 1
                     _add(self.sums, noted, known_models)
@@ -109,24 +122,23 @@ def own_metrics() -> Metrics:
     return Metrics(slots.shared, slots.own)
 
 
-def _add(sums: Sums, entry: dict[str, Any], known_models: Collection[str]) -> None:
-    provider, operation = entry["provider_name"], entry["operation"]
-    model = _known(entry["model"], known_models)
-    status = f"{(entry['status'] or 0) // 100}xx"
-    sums.count("requests", (operation, provider, model, entry["outcome"], status))
-    sums.observe("request_duration_seconds", (operation, provider, model), (entry["duration_ms"] or 0) / 1000)
-    if entry["first_byte_ms"] is not None:
-        sums.observe("first_byte_seconds", (provider, model), entry["first_byte_ms"] / 1000)
-    if entry["cache_status"]:
-        sums.count("cache_lookups", (entry["cache_status"].lower(),))
-    if entry["exception"] in REFUSALS:
-        sums.count("limit_refusals", (entry["exception"],))
-    source = "cache" if entry["entry_source"] == "Cache" else "provider"
-    for kind in TOKENS:
-        if amount := entry[f"{kind}_tokens"]:
+def _add(sums: Sums, told: tuple[Any, ...], known_models: Collection[str]) -> None:
+    provider, operation, model, status, outcome, exception, source, cache, took, first, cost, currency, *tokens = told
+    model = _known(model, known_models)
+    sums.count("requests", (operation, provider, model, outcome, f"{(status or 0) // 100}xx"))
+    sums.observe("request_duration_seconds", (operation, provider, model), (took or 0) / 1000)
+    if first is not None:
+        sums.observe("first_byte_seconds", (provider, model), first / 1000)
+    if cache:
+        sums.count("cache_lookups", (cache.lower(),))
+    if exception in REFUSALS:
+        sums.count("limit_refusals", (exception,))
+    source = "cache" if source == "Cache" else "provider"
+    for kind, amount in zip(TOKENS, tokens, strict=True):
+        if amount:
             sums.count("tokens", (provider, model, kind, source), amount)
-    if entry["cost"]:
-        sums.count("cost", (provider, entry["currency"]), float(entry["cost"]))
+    if cost:
+        sums.count("cost", (provider, currency), float(cost))
 
 
 def _known(model: str, known: Collection[str]) -> str:

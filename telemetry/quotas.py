@@ -4,6 +4,7 @@ Hours in which every request has ended are read from usage (rollups.py), the las
 month of ten million of them is told as fast as one of a thousand, and as exactly.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -35,27 +36,44 @@ class Used:
     cost: Decimal
 
 
-def used(subject: str, subject_id: int, *, begin: float, until: float) -> Used:
-    """What a key, user, group or provider used by requests that began at `begin` or later and ended before `until`.
+NOTHING = Used(0, 0, Decimal(0))
+
+
+def used(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dict[int, Used]:
+    """What each of these keys, users, groups or providers used, by its id.
+
+    That is, by requests that began at `begin` or later and ended before `until`.
 
     Moments are seconds since 1970, and `begin` that of a full hour. A stored answer is a request of its caller and
     costs nothing; a provider's are the requests that it was asked. One that a limit refused has used nothing.
     """
-    dialect = _DIALECTS[connection.vendor]
-    whose = dialect["group"] if subject == "group" else f'"{subject}_id" = %s'
+    ids = [int(number) for number in ids]
+    listed = ", ".join(map(str, ids))
+    whose, number, each = _about(subject, listed)
     start, end = datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC)
     recent = max(start, rollups.full_hour(end - _longest_span()))
     hours, parameters = rollups.used(start, recent)
-    entries = rollups.of_log(f'{whose} AND "timestamp" >= %s AND "timestamp" <= %s AND {dialect["ended"]} <= %s')
+    entries = rollups.of_log(
+        f'{whose} AND "timestamp" >= %s AND "timestamp" <= %s AND {_DIALECTS[connection.vendor]["ended"]} <= %s'
+    )
     parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.added_up(entries)}"
     counted = _ASKED if subject == "provider" else _REQUESTS
     with connection.cursor() as cursor:
         # One statement, and so one moment: no entry moves from one part to the other.
         cursor.execute(
-            f"SELECT {counted}, {_ALL_TOKENS}, {_COST} FROM ({parts}) AS used",
-            [*parameters, subject_id, subject_id, rollups.moment(recent), rollups.moment(end), until],
+            f"SELECT {number}, {counted}, {_ALL_TOKENS}, {_COST} FROM ({parts}) AS used {each}"
+            f" WHERE {number} IN ({listed}) GROUP BY {number}",
+            [*parameters, rollups.moment(recent), rollups.moment(end), until],
         )
-        return _used(*cursor.fetchone())
+        return dict.fromkeys(ids, NOTHING) | {found: _used(*sums) for found, *sums in cursor.fetchall()}
+
+
+def _about(subject: str, listed: str) -> tuple[str, str, str]:
+    """The condition that a row is about one of these, the id of the one, and from where that is taken."""
+    if subject != "group":
+        return f'"{subject}_id" IN ({listed})', f'"{subject}_id"', ""
+    dialect = _DIALECTS[connection.vendor]
+    return dialect["some group"].format(listed), dialect["group"], dialect["each group"]
 
 
 def _used(requests: Any, tokens: Any, cost: Any) -> Used:
@@ -68,13 +86,18 @@ def _longest_span() -> timedelta:
     return timedelta(seconds=max(own, settings.GATEWAY_TOTAL_TIMEOUT)) + LEAST_SPAN
 
 
+_GROUPS = 'jsonb_array_elements_text("group_ids") AS one(id)'
 _DIALECTS = {
     "postgresql": {
-        "group": '"group_ids" @> to_jsonb(%s::bigint)',
+        "some group": f"EXISTS (SELECT 1 FROM {_GROUPS} WHERE one.id::bigint IN ({{}}))",
+        "each group": f"CROSS JOIN LATERAL {_GROUPS}",
+        "group": "one.id::bigint",
         "ended": 'extract(epoch FROM "timestamp")::float8 + coalesce(duration_ms, 0) / 1000.0',
     },
     "sqlite": {
-        "group": 'EXISTS (SELECT 1 FROM json_each("group_ids") WHERE value = %s)',
+        "some group": 'EXISTS (SELECT 1 FROM json_each("group_ids") WHERE value IN ({}))',
+        "each group": ', json_each("group_ids") AS one',
+        "group": "one.value",
         # The fraction is the text behind the seconds: julianday() knows no microseconds.
         "ended": (
             "CAST(strftime('%%s', \"timestamp\") AS REAL) + CAST('0' || substr(\"timestamp\", 20) AS REAL)"

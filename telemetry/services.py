@@ -18,14 +18,14 @@ from providers.models import ModelPrice, Provider
 from telemetry import statistics
 from telemetry.export import usage_as_csv
 from telemetry.models import CacheEntry
-from telemetry.paging import PAGE_MS, TookTooLong, at_most
+from telemetry.paging import MOST, PAGE_MS, TookTooLong, at_most
 from telemetry.querysets import CacheEntryQuerySet
 from telemetry.rollups import full_hour
 from telemetry.statistics import SHOWN, Page, Question
 
 BATCH = 1000
 USUAL_PERIOD = timedelta(days=29)  # and today
-LATEST = datetime(9999, 12, 31, tzinfo=UTC)
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 MOST_EXPORTED = 100_000
 # The name that stands beside an id: its column, and where it is found.
 NAMES = {
@@ -69,6 +69,8 @@ def _forgetter(name: str) -> Callable[[Collection[str]], bool]:
 def period(start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
     """Full hours around these moments; unless told, the last 30 days with today. Raises ValidationError."""
     end = full_hour(min(end or timezone.now(), LATEST) + timedelta(hours=1) - timedelta(microseconds=1))
+    if end < EARLIEST:
+        raise ValidationError(f"to: must not be before {EARLIEST:%Y-%m-%d}.")
     start = full_hour(start) if start else full_hour(end - timedelta(microseconds=1)).replace(hour=0) - USUAL_PERIOD
     if not start < end:
         raise ValidationError("from: must be before to.")
@@ -77,6 +79,8 @@ def period(start: datetime | None, end: datetime | None) -> tuple[datetime, date
 
 def usage(question: Question, first: int, most: int) -> Page:
     """So many rows of the answer, with names; raises ValidationError for what takes too long."""
+    if first >= MOST:  # a database takes no number of rows to skip that is beyond 64 bits
+        return Page([], 0)
     try:
         with at_most(PAGE_MS):
             page = statistics.usage(question, first, most)

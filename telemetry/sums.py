@@ -53,10 +53,10 @@ class Sums:
         return made
 
     def _numbers(self, name: str, labels: Labels, length: int) -> list[float]:
-        series = self.metrics.setdefault(name, {})
-        numbers = series.get(labels)
-        if numbers is None:
+        try:
+            return self.metrics[name][labels]
+        except KeyError:
+            series = self.metrics.setdefault(name, {})
             if len(series) >= MOST_SERIES:
                 labels = (OTHER,) * len(labels)
-            numbers = series.setdefault(labels, [0] * length)
-        return numbers
+            return series.setdefault(labels, [0] * length)

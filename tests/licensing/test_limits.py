@@ -7,8 +7,10 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Group
+from gateway_project.errors import NotFound
 from keys.services import issue_key
 from licensing.models import Limit
+from licensing.services import change_limit
 from providers.services import create_provider
 from telemetry.models import LogEntry
 from tests.management import new_user, refused
@@ -182,3 +184,11 @@ def test_filters(admin, ann):
     assert found(f"userId={ann.pk}") == [row.pk for row in rows[:3]]
     assert found(f"id={rows[3].pk}") == [rows[3].pk]
     refused(admin.get("/limits/?month=1"), 400, "ValidationError", "month")
+
+
+def test_a_limit_that_was_deleted_meanwhile_is_not_brought_back(ann):
+    row = limit(user=ann)
+    Limit.objects.all().delete()
+    with pytest.raises(NotFound):
+        change_limit(row, amount=Decimal(7))
+    assert not Limit.objects.exists()

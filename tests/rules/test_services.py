@@ -6,11 +6,11 @@ from django.db.models import ProtectedError
 
 from accounts.models import Group
 from accounts.services import create_user
-from gateway_project.errors import Conflict, ValidationError
+from gateway_project.errors import Conflict, NotFound, ValidationError
 from providers.services import create_provider
 from rules.models import Rule
 from rules.patterns import compile_pattern
-from rules.services import create_rule
+from rules.services import create_rule, update_rule
 
 
 def test_a_rule_is_stored_as_it_was_given(db):
@@ -73,3 +73,11 @@ def test_a_provider_that_a_rule_names_cannot_be_deleted(db):
     create_rule(name="r", everyone="user", provider=provider)
     with pytest.raises(ProtectedError):
         provider.delete()
+
+
+def test_a_rule_that_was_deleted_meanwhile_is_not_brought_back(db):
+    rule = create_rule(name="r")
+    Rule.objects.all().delete()
+    with pytest.raises(NotFound):
+        update_rule(rule, enabled=False)
+    assert not Rule.objects.exists()

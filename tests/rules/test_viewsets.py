@@ -166,6 +166,15 @@ def test_a_rule_is_deleted(admin, path):
     refused(admin.delete("/rules/"), 400, "ValidationError", "id")
 
 
+def test_a_body_that_says_more_than_which_rule_deletes_nothing(admin):
+    rule = make(admin)
+    for sent in (body(name="other"), body(id=rule.pk, enabled=False), {"data": {"id": rule.pk, "name": "other"}}):
+        refused(admin.delete(f"/rules/?id={rule.pk}", json=sent), 400, "ValidationError")
+    assert Rule.objects.exists()
+    assert admin.delete("/rules/", json=body(id=rule.pk)).status_code == 200
+    assert admin.delete("/rules/", json={"data": {"type": "rules", "id": str(make(admin).pk)}}).status_code == 200
+
+
 def test_seeing_and_changing_are_two_permissions(nobody, admin):
     rule = make(admin)
     viewer, modifier = nobody.as_user(new_user("rules.view")), nobody.as_user(new_user("rules.modify"))

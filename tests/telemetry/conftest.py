@@ -1,10 +1,14 @@
-"""Journals and the records that go into them."""
+"""Journals, the records that go into them, and what takes them into the database."""
+
+from collections import Counter
 
 import pytest
 
 from gateway_project.work.stages.log import timestamp
 from telemetry.journal import Journal
+from telemetry.models import LogEntry
 from telemetry.records import empty_cache_entry, empty_log_entry, written
+from telemetry.shipping import Shipper
 
 SEGMENT = 256 * 1024
 
@@ -25,6 +29,25 @@ def cached(request_hash, **fields):
     return written(empty_cache_entry() | known | fields)
 
 
+def new_shipper(journal):
+    return Shipper(journal, journal.folder.parent)
+
+
+def stored(**filters):
+    """How often each request is in the log."""
+    return Counter(LogEntry.objects.filter(**filters).values_list("correlation_id", flat=True))
+
+
+def serve(journal, request_id, **fields):
+    number = journal.start(entry(request_id))
+    journal.end(number, entry(request_id, outcome="completed", **fields), b"{}")
+
+
 @pytest.fixture
 def journal(tmp_path):
     return Journal(tmp_path / "journal", segment_bytes=SEGMENT)
+
+
+@pytest.fixture
+def shipper(journal):
+    return new_shipper(journal)

@@ -103,6 +103,13 @@ def test_hits_are_added_up():
     assert CacheEntry.objects.get(request_hash="a" * 64).last_hit_at is not None
 
 
+def test_a_tag_that_is_named_like_a_column_makes_no_hit():
+    insert_cache_entries([cached("a" * 64)])
+    tags = {"cache_status": "HIT", "cache_hash": "a" * 64}
+    count_hits([entry("r1", cache_status="MISS", cache_hash="a" * 64, tags=tags), entry("r2", tags=tags)])
+    assert CacheEntry.objects.get().hits == 0
+
+
 def test_a_hit_of_an_answer_that_is_not_listed_is_no_error():
     count_hits([entry("r1", cache_status="HIT", cache_hash="c" * 64)])
     assert not CacheEntry.objects.exists()

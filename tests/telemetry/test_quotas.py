@@ -35,7 +35,7 @@ NOTHING = {"input_tokens": None, "cache_read_tokens": None, "output_tokens": Non
 
 
 def asked(subject, subject_id, until=NOON + timedelta(hours=1)):
-    return used(subject, subject_id, begin=BEGIN, until=until.timestamp())
+    return used(subject, [subject_id], begin=BEGIN, until=until.timestamp())[subject_id]
 
 
 @pytest.mark.parametrize(("subject", "subject_id"), [("user", 1), ("key", 2), ("provider", 3), ("group", 4)])

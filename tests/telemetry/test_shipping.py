@@ -1,53 +1,21 @@
-"""Whatever happens to processes and databases, each record becomes an entry exactly once."""
+"""Each record becomes an entry exactly once, whoever ships it; test_shipping_outages.py has what happens meanwhile."""
 
 import os
-import subprocess
-import sys
-import time
-from collections import Counter
-from datetime import UTC, datetime, timedelta
-from urllib.parse import quote
+from datetime import UTC, datetime
 
 import pytest
-from django.core.management import call_command
 from django.db import OperationalError, connection
-from django.db.models import Sum
 
 from accounts.services import create_user
 from keys.services import issue_key
 from telemetry import journal as journals
 from telemetry import shipping
 from telemetry.journal import Journal
-from telemetry.models import CacheEntry, JournalPosition, LogEntry, UsageHour
-from telemetry.shipping import Shipper, adopt
-from tests.fault.proxy import FaultProxy
-from tests.running import ROOT
-from tests.telemetry.conftest import SEGMENT, cached, entry
-from tests.telemetry.test_rollups import HOUR
+from telemetry.models import CacheEntry, JournalPosition, LogEntry
+from telemetry.shipping import adopt
+from tests.telemetry.conftest import SEGMENT, cached, entry, new_shipper, serve, stored
 
 pytestmark = pytest.mark.django_db(transaction=True)
-postgresql_only = pytest.mark.skipif(
-    not os.environ.get("DATABASE_URL", "").startswith("postgres"), reason="a database behind a network"
-)
-
-
-@pytest.fixture
-def shipper(journal):
-    return new_shipper(journal)
-
-
-def new_shipper(journal):
-    return Shipper(journal, journal.folder.parent)
-
-
-def stored(**filters):
-    """How often each request is in the log."""
-    return Counter(LogEntry.objects.filter(**filters).values_list("correlation_id", flat=True))
-
-
-def serve(journal, request_id, **fields):
-    number = journal.start(entry(request_id))
-    journal.end(number, entry(request_id, outcome="completed", **fields), b"{}")
 
 
 def crash(journal):
@@ -288,124 +256,3 @@ def test_a_last_use_that_could_not_be_written_is_written_later(shipper):
     assert shipper.ship()
     key.refresh_from_db()
     assert key.last_used == datetime.fromtimestamp(1_800_000_000, UTC)
-
-
-WORKER = """
-import contextlib, sys, threading, time
-from pathlib import Path
-import django
-django.setup()
-from django.db import DatabaseError
-from telemetry import rollups
-from telemetry.journal import Journal
-from telemetry.shipping import Shipper
-from tests.telemetry.conftest import entry
-from tests.telemetry.test_rollups import HOUR
-root = Path(sys.argv[1])
-journal = Journal(root, segment_bytes=256 * 1024)
-shipper = Shipper(journal, root)
-shipping = threading.Thread(target=lambda: [shipper.ship() for _ in iter(int, 1)], daemon=True)
-shipping.start()
-
-def merge():
-    while True:
-        with contextlib.suppress(DatabaseError):
-            rollups.tidy(HOUR)
-            rollups.tidy_day(rollups.full_day(HOUR))
-        time.sleep(0.01)
-
-threading.Thread(target=merge, daemon=True).start()
-for number in range(100_000):
-    opened = journal.start(entry(f"{sys.argv[2]}-{number}"))
-    journal.end(opened, entry(f"{sys.argv[2]}-{number}", outcome="completed"), b"{}")
-    print(number, flush=True)
-"""
-
-
-def database_url():
-    known = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return f"sqlite:///{known['NAME']}"
-    return f"postgresql://{quote(known['USER'])}@{known['HOST']}:{known['PORT']}/{known['NAME']}"
-
-
-def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path, capsys):
-    environ = os.environ | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "DATABASE_URL": database_url()}
-    written = {}
-    for run, patience in enumerate((0.0, 0.05, 0.11, 0.23)):
-        command = [sys.executable, "-c", WORKER, str(tmp_path), str(run)]
-        with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) as process:
-            process.stdout.readline()
-            time.sleep(patience)
-            process.kill()
-            written[run] = 1 + sum(1 for line in process.stdout if line.endswith("\n"))
-        for folder, claim in journals.abandoned(tmp_path, older_than=0):
-            adopt(folder)
-            os.close(claim)
-    found = stored()
-    assert set(found.values()) == {1}
-    assert {f"{run}-{number}" for run, count in written.items() for number in range(count)} <= found.keys()
-    assert len(stored(outcome="aborted")) <= len(written)
-    assert not JournalPosition.objects.exists()
-    call_command("verify_usage", start=HOUR, end=HOUR + timedelta(days=1))
-    assert "the difference between log and usage is 0" in capsys.readouterr().out
-    counted = UsageHour.objects.aggregate(requests=Sum("requests"))["requests"]
-    assert counted == LogEntry.objects.filter(entry_type="WorkRequest").count() == len(found)
-
-
-def arrived(number):
-    """Whether so many entries are there; this process's own connections were cut as well."""
-    try:
-        return LogEntry.objects.count() >= number
-    except OperationalError:
-        connection.close()
-        return False
-
-
-@pytest.fixture
-def proxy():
-    """The database behind a proxy, for this process's connections."""
-    with FaultProxy(database_url()) as running:
-        before = {name: connection.settings_dict[name] for name in ("HOST", "PORT")}
-        switch({"HOST": "127.0.0.1", "PORT": str(running.port)})
-        yield running
-        running.heal()
-        switch(before)
-
-
-def switch(address):
-    connection.close()
-    connection.close_pool()
-    connection.settings_dict.update(address)
-
-
-@pytest.mark.servers
-@postgresql_only
-def test_while_the_database_is_away_the_journal_waits_and_then_everything_arrives_once(journal, shipper, proxy):
-    serve(journal, "r1")
-    assert shipper.ship()
-    proxy.refuse()
-    for number in range(2, 400):
-        serve(journal, f"r{number}")
-    assert not shipper.ship()
-    assert shipper.behind
-    proxy.heal()
-    assert shipper.ship()
-    assert not shipper.behind
-    assert stored() == {f"r{number}": 1 for number in range(1, 400)}
-
-
-@pytest.mark.servers
-@postgresql_only
-def test_a_connection_that_breaks_again_and_again_repeats_nothing(journal, shipper, proxy):
-    shipper.start()
-    for number in range(1500):
-        serve(journal, f"r{number}")
-        if number % 300 == 0:
-            proxy._close_all()
-        time.sleep(0.0005)
-    deadline = time.monotonic() + 20
-    while not arrived(1500) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    shipper.stop()
-    assert stored() == {f"r{number}": 1 for number in range(1500)}

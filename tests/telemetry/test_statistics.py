@@ -16,7 +16,7 @@ from telemetry import rollups, statistics
 from telemetry.batches import insert_log_entries
 from telemetry.models import LATENCY_MS, UsageHour
 from telemetry.statistics import percentile
-from tests.management import new_user, refused
+from tests.management import PASSWORD, new_admin, new_user, refused
 from tests.telemetry.test_rollups import done
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -169,10 +169,19 @@ class TestAddingUp:
             ("userId=x", "userId"),
             ("colour=red", "colour"),
             ("page[size]=0", "page[size]"),
+            ("page[number]=9999999999999999999", "page[number]"),
+            ("to=0001-01-20", "to"),
+            ("to=1969-12-31", "to"),
+            ("from=0001-01-01&to=0001-01-02", "to"),
         ],
     )
     def test_what_cannot_be_asked(self, admin, query, word):
         refused(admin.get(f"/stats/usage/?{query}"), 400, "ValidationError", word)
+
+    @pytest.mark.parametrize("query", ["from=0001-01-01", "from=0001-01-01&to=9999-12-31", "to=9999-12-31T23:59:59Z"])
+    def test_the_edges_of_time_can_be_asked(self, admin, query):
+        for path in ("usage", "unpriced"):
+            assert admin.rows(f"/stats/{path}/?{query}") == []
 
 
 class TestWho:
@@ -241,6 +250,16 @@ class TestSpreadsheets:
         (line,) = self.lines(admin.get(f"/stats/usage/?{WITHIN}&by=model&format=csv"))
         assert line["model"] == f"'{name}"
 
+    @pytest.mark.parametrize("separator", [";", "\t"])
+    @pytest.mark.parametrize(
+        "name", ["x;=cmd|' /C calc'!A0;", 'x;"=1"', "x; =1", "x\t=1", "x\n=1", 'x";"";=1', ';;\n""=1']
+    )
+    def test_no_formula_begins_where_a_reader_with_another_separator_sees_a_cell(self, admin, name, separator):
+        insert_log_entries([done("r", model=name)])
+        text = admin.get(f"/stats/usage/?{WITHIN}&by=model&format=csv").text
+        cells = [cell.strip(' "') for row in csv.reader(io.StringIO(text), delimiter=separator) for cell in row]
+        assert [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))] == []
+
     def test_what_is_empty_has_its_columns_all_the_same(self, admin):
         response = admin.get(f"/stats/usage/?{WITHIN}&format=csv")
         assert response.text.startswith("day,requests,completed,")
@@ -266,6 +285,12 @@ def test_models_with_traffic_and_no_price_are_listed(admin):
             "unknownCostRequests": 2, "inputTokens": 14, "outputTokens": 0, "lastHour": "2027-01-15T08:00:00Z",
         }
     ]  # fmt: skip
+
+
+def test_a_time_before_there_was_any_usage_is_refused(admin, client):
+    refused(admin.get("/stats/unpriced/?to=0001-01-20"), 400, "ValidationError", "to")
+    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
+    assert "must not be before 1970" in client.get("/admin/statistics/?end=0001-01-05").text
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL stops a statement")
