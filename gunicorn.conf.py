@@ -6,8 +6,8 @@ import sys
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
-from django.conf import settings
-
+# Not by way of Django, which the server itself has no use for: it is 10 MB.
+from gateway_project import settings
 from telemetry import slots
 
 bind = f"{settings.HOST}:{settings.PORT}"
@@ -32,6 +32,11 @@ proc_name = "language-model-gateway"
 
 if slots.shared is None:  # not when this file is read again at SIGHUP: old workers and new ones share it
     slots.shared = slots.Slots(2 * workers + 2)
+
+
+def when_ready(server):
+    """In the server: what it has loaded is shared with its workers for as long as nobody looks through it."""
+    settle_memory()
 
 
 def pre_fork(server, worker):
@@ -61,7 +66,7 @@ def post_worker_init(worker):
 def bound_statements():
     """What serves must not wait for a database that has frozen; commands may take their time."""
     if settings.DATABASES["default"]["ENGINE"].endswith("postgresql"):
-        from gateway_project.postgresql import PatientConnection
+        from gateway_project.postgresql.base import PatientConnection
 
         PatientConnection.patience = settings.GATEWAY_DATABASE_TIMEOUT
 
@@ -86,7 +91,6 @@ def settle_memory():
 
 def worker_exit(server, worker):
     """Ship what the journal holds before the worker is gone."""
-    from gateway_project.work.gateway import running
+    from gateway_project.work.gateway import stop
 
-    if (gateway := running()) is not None:
-        gateway.stop()
+    stop()

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http.client import responses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 
 from gateway_project.errors import GatewayError
+
+if TYPE_CHECKING:
+    from django.http import HttpResponseBase
 
 REASONS = {int(status): f"{int(status)} {reason}" for status, reason in responses.items()}
 
@@ -26,8 +28,10 @@ class Delivery:
         start_response(REASONS.get(self.status, f"{self.status} Unknown"), self.headers)
         return [self.body] if type(self.body) is bytes else self.body
 
-    def to_django(self) -> HttpResponseBase:
+    def to_django(self) -> "HttpResponseBase":
         """The same as Django's response."""
+        from django.http import HttpResponse, StreamingHttpResponse  # not for the server, which knows this module too
+
         kind = HttpResponse if type(self.body) is bytes else StreamingHttpResponse
         return kind(self.body, status=self.status, headers=dict(self.headers))
 

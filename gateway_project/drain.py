@@ -2,9 +2,6 @@
 
 import threading
 
-from django.conf import settings
-
-CLIENT_SECONDS = settings.GATEWAY_CLIENT_TIMEOUT
 # What is left between ending the calls and gunicorn killing the worker: for error events and log entries.
 MARGIN_SECONDS = 3.0
 
@@ -14,6 +11,8 @@ _timer: threading.Timer | None = None
 def begin() -> None:
     """A stop was asked for: calls that still run near its deadline are ended."""
     global _timer
+    from django.conf import settings
+
     if _timer is None:
         _timer = threading.Timer(max(settings.GATEWAY_GRACEFUL_TIMEOUT - MARGIN_SECONDS, 0.1), _end_calls)
         _timer.daemon = True

@@ -117,8 +117,6 @@ def _sqlite(name: str, url: str) -> dict:
 
 
 def _postgresql(name: str, url: str, pool_size: int) -> dict:
-    from gateway_project.postgresql import PatientConnection  # with a driver that SQLite does not need
-
     expected = "postgresql://USER:PASSWORD@HOST:PORT/NAME"
     try:
         parts = urlsplit(url)
@@ -130,7 +128,7 @@ def _postgresql(name: str, url: str, pool_size: int) -> dict:
         raise _wrong(name, "without a database name", expected)
     options = dict(parse_qsl(parts.query))
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "gateway_project.postgresql",
         "NAME": database,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
@@ -146,7 +144,6 @@ def _postgresql(name: str, url: str, pool_size: int) -> dict:
             "tcp_user_timeout": 15_000,
             # Its own attempts to reconnect pause ever longer; those who ask begin new ones after 2 s.
             "pool": {
-                "connection_class": PatientConnection,
                 "min_size": 0,
                 "max_size": pool_size,
                 "timeout": 3,

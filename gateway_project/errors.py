@@ -33,15 +33,19 @@ Raising one is all that a stage or a service does; one place turns it into a res
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+# Of a message, in characters: it may repeat what a client or a provider said, and goes into answers and the log.
+LONGEST_MESSAGE, LONGEST_WORD = 2048, 256
 
 
 class GatewayError(Exception):
     """What every error can say: code (HTTP status), exception (its name), message, headers, severity.
 
     `field` is which of the request's is to blame, `reason` a word for it that clients know, a provider's maybe;
-    both may be ''.
+    both may be ''. All three are cut where they are long, and only when they are read: what hide() is to take out
+    of them is still whole until then.
     """
 
     code: int = 500
@@ -63,14 +67,30 @@ class GatewayError(Exception):
         field: str = "",
         reason: str = "",
     ) -> None:
-        self.field, self.reason = field, reason
-        self.message = message or self.default_message
+        self._said = (message or self.default_message, field, reason)
         self.retry_after = self.default_retry_after if retry_after is None else retry_after
         self.headers: dict[str, str] = {**self.default_headers, **(headers or {})}
         if self.retry_after is not None:
             # Whole seconds, rounded up: a client that comes back too early is refused again.
             self.headers["Retry-After"] = str(max(0, math.ceil(self.retry_after)))
         super().__init__(self.message)
+
+    def hide(self, hidden: Callable[[str], str]) -> None:
+        """Pass all that it says through a function that takes out what nobody may read."""
+        self._said = tuple(map(hidden, self._said))
+        self.args = (self.message,)
+
+    @property
+    def message(self) -> str:
+        return _cut(self._said[0], LONGEST_MESSAGE)
+
+    @property
+    def field(self) -> str:
+        return _cut(self._said[1], LONGEST_WORD)
+
+    @property
+    def reason(self) -> str:
+        return _cut(self._said[2], LONGEST_WORD)
 
     @property
     def severity(self) -> str:
@@ -80,6 +100,10 @@ class GatewayError(Exception):
     def body(self) -> dict[str, int | str]:
         """The document every error is sent as."""
         return {"code": self.code, "exception": self.exception, "message": self.message}
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class RequestError(GatewayError):
@@ -216,9 +240,10 @@ class ActiveUseLimitReached(LimitError):
 
 
 class UpstreamError(GatewayError):
-    """The provider did not give an answer."""
+    """The provider did not give an answer; `usage` is what it counted nevertheless, where it said so at the end."""
 
     code = 502
+    usage: Any = None  # providers.formats.Usage, which stands above
 
 
 class ProviderRejected(UpstreamError):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from django.core.exceptions import ValidationError as FieldsRefused
 from django.db import IntegrityError, models, transaction
 
-from gateway_project.errors import Conflict, ValidationError
+from gateway_project.errors import Conflict, NotFound, ValidationError
 
 TAKEN = {"unique", "unique_together"}
 
@@ -23,6 +23,17 @@ def save_or_refuse(row: models.Model, *, taken: str) -> None:
             row.save()
     except IntegrityError:  # somebody else took the name after the look above
         raise Conflict(taken) from None
+
+
+def hold(row: models.Model, rows: models.QuerySet) -> None:
+    """Read a stored row again out of these rows, and hold it to the end of the transaction; raises NotFound.
+
+    A change must not undo another that is made at the same moment; and save() would bring back what is deleted.
+    """
+    try:
+        row.refresh_from_db(from_queryset=rows.select_for_update())
+    except type(row).DoesNotExist:
+        raise NotFound(f"This {row._meta.verbose_name} exists no more.") from None
 
 
 def referred(rows: models.QuerySet, ids: Collection[int], *, field: str) -> list:

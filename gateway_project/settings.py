@@ -146,6 +146,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 AUTHENTICATION_BACKENDS = ["accounts.console.Backend"]
+SESSION_ENGINE = "gateway_project.console.sessions"
 SESSION_COOKIE_NAME = "SvcConsole"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/admin/"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"

@@ -33,9 +33,24 @@ def parse_object(raw: bytes) -> dict[str, Any]:
         raise ValidationError(f"The body is not usable JSON: {_first_line(error)}.") from None
     if type(value) is not dict:
         raise ValidationError("The body must be a JSON object.")
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
         raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.")
     return value
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a value is nested more than so many levels deep, found without recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            break
+    return bool(level)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,20 +75,6 @@ def _constant(text: str) -> Any:
 def _first_line(error: ValueError) -> str:
     text = str(error)
     return "a number has too many digits" if "int_max_str_digits" in text or "integer string" in text else text
-
-
-def _depth(value: Any) -> int:
-    """How deeply a value is nested, without recursion."""
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            child
-            for item in level
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, dict | list)
-        ]
-    return depth
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_constant=_constant)

@@ -1,6 +1,7 @@
 """gunicorn's thread worker without the ways in which slow clients could stall it.
 
-It touches gunicorn's internals, so the version is pinned and each way has a test.
+It touches gunicorn's internals, so the version is pinned and each way has a test. The server that starts the workers
+imports it too, and has no use for Django: so nothing here does before a worker has started.
 """
 
 import contextlib
@@ -14,7 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 
 from gunicorn import util
+from gunicorn.http.body import Body, ChunkedReader
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
+from gunicorn.http.message import Request
+from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from gateway_project import drain, load
@@ -28,12 +32,30 @@ GOODBYE_BYTES = 64 * 1024
 LOOK_EVERY_MS = 100
 LOOK_AT_HEADS_SECONDS = 0.25
 RESERVE_THREADS = 8
+READ_ON_BYTES = 64 * 1024  # gunicorn's own bound
+
+
+class CandidRequest(Request):
+    """A request whose answer says that the connection closes where gunicorn would close it without a word.
+
+    It reads on only so far what of a body nobody wanted. A client that was told nothing would send its next request
+    on that connection, and never get an answer.
+    """
+
+    def should_close(self) -> bool:
+        return super().should_close() or _leaves_much(self.body)
+
+
+RequestParser.mesg_class = CandidRequest
 
 
 class GatewayThreadWorker(ThreadWorker):
     """gthread that slow senders, slow readers and slow closers cannot hold up for long."""
 
     def init_process(self) -> None:
+        from django.conf import settings
+
+        self.client_seconds = settings.GATEWAY_CLIENT_TIMEOUT
         self.goodbyes = Goodbyes()
         self.goodbyes.start()
         self.heads: dict[int, tuple[TConn, float]] = {}
@@ -47,7 +69,7 @@ class GatewayThreadWorker(ThreadWorker):
     def enqueue_req(self, conn: TConn) -> None:
         """Bound every read and write in the kernel: gunicorn's setblocking() calls undo Python's time-outs."""
         if not hasattr(conn, "bounded"):
-            limit = struct.pack("ll", int(drain.CLIENT_SECONDS), 0)
+            limit = struct.pack("ll", int(self.client_seconds), 0)
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
             conn.bounded = True
@@ -69,7 +91,7 @@ class GatewayThreadWorker(ThreadWorker):
         """A client has its time for a whole head, not for each byte of it."""
         while True:
             time.sleep(LOOK_AT_HEADS_SECONDS)
-            limit = time.monotonic() - drain.CLIENT_SECONDS
+            limit = time.monotonic() - self.client_seconds
             for conn, since in list(self.heads.values()):
                 if since < limit:
                     with contextlib.suppress(OSError):
@@ -170,6 +192,13 @@ class Goodbyes:
         sock, _, _ = self._waiting.pop(number)
         self._poller.unregister(number)
         sock.close()
+
+
+def _leaves_much(body: Body) -> bool:
+    """Whether reading a body failed, or more of it is unread than may be read on; of chunks nobody knows how much."""
+    if isinstance(body.reader, ChunkedReader):
+        return body.failed or body.reader.parser is not None
+    return body.failed or body.reader.length >= READ_ON_BYTES
 
 
 def _closed_elsewhere(graceful: bool = False) -> None:

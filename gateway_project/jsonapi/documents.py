@@ -15,6 +15,9 @@ from gateway_project.strictjson import parse_object
 
 JSON_API, JSON = "application/vnd.api+json", "application/json"
 ENVELOPE = 'The body must look like {"data": {"attributes": {…}}}.'
+# What may stand beside what is read; anything else could only be ignored, and a misspelt `attributes` with it.
+DOCUMENT_MEMBERS = frozenset({"data", "jsonapi", "links", "meta"})
+DATA_MEMBERS = frozenset({"type", "id", "attributes", "relationships", "links", "meta"})
 
 
 class Document(dict):
@@ -36,13 +39,12 @@ class ApiParser(JSONParser):
         return self.parse_data(parse_object(stream.read()), parser_context)
 
     def parse_data(self, result: dict[str, Any], parser_context: Mapping[str, Any]) -> Document:
-        data = result.get("data")
-        attributes = data.get("attributes", {}) if isinstance(data, dict) else None
+        view, data = parser_context["view"], _data(result)
+        enough = "id" in data and view.action in view.by_id_alone
+        attributes = data.get("attributes", {} if enough else None)
         if not isinstance(attributes, dict):
             raise ValidationError(ENVELOPE)
-        if data.get("relationships"):
-            raise ValidationError("relationships: send them among the attributes, as lists of ids.")
-        self.check_type(data, parser_context["view"].resource_name)
+        self.check_type(data, view.resource_name)
         document = Document(_named(attributes))
         document.id = _id(data)
         return document
@@ -61,6 +63,17 @@ class FlatParser(ApiParser):
     media_type = JSON
 
 
+def _data(document: dict[str, Any]) -> dict[str, Any]:
+    data = document.get("data")
+    if not isinstance(data, dict):
+        raise ValidationError(ENVELOPE)
+    if unknown := [*(document.keys() - DOCUMENT_MEMBERS), *(data.keys() - DATA_MEMBERS)]:
+        raise ValidationError(f"{min(unknown)[:100]}: has no place there. {ENVELOPE}")
+    if data.get("relationships", {}) != {}:
+        raise ValidationError("relationships: send them among the attributes, as lists of ids.")
+    return data
+
+
 def _named(attributes: dict[str, Any]) -> dict[str, Any]:
     names = {given: snake(given) for given in attributes}
     if unknown := [given for given, name in names.items() if name is None]:
@@ -69,9 +82,9 @@ def _named(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _id(data: dict[str, Any]) -> str | None:
-    given = data.get("id")
-    if given is None:
+    if "id" not in data:
         return None
+    given = data["id"]
     if isinstance(given, bool) or not isinstance(given, int | str):
         raise ValidationError("id: must be a number or a text.")
     return str(given)

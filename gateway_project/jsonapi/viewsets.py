@@ -44,6 +44,8 @@ class ApiViewSet(GenericViewSet):
     variants: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # Operations that take a body, and need none.
     bodiless: ClassVar[tuple[str, ...]] = ("destroy",)
+    # Operations that an id in the body says everything about; all others want attributes in theirs.
+    by_id_alone: ClassVar[tuple[str, ...]] = ("destroy",)
     id_header: ClassVar[str] = ""
 
     @property
@@ -122,14 +124,17 @@ class ApiViewSet(GenericViewSet):
 
     def target_id(self) -> int | None:
         """Which row is meant: by the path, else the query, else data.id, else attributes.id; None if none says it."""
-        found = {read_id(str(given)) for given in self._given_ids() if given is not None}
+        found = {read_id(str(given)) for given in self._given_ids()}
         if len(found) > 1:
             raise Conflict("id: path, query and body name different ones.")
         return next(iter(found), None)
 
-    def _given_ids(self) -> tuple[Any, ...]:
-        by_url = (self.kwargs.get("id"), self.request.query_params.get("id"))
-        return (*by_url, self.document.id, self.document.get("id")) if self.action != "retrieve" else by_url
+    def _given_ids(self) -> list[Any]:
+        places = [self.kwargs, self.request.query_params]
+        if self.action != "retrieve":
+            by_data = {"id": self.document.id} if self.document.id is not None else {}
+            places += [by_data, self.document]
+        return [place["id"] for place in places if "id" in place]
 
     def get_object(self):
         """The row that is meant, among those that the caller may see; raises ValidationError and NotFound."""
@@ -236,6 +241,7 @@ class Destroys(ApiViewSet):
     """DELETE; a subclass calls its service in perform_destroy()."""
 
     def destroy(self, request, **kwargs) -> Response:
+        self.values(Attributes, partial=True)  # an id, and nothing else
         with transaction.atomic():
             row = self.get_object()
             row_id, before = row.pk, self.shown(row)

@@ -6,12 +6,13 @@ from typing import Any
 from gateway_project import errors
 from gateway_project.access import ADMIN, ANYBODY, HOLDER, LOGIN, OWNER, SORTS, TABLE, WITHOUT_LICENCE
 from gateway_project.jsonapi import viewsets
+from gateway_project.jsonapi.fields import Id
 from gateway_project.jsonapi.filters import Filter, Whole
 from gateway_project.jsonapi.names import camel
 from gateway_project.jsonapi.paging import ApiPagination
 from gateway_project.jsonapi.shapes import Shape
 from gateway_project.openapi.answers import MANAGEMENT, Errors, header, response
-from gateway_project.openapi.schemas import EMPTY, ID_TEXT, Schemas
+from gateway_project.openapi.schemas import EMPTY, Schemas
 from gateway_project.routes import Route, routes
 
 SUMMARIES = {
@@ -30,6 +31,10 @@ CREDENTIALS = {
     ADMIN: (TOKEN, COOKIE),
 }
 META = {"$ref": "#/components/schemas/Meta"}
+# Parts of a body that JSON:API has and nothing here reads.
+UNREAD: dict[str, Any] = {"links": {}, "meta": {}}
+UNREAD_ID = {"type": ["integer", "string"], "description": "Means nothing here."}
+WHICH = {**Id.schema, "description": "Which one; another place for it."}
 
 
 def describe(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
@@ -142,19 +147,29 @@ def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
     if kind is None:
         return None
     partial = route.operation in ("update", "destroy")
-    data = {"type": {"const": route.resource}, "attributes": schemas.attributes(kind, partial=partial)}
-    if partial:
-        data["id"] = {**ID_TEXT, "description": "Which one; another place for it."}
-    required = route.operation not in route.view.bodiless
-    envelope = {
-        "type": "object",
-        "properties": {"data": {"type": "object", "properties": data, "required": ["attributes"] if required else []}},
-        "required": ["data"],
+    data = {
+        "type": {"const": route.resource},
+        "id": WHICH if partial else UNREAD_ID,
+        "attributes": schemas.attributes(kind, partial=partial),
+        "relationships": EMPTY,
     }
-    shown = {"schema": envelope}
+    envelope = _strict({"data": {**_strict({**data, **UNREAD}), **_needed(route)}, "jsonapi": {}, **UNREAD})
+    shown = {"schema": {**envelope, "required": ["data"]}}
     if kind.example:
         shown["example"] = {"data": {"attributes": kind.example}}
+    required = route.operation not in route.view.bodiless
     return {"required": required, "content": dict.fromkeys(MANAGEMENT, shown)}
+
+
+def _strict(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _needed(route: Route) -> dict[str, Any]:
+    """What must stand in `data`."""
+    if route.operation in route.view.by_id_alone:
+        return {"anyOf": [{"required": ["attributes"]}, {"required": ["id"]}]}
+    return {"required": ["attributes"]}
 
 
 # -- Answers ----------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from decimal import Decimal
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from gateway_project.errors import ProviderOverloaded, ProviderRejected
+from gateway_project.errors import ProviderOverloaded, ProviderRejected, UpstreamError
+from providers.calls import End
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
@@ -19,6 +20,8 @@ TEXTS = ("messages", "prompt", "input", "system", "instructions", "tools", "func
 CHARACTERS_A_TOKEN = 4
 # What a provider refused it did not work on.
 REFUSALS = (ProviderRejected, ProviderOverloaded)
+# How a call ends that its provider was at work on: it has read the request, and is not heard any more.
+WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,21 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
         return Bill(answer.usage, False, nothing, cost(answer.usage, price).amount)
     if not exchange.attempts or exchange.request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
-    if answer is None:
-        return NOTHING_BOUGHT if isinstance(exchange.error, REFUSALS) else NOBODY_KNOWS
-    usage = _whole(exchange)
-    estimated = usage is not answer.usage
+    counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
+    if answer is None and counted is None:
+        return _unanswered(exchange)
+    usage = counted or _whole(exchange)
+    estimated = not counted and usage is not answer.usage
     return Bill(usage, estimated, cost(usage, snapshot.price(exchange.target, time()), estimated=estimated))
+
+
+def _unanswered(exchange: "Exchange") -> Bill:
+    """Nobody knows the cost; but limits of tokens could be evaded by whoever leaves before the first byte."""
+    if isinstance(exchange.error, REFUSALS):
+        return NOTHING_BOUGHT
+    if exchange.call.end in WORKED_ON:
+        return Bill(Usage(input_tokens(exchange.request)), estimated=True, cost=NOT_KNOWN)
+    return NOBODY_KNOWS
 
 
 def _whole(exchange: "Exchange") -> Usage:
@@ -87,7 +100,7 @@ def _answered(exchange: "Exchange") -> str | bytes:
     """What the model wrote; calls of tools count as they stand in the answer."""
     answer = exchange.answer
     if exchange.stream is not None:
-        return exchange.stream.reader.text(answer.body)
+        return exchange.stream.reader.produced(answer.body)
     return answer.text or (answer.body if answer.finish_reason == "tool" else "")
 
 

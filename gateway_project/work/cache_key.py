@@ -13,6 +13,11 @@ MARKS = "".join(mark for mark in map(chr, range(0x300, 0x1F000)) if unicodedata.
 LONG_RUN = re.compile(f"[{MARKS}]{{31}}")
 
 
+def digest(body: dict[str, Any]) -> bytes:
+    """SHA-256 of a parsed request as canonical JSON: a long one is not kept twice while it is served."""
+    return hashlib.sha256(canonical(body)).digest()
+
+
 def canonical(body: dict[str, Any]) -> bytes:
     """A parsed request as canonical JSON: sorted names, one spelling of each character.
 
@@ -27,9 +32,8 @@ def canonical(body: dict[str, Any]) -> bytes:
 
 
 def cache_key(content: bytes, *parts: str | int | list) -> str:
-    """SHA-256 over the canonical request and the parts (model, provider, operation, headers, scope, …), as hex."""
-    # JSON holds no line break: where the parts end is certain.
-    return hashlib.sha256(orjson.dumps(parts) + b"\n" + content).hexdigest()
+    """SHA-256 over the digest of a request and the parts (model, provider, operation, headers, scope, …), as hex."""
+    return hashlib.sha256(content + orjson.dumps(parts)).hexdigest()
 
 
 def _is_composed(text: str) -> bool:

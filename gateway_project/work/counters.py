@@ -322,11 +322,11 @@ class Counters:
 
     def _note_peak(self, name: str, now: float) -> None:
         """Uses grow nowhere but where one is taken."""
-        peaks, days = self._peaks[name], days_around(now)
-        if len(self._uses[name]) > peaks.get(days[1], 0):
-            peaks[days[1]] = max(self.uses(name, now), peaks.get(days[1], 0))
-        for day in peaks.keys() - set(days):
-            del peaks[day]
+        peaks, today = self._peaks[name], window_begin(DAY, now)
+        if len(self._uses[name]) > peaks.get(today, 0):
+            peaks[today] = max(self.uses(name, now), peaks.get(today, 0))
+            for day in peaks.keys() - set(days_around(now)):
+                del peaks[day]
 
     def _reserve(self, check: LimitCheck, now: float) -> Hold:
         count = self._count(check, now)

@@ -92,7 +92,7 @@ class Exchange:
     offered: "tuple[Target, ...]" = ()  # apply_rules: who of them may serve it
     rule: "RuleSnapshot | None" = None  # apply_rules
     candidates: "tuple[Target, ...]" = ()  # select_provider: best first
-    content: bytes = b""  # select_provider: the canonical request
+    content: bytes = b""  # select_provider: the digest of the canonical request
     demand: "Demand | None" = None  # admit: what it may come to
     standing: "list[Standing] | None" = None  # admit: what the limits leave; settlement_of: after what was used
     token: str = ""  # admit: under which it holds what it has taken

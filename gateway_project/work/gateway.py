@@ -118,6 +118,15 @@ def running() -> Gateway | None:
     return _gateway
 
 
+def stop() -> None:
+    """Stop the gateway of this process, if it has been started; who asks for it again gets another."""
+    global _gateway
+    with _lock:
+        stopped, _gateway = _gateway, None
+    if stopped is not None:
+        stopped.stop()
+
+
 def forget(keys: Collection[str]) -> bool:
     """Serve these stored answers no more; whether that is certain. Asked by the management API (GATEWAY_FORGET)."""
     state = _state() if _gateway is None else _gateway.state

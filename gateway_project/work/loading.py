@@ -3,7 +3,8 @@
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
@@ -70,12 +71,12 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
         # The first in the dictionary are the first to be forgotten.
         found = dict(reversed(list(_keys(rows.order_by(*last_used_first)[:most]))))
         snapshot.keys_complete = len(found) < most
-        snapshot.public_ids = {key.id: public_id for public_id, key in found.items()}
+        snapshot.public_ids = _by_key(found)
         snapshot.keys = found
         return
     found = dict(_keys(rows.filter(id__in=ids)))
-    for key_id in set(ids) - {key.id for key in found.values()}:
-        snapshot.drop_key(key_id)
+    for key_id in ids:
+        snapshot.drop_key(key_id, but=found)
     for public_id, key in found.items():
         snapshot.put_key(public_id, key)
     _forget_oldest(snapshot)
@@ -83,7 +84,7 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 def load_wanted_keys(snapshot: Snapshot, public_ids: Collection[str]) -> None:
     """Keys that requests named and memory did not hold."""
-    for public_id, key in _keys(ApiKey.objects.live().filter(public_id__in=public_ids)):
+    for public_id, key in _keys(ApiKey.objects.live().with_public_id(*public_ids)):
         snapshot.put_key(public_id, key)
     _forget_oldest(snapshot)
 
@@ -161,32 +162,34 @@ def _some(ids: Collection[int]) -> Collection[int] | None:
 def _keys(rows: QuerySet) -> Iterator[tuple[str, KeySnapshot]]:
     columns = (
         "public_id", "id", "name", "digest", "owner_id", "provider_id", "expiry", "locked_time", "permissions",
+        "former_public_id", "former_digest", "former_until",
     )  # fmt: skip
-    for public_id, key_id, name, digest, owner, provider, expiry, locked, permissions in rows.values_list(*columns):
+    for row in rows.values_list(*columns):
+        public_id, key_id, name, digest, owner, provider, expiry, locked, permissions, *former = row
         if not isinstance(permissions, list) or not all(isinstance(name, str) for name in permissions):
             log.error("Key %s is not used: its permissions are no list of names.", public_id)
             continue
         expires = expiry.timestamp() if expiry else math.inf
-        yield (
-            public_id,
-            KeySnapshot(
-                key_id,
-                name,
-                bytes(digest),
-                owner,
-                provider,
-                expires,
-                locked is not None,
-                _shared(frozenset(permissions)),
-            ),
-        )
+        granted = _shared(frozenset(permissions))
+        key = KeySnapshot(key_id, name, bytes(digest), owner, provider, expires, locked is not None, granted)
+        former_id, former_digest, until = former
+        if former_id is not None:
+            yield former_id, replace(key, digest=bytes(former_digest), expires=min(expires, until.timestamp()))
+        yield public_id, key
+
+
+def _by_key(keys: Mapping[str, KeySnapshot]) -> dict[int, tuple[str, ...]]:
+    """The public ids of each key."""
+    found: dict[int, tuple[str, ...]] = {}
+    for public_id, key in keys.items():
+        found[key.id] = (*found.get(key.id, ()), public_id)
+    return found
 
 
 def _forget_oldest(snapshot: Snapshot) -> None:
     """Keep the memory for keys bounded: the ones that came first go, and are looked up when they return."""
     while len(snapshot.keys) > settings.GATEWAY_SNAPSHOT_KEYS:
-        key = snapshot.keys.pop(next(iter(snapshot.keys)))
-        snapshot.public_ids.pop(key.id, None)
+        snapshot.drop_key(next(iter(snapshot.keys.values())).id)
         snapshot.keys_complete = False
 
 

@@ -113,7 +113,7 @@ class Recounter:
 def _counted(lost: Iterable[Lost]) -> Iterator[tuple[Lost, int]]:
     """What the log tells about each; one question for all limits of one subject in one window."""
     for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
-        amounts = in_units(used(subject.kind, subject.id, begin=begin, until=until))
+        amounts = in_units(used(subject.kind, [subject.id], begin=begin, until=until)[subject.id])
         for one in counts:
             yield one, amounts[one.check.limit.measure]
 

@@ -127,7 +127,9 @@ class Link:
         try:
             return self._idle.pop()
         except IndexError:
-            return Wire(self._client.connection_pool.make_connection(), self._timeout)
+            # Of the pool's kind, but not made by it: it would remember each one, with a buffer of 16 KB, for ever.
+            pool = self._client.connection_pool
+            return Wire(pool.connection_class(**pool.connection_kwargs), self._timeout)
 
     def _refused(self, said: RedisSays) -> Away:
         """Redis answers and will not do it: it is full, read-only, or holds something else under our key."""

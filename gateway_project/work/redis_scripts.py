@@ -54,10 +54,14 @@ local function reserve(key, token, take, lease, ends)
   end
 end
 
+local function give_back(key, take)  -- subtracted, for Redis takes "-0" for no integer
+  redis.call('HINCRBY', key, 'held', whole(0 - take))
+end
+
 local function lapse(key)  -- reservations whose process has died are free again
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', key .. ':held', '-inf', ms)) do
     redis.call('ZREM', key .. ':held', member)
-    redis.call('HINCRBY', key, 'held', '-' .. member:match(':(%d+)$'))
+    give_back(key, member:match(':(%d+)$'))
   end
 end
 
@@ -96,9 +100,7 @@ end
 _SETTLE = """
 local function settle_count(kind, key, take, amount, ends, admitted, ended, rebuilt)
   if now >= ends + 60 then return end
-  if kind == 'r' and redis.call('ZREM', key .. ':held', ARGV[4] .. ':' .. take) == 1 then
-    redis.call('HINCRBY', key, 'held', '-' .. take)
-  end
+  if kind == 'r' and redis.call('ZREM', key .. ':held', ARGV[4] .. ':' .. take) == 1 then give_back(key, take) end
   local from = redis.call('HGET', key, 'from')
   if rebuilt and (not from or tonumber(from) >= ended) then return end  -- the log tells it, for the rebuilding
   if kind == 'n' and tonumber(from) <= admitted then return end  -- it was counted when it was admitted

@@ -19,7 +19,7 @@ from providers.calls import Call, End, Interrupted
 class Carriage:
     """One stream on its way; `chunks` gives what goes to the client after each read, where there is anything."""
 
-    __slots__ = ("back", "call", "chunks", "ended", "error", "lock", "rest", "source", "stream")
+    __slots__ = ("back", "call", "chunks", "ended", "error", "lock", "rest", "source", "stream", "told")
 
     def __init__(self, stream: Stream, call: Call, chunks: Iterator[bytes | None]) -> None:
         self.stream, self.call, self.chunks = stream, call, chunks
@@ -27,6 +27,7 @@ class Carriage:
         self.lock = threading.Lock()  # of what is written to the client
         self.back = threading.Event()  # its own thread has something to do
         self.rest = b""  # what the client did not take at once
+        self.told = call.since  # when something was last written to the client
         self.ended = False
         self.error: BaseException | None = None
 
@@ -63,7 +64,7 @@ class Carriage:
             sent = 0
         except OSError as error:
             raise Interrupted(End.CLIENT_CLOSED) from error
-        self.rest = data[sent:]
+        self.rest, self.told = data[sent:], self.call.since
 
     def write_rest(self) -> None:
         """Wait for a slow client, for as long as its socket's time-out lets it. Raises Interrupted after that."""
@@ -80,6 +81,7 @@ class Carriage:
                 return
             try:
                 self._write(heartbeat)
+                self.told = time.monotonic()
             except Interrupted as gone:
                 self.call.interrupt(gone.end)
 
@@ -126,7 +128,7 @@ class Relay:
         """Sleep until the stream comes back, and fill its silences."""
         wait = self._silence
         while not carriage.back.wait(wait):
-            left = self._silence - (time.monotonic() - carriage.call.since)
+            left = self._silence - (time.monotonic() - carriage.told)
             if left <= 0 and heartbeat:
                 carriage.beat(heartbeat)
             wait = left if left > 0 else self._silence

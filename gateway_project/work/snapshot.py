@@ -4,7 +4,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from rules.matching import RuleBook, RuleSnapshot
 
 @dataclass(frozen=True, slots=True)
 class KeySnapshot:
-    """An API key that is not deleted; `expires` in seconds since 1970, infinite for never."""
+    """An API key that is not deleted, with one of its secrets; `expires` in seconds since 1970, infinite for never."""
 
     id: int
     name: str
@@ -104,7 +104,7 @@ class Snapshot:
     def __init__(self) -> None:
         self.loaded = False
         self.keys: dict[str, KeySnapshot] = {}
-        self.public_ids: dict[int, str] = {}
+        self.public_ids: dict[int, tuple[str, ...]] = {}  # a key that was rotated has two for a while
         self.keys_complete = True
         self.callers: dict[int, Caller] = {}
         self.rules = RuleBook()
@@ -118,12 +118,18 @@ class Snapshot:
 
     def put_key(self, public_id: str, key: KeySnapshot) -> None:
         self.keys[public_id] = key
-        self.public_ids[key.id] = public_id
+        known = self.public_ids.get(key.id, ())
+        if public_id not in known:
+            self.public_ids[key.id] = (*known, public_id)
 
-    def drop_key(self, key_id: int) -> None:
-        public_id = self.public_ids.pop(key_id, None)
-        if public_id is not None:
-            self.keys.pop(public_id, None)
+    def drop_key(self, key_id: int, *, but: Collection[str] = ()) -> None:
+        """Forget the key by each of its public ids that is not among these."""
+        known = self.public_ids.pop(key_id, ())
+        if kept := tuple(public_id for public_id in known if public_id in but):
+            self.public_ids[key_id] = kept
+        for public_id in known:
+            if public_id not in kept:
+                self.keys.pop(public_id, None)
 
     def put_rules(self, rules: Iterable[RuleSnapshot]) -> None:
         self.rule_rows = {rule.id: rule for rule in rules}

@@ -1,9 +1,11 @@
 """How limits stand at this moment: what is counted now, or what the log tells where nothing has been counted yet."""
 
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 from gateway_project.work.limitbook import COST, NANO, REQUESTS, TOKENS, LimitBook, LimitRow, Subject
 from gateway_project.work.limits import LimitCheck, window_begin, window_end
@@ -17,18 +19,11 @@ BOOK = LimitBook()
 
 def standing_in(state: SharedState, limits: Sequence[Limit]) -> list[Stands]:
     """How these limits stand."""
-    now, log = time.time(), Log()
-    checks = [_check(limit) for limit in limits]
-    return [_stands(check, total, now, log) for check, total in zip(checks, state.used(checks), strict=True)]
-
-
-def _stands(check: LimitCheck, counted: int | None, now: float, log: "Log") -> Stands:
-    if not check.window_seconds:
-        return Stands(None if counted is None else Decimal(counted), None)
-    begin = window_begin(check.window_seconds, now)
-    units = log.tells(check, begin, now) if check.since and (counted is None or not check.amount) else counted
-    amount = None if units is None else Decimal(units) / (NANO if check.limit.measure == COST else 1)
-    return Stands(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
+    now, checks = time.time(), [_check(limit) for limit in limits]
+    counted = state.used(checks)
+    missing = [check for check, total in zip(checks, counted, strict=True) if _is_missing(check, total)]
+    told = _told_by_the_log(missing, now)
+    return [_stands(check, total, now, told) for check, total in zip(checks, counted, strict=True)]
 
 
 def in_units(tells: Used) -> dict[str, int]:
@@ -36,18 +31,30 @@ def in_units(tells: Used) -> dict[str, int]:
     return {REQUESTS: tells.requests, TOKENS: tells.tokens, COST: round(tells.cost * NANO)}
 
 
-class Log:
-    """Asks the log once for each subject and window."""
+def _is_missing(check: LimitCheck, counted: int | None) -> bool:
+    return check.since > 0 and (counted is None or not check.amount)
 
-    def __init__(self) -> None:
-        self._told: dict[tuple[Subject, int], dict[str, int]] = {}
 
-    def tells(self, check: LimitCheck, begin: int, until: float) -> int:
-        """What was used of this by requests that had ended by a moment."""
+def _told_by_the_log(checks: Iterable[LimitCheck], now: float) -> dict[tuple[Subject, int], dict[str, int]]:
+    """What was used up to now, by subject and window; one question for all of a kind in a window."""
+    wanted = defaultdict(set)
+    for check in checks:
         subject = check.limit.subject
-        if (subject, begin) not in self._told:
-            self._told[subject, begin] = in_units(used(subject.kind, subject.id, begin=begin, until=until))
-        return self._told[subject, begin][check.limit.measure]
+        wanted[subject.kind, window_begin(check.window_seconds, now)].add(subject.id)
+    return {
+        (Subject(kind, number), begin): in_units(amounts)
+        for (kind, begin), ids in wanted.items()
+        for number, amounts in used(kind, sorted(ids), begin=begin, until=now).items()
+    }
+
+
+def _stands(check: LimitCheck, counted: int | None, now: float, told: dict[tuple[Subject, int], Any]) -> Stands:
+    if not check.window_seconds:
+        return Stands(None if counted is None else Decimal(counted), None)
+    begin, limit = window_begin(check.window_seconds, now), check.limit
+    units = told[limit.subject, begin][limit.measure] if _is_missing(check, counted) else counted
+    amount = None if units is None else Decimal(units) / (NANO if limit.measure == COST else 1)
+    return Stands(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
 
 
 def _check(limit: Limit) -> LimitCheck:

@@ -91,3 +91,17 @@ def test_severity_follows_from_whose_fault_it_is(error, severity):
 def test_the_problems_of_fields_become_one_sentence():
     problems = {"name": ["Too long.", "Taken."], "__all__": ["Both are set."]}
     assert errors.ValidationError.from_fields(problems).message == "name: Too long. Taken. Both are set."
+
+
+def test_what_is_long_is_cut_after_what_nobody_may_read_was_taken_out_of_all_of_it():
+    secret = "sk-secret"
+    error = errors.ProviderRejected("x" * 2044 + secret, code=400, field="f" * 252 + secret, reason=secret)
+    error.hide(lambda text: text.replace(secret, "…"))
+    assert (error.message, error.field, error.reason) == ("x" * 2044 + "…", "f" * 252 + "…", "…")
+    assert error.body()["message"] == str(error) == error.message
+
+
+def test_a_message_is_one_sentence_however_much_it_repeats():
+    error = errors.ValidationError("z" * 3_000_000, field="z" * 3_000_000)
+    assert (len(error.message), len(error.field), len(str(error))) == (2048, 256, 2048)
+    assert error.message.endswith("z…")

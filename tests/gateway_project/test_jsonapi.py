@@ -26,6 +26,11 @@ HOSTILE = {
     "attributes a text": b'{"data": {"attributes": "name"}}',
     "no attributes": b'{"data": {}}',
     "relationships": b'{"data": {"attributes": {"name": "x"}, "relationships": {"x": 5}}}',
+    "relationships null": b'{"data": {"attributes": {"name": "x"}, "relationships": null}}',
+    "an attribute beside the attributes": b'{"data": {"attributes": {"name": "x"}, "features": []}}',
+    "a member beside data": b'{"data": {"attributes": {"name": "x"}}, "name": "x"}',
+    "what would be written along": b'{"data": {"attributes": {"name": "x"}}, "included": []}',
+    "an id that is null": b'{"data": {"id": null, "attributes": {"name": "x"}}}',
     "a type that is no text": b'{"data": {"type": ["roles"], "attributes": {"name": "x"}}}',
     "an id that is a list": b'{"data": {"id": [5], "attributes": {"name": "x"}}}',
     "an id that is true": b'{"data": {"id": true, "attributes": {"name": "x"}}}',
@@ -279,7 +284,20 @@ def test_an_update_that_says_two_different_things_is_a_conflict(admin):
     refused(admin.send("PATCH", "/roles/2/", json=document), 409, "Conflict", "id")
 
 
-@pytest.mark.parametrize("given", [[], {}, True, "x", -1, 10**30, 1.5, "1\0"])
+def test_what_json_api_has_beside_the_attributes_may_be_there(admin):
+    document = {**body(name="x"), "jsonapi": {"version": "1.1"}, "links": {}, "meta": {}}
+    document["data"] |= {"type": "roles", "relationships": {}, "links": {}, "meta": {}}
+    assert admin.send("POST", "/roles/", json=document).status_code == 201
+
+
+@pytest.mark.parametrize("data", [{}, {"name": "after"}, {"atributes": {"name": "after"}}])
+def test_a_change_without_attributes_is_refused_and_not_taken_for_none(admin, data):
+    role = Role.objects.create(name="before")
+    document = {"data": {"id": str(role.pk), **data}}
+    refused(admin.send("PATCH", "/roles/", json=document), 400, "ValidationError", "attributes")
+
+
+@pytest.mark.parametrize("given", [None, [], {}, True, "x", -1, 10**30, 1.5, "1\0"])
 def test_an_id_that_is_none_gets_400(admin, given):
     document = body(name="after")
     document["data"]["id"] = given

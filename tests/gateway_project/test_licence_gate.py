@@ -111,6 +111,15 @@ def test_the_console_shows_the_way_in_and_out_and_what_puts_it_right(console, ba
             assert refusal != name.startswith(OPEN), (name, response.status_code)
 
 
+def test_a_rule_for_somebody_can_be_made_in_the_console(console, bad_licence):
+    asked = {"app_label": "rules", "model_name": "rule", "term": ""}
+    for field in ("user", "group", "provider"):
+        answer = console.get(f"{console.base}/admin/autocomplete/", params={**asked, "field_name": field})
+        assert "results" in answer.json(), field
+    others = {"app_label": "keys", "model_name": "apikey", "field_name": "owner", "term": ""}
+    assert console.get(f"{console.base}/admin/autocomplete/", params=others).status_code == 403
+
+
 def test_the_console_asks_who_it_is_first(nobody, bad_licence):
     response = requests.get(f"{nobody.base}/admin/accounts/user/", allow_redirects=False, timeout=10)
     assert (response.status_code, response.headers["Location"].partition("?")[0]) == (302, "/admin/login/")

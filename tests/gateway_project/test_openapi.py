@@ -10,7 +10,7 @@ import yaml
 from django.test import override_settings
 from django.urls import re_path
 from drf_spectacular.validation import validate_schema
-from jsonschema import validate
+from jsonschema import ValidationError, validate
 from rest_framework import serializers
 
 from gateway_project.access import OTHER_ROUTES, TABLE
@@ -118,6 +118,23 @@ def test_the_examples_are_what_the_schema_allows(document):
                 shown += 1
                 validate(content["example"], {**content["schema"], "components": document["components"]})
     assert shown > 30
+
+
+def test_what_must_stand_in_a_body_is_told(document):
+    def accepted(path, method, data):
+        content = document["paths"][path][method]["requestBody"]["content"]["application/json"]
+        try:
+            validate({"data": data}, {**content["schema"], "components": document["components"]})
+        except ValidationError:
+            return False
+        return True
+
+    for path, method in (("/keys/", "delete"), ("/keys/", "patch"), ("/auth/logout", "post")):
+        assert accepted(path, method, {"attributes": {}, "meta": {}})
+        assert not accepted(path, method, {})
+        assert not accepted(path, method, {"attributes": {}, "name": "nightly"})
+    assert accepted("/keys/", "delete", {"id": "5"})
+    assert not accepted("/keys/", "patch", {"id": "5"})
 
 
 def test_queries_are_typed(document):

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +15,8 @@ import pytest
 import requests
 
 from tests.pace import patience
-from tests.running import RunningGateway, Store, fresh_store
-from tests.world import World
+from tests.running import ROOT, RunningGateway, Store, fresh_store
+from tests.world import World, response_on
 
 THREADS = 8
 LIMIT = 2  # seconds that a client may stall
@@ -99,6 +101,30 @@ def test_half_sent_headers_on_every_thread_are_cut_in_time(small):
         for sock in socks:
             answer(sock)  # the server ends the connection, with or without a word
     assert "Traceback" not in small.log()
+
+
+@pytest.mark.parametrize(
+    ("framing", "body", "kept"),
+    [
+        ("Content-Length: 100000", b"x" * 100_000, False),
+        ("Transfer-Encoding: chunked", b"186a0\r\n" + b"x" * 100_000 + b"\r\n0\r\n\r\n", False),
+        ("Content-Length: 100", b"x" * 100, True),
+    ],
+    ids=["long", "chunked", "short"],
+)
+def test_a_refusal_before_the_body_is_read_says_whether_the_connection_goes_on(small, framing, body, kept):
+    ask = head("POST /work HTTP/1.1", "Host: localhost", "Authorization: Bearer nobody", framing) + body
+    with ExitStack() as resources:
+        sock = connect(small, resources)
+        sock.sendall(ask)
+        response = response_on(sock)
+        assert (response.status, response.headers["Connection"]) == (401, "keep-alive" if kept else "close")
+        response.read()
+        if kept:
+            sock.sendall(ask)
+            assert response_on(sock).status == 401
+        else:
+            assert answer(sock) == b""
 
 
 def test_half_sent_bodies_on_every_thread_are_a_400(world, small):
@@ -278,3 +304,15 @@ def closed(sock):
         return sock.recv(10_000) == b"" or sock.recv(1) == b""
     except ConnectionError:
         return True
+
+
+def test_the_server_that_starts_the_workers_loads_neither_django_nor_a_driver():
+    """It serves nothing, and its memory comes on top of theirs."""
+    code = (
+        "import runpy, sys, gunicorn.app.wsgiapp; runpy.run_path('gunicorn.conf.py'); import gateway_project.worker; "
+        "print(*sorted({'django.conf', 'django.http', 'django.db', 'asyncio', 'psycopg'} & sys.modules.keys()))"
+    )
+    environ = os.environ | {"DATABASE_URL": "postgresql://127.0.0.1/nowhere", "GATEWAY_MODE": "local"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr

@@ -73,9 +73,9 @@ def usage_body(usage: Usage | None) -> dict[str, Any]:
     return body
 
 
-def stream_text(events: bytes) -> str:
-    """The text in a recorded stream."""
-    return AnthropicReader(WorkRequest("chat", "", {}, b"")).text(events)
+def stream_reader() -> AnthropicReader:
+    """What reads a recorded stream."""
+    return AnthropicReader(WorkRequest("chat", "", {}, b""))
 
 
 def _head(work: WorkRequest, reply_id: str, model: str) -> dict[str, Any]:

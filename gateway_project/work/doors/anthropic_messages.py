@@ -6,7 +6,7 @@ from typing import Any
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.anthropic import error_event
-from gateway_project.work.doors.anthropic_answer import CALL_SIGNED, MessagesWriter, reply_body, stream_text
+from gateway_project.work.doors.anthropic_answer import CALL_SIGNED, MessagesWriter, reply_body, stream_reader
 from gateway_project.work.doors.fields import given, needed, wrong
 from providers.formats.anthropic_blocks import SHAPE, SOURCE, opened
 from providers.formats.base import Dialect, StreamWriter, WorkRequest, dumped
@@ -71,7 +71,10 @@ class AnthropicMessages(Dialect):
         return MessagesWriter(work)
 
     def text(self, events: bytes) -> str:
-        return stream_text(events)
+        return stream_reader().text(events)
+
+    def produced(self, events: bytes) -> str:
+        return stream_reader().produced(events)
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
         return error_event(error, work.id)
@@ -146,10 +149,11 @@ def _document(block: dict[str, Any], where: str) -> Part:
     source, inside = needed(block, "source", fields.mapping, where), f"{where}.source"
     kind, title = needed(source, "type", fields.filled, inside), given(block, "title", fields.text, where, "")
     if kind == "url":
-        return File(url=needed(source, "url", fields.filled, inside), media_type="application/pdf", name=title)
+        url = needed(source, "url", fields.filled, inside)
+        return File(url=url, media_type="application/pdf", name=title, cache=_cache(block, where))
     if kind == "base64":
         media_type = needed(source, "media_type", fields.filled, inside)
-        return File(needed(source, "data", fields.filled, inside), media_type, title)
+        return File(needed(source, "data", fields.filled, inside), media_type, title, cache=_cache(block, where))
     if kind == "text":  # the words themselves, which every provider takes
         return Text(needed(source, "data", fields.text, inside), _cache(block, where))
     return Verbatim(block, SOURCE)
@@ -167,7 +171,8 @@ def _redacted(block: dict[str, Any], where: str) -> Reasoning:
 
 def _call(block: dict[str, Any], where: str) -> ToolCall:
     arguments = dumped(needed(block, "input", fields.mapping, where)).decode()
-    return ToolCall(needed(block, "id", fields.filled, where), needed(block, "name", fields.filled, where), arguments)
+    name = needed(block, "name", fields.filled, where)
+    return ToolCall(needed(block, "id", fields.filled, where), name, arguments, cache=_cache(block, where))
 
 
 def _result(block: dict[str, Any], where: str) -> ToolResult:

@@ -7,6 +7,8 @@ from gateway_project.errors import ValidationError
 from providers.formats.translated import TOOLS
 
 Check = Callable[[Any, str], Any]
+# Some of what is sent on is multiplied before, as a float that holds no integer of any size; seeds have 64 bits.
+LEAST, MOST = -(2**63), 2**63 - 1
 
 
 def wrong(where: str, must: str) -> ValidationError:
@@ -28,20 +30,20 @@ def filled(value: Any, where: str) -> str:
 
 
 def whole(value: Any, where: str) -> int:
-    if type(value) is not int:
-        raise wrong(where, "a whole number")
+    if type(value) is not int or not LEAST <= value <= MOST:
+        raise wrong(where, "a whole number of at most 64 bits")
     return value
 
 
 def positive(value: Any, where: str) -> int:
-    if type(value) is not int or value < 1:
-        raise wrong(where, "a whole number from 1 on")
+    if type(value) is not int or not 1 <= value <= MOST:
+        raise wrong(where, "a whole number from 1 on, of at most 64 bits")
     return value
 
 
 def number(value: Any, where: str) -> float:
-    if type(value) not in (int, float):
-        raise wrong(where, "a number")
+    if type(value) is not float and (type(value) is not int or not LEAST <= value <= MOST):
+        raise wrong(where, "a number of at most 64 bits")
     return value
 
 

@@ -27,7 +27,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.openai_reply import stream_text
+from providers.formats.openai_reply import stream_produced, stream_text
 from providers.formats.openai_request import DIALECT
 from providers.formats.translated import TOOLS
 
@@ -81,6 +81,9 @@ class OpenAIChat(Dialect):
 
     def text(self, events: bytes) -> str:
         return stream_text(events)
+
+    def produced(self, events: bytes) -> str:
+        return stream_produced(events)
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
         return error_event(error)
@@ -179,8 +182,8 @@ def split_data_url(url: str, where: str) -> tuple[str, str]:
     if url[:5].lower() != DATA:
         return "", ""
     about, comma, data = url[5:].partition(",")
-    media_type, *options = about.split(";")
-    if not comma or not data or "base64" not in options:
+    media_type, _, options = about.partition(";")
+    if not comma or not data or ";base64;" not in f";{options};":
         raise wrong(where, "an address, or data:TYPE;base64,…")
     return media_type, data
 
@@ -207,9 +210,14 @@ def _signature(call: dict[str, Any]) -> str:
 
 def _tool_result(message: dict[str, Any], where: str, names: dict[str, str]) -> ToolResult:
     call_id = needed(message, "tool_call_id", fields.filled, where)
-    parts = _content(message, where, optional=False)
+    parts = result_parts(_content(message, where, optional=False))
     cache = given(message, "cache_control", fields.mapping, where)
     return ToolResult(call_id, parts, names.get(call_id, ""), cache=cache)
+
+
+def result_parts(parts: list[Part]) -> list[Part]:
+    """What a tool gave: it does not refuse as a model does, its words are words."""
+    return [Text(part.text) if isinstance(part, Refusal) else part for part in parts]
 
 
 def _reasoning(message: dict[str, Any], where: str) -> list[Reasoning]:
@@ -222,17 +230,20 @@ def _reasoning(message: dict[str, Any], where: str) -> list[Reasoning]:
 def _detailed(details: list[dict[str, Any]], where: str) -> list[Reasoning]:
     """Thoughts with their proofs; the pieces of a stream that a client has only gathered are put together."""
     found: dict[tuple[Any, Any], Reasoning] = {}
+    pieces: dict[tuple[Any, Any], tuple[list[str], list[str]]] = {}  # of text and data: joined once, there may be many
     for number, detail in enumerate(details):
         here = f"{where}[{number}]"
         key = (detail.get("type"), detail.get("index", -number - 1))
         if type(key[0]) is not str or type(key[1]) is not int:
             raise wrong(here, "an object with a type, and with a number as its index if it has one")
-        thought = found.setdefault(key, Reasoning())
-        thought.text += given(detail, "text", fields.text, here) or given(detail, "summary", fields.text, here, "")
-        thought.data += given(detail, "data", fields.text, here, "")
+        thought, (texts, data) = found.setdefault(key, Reasoning()), pieces.setdefault(key, ([], []))
+        texts.append(given(detail, "text", fields.text, here) or given(detail, "summary", fields.text, here, ""))
+        data.append(given(detail, "data", fields.text, here, ""))
         thought.signature = given(detail, "signature", fields.text, here, thought.signature)
         thought.source = given(detail, "format", fields.text, here, thought.source)
         thought.id = given(detail, "id", fields.text, here, thought.id)
+    for key, thought in found.items():
+        thought.text, thought.data = ("".join(some) for some in pieces[key])
     return list(found.values())
 
 

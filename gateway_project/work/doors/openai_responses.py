@@ -10,7 +10,7 @@ from typing import Any
 from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import given, needed, wrong
-from gateway_project.work.doors.openai_chat import split_data_url
+from gateway_project.work.doors.openai_chat import result_parts, split_data_url
 from gateway_project.work.doors.openai_responses_items import (
     IMAGE,
     NAME,
@@ -21,7 +21,7 @@ from gateway_project.work.doors.openai_responses_items import (
     usage_body,
 )
 from gateway_project.work.doors.openai_responses_stream import ResponsesWriter
-from providers.formats.base import Dialect, StreamWriter, WorkRequest, as_dict, dumped, read_json
+from providers.formats.base import Dialect, StreamWriter, WorkRequest, as_dict, as_text, dumped, read_json
 from providers.formats.neutral import (
     Chat,
     File,
@@ -39,6 +39,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
+from providers.formats.openai_responses import PRODUCED
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TOOLS
 
@@ -106,6 +107,10 @@ class OpenAIResponses(Dialect):
         values = (as_dict(read_json(data_of(event))) for event in events_in(events))
         return "".join(value["delta"] for value in values if value.get("type") == "response.output_text.delta")
 
+    def produced(self, events: bytes) -> str:
+        values = (as_dict(read_json(data_of(event))) for event in events_in(events))
+        return "".join(as_text(value.get("delta")) for value in values if as_text(value.get("type")) in PRODUCED)
+
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
         return ResponsesWriter(work).broken(error)
 
@@ -172,7 +177,7 @@ class ItemReader:
 
     def _result(self, item: dict[str, Any], where: str) -> None:
         call_id = needed(item, "call_id", fields.filled, where)
-        parts = _content(item.get("output"), f"{where}.output")
+        parts = result_parts(_content(item.get("output"), f"{where}.output"))
         self._messages.append(Message("tool", [ToolResult(call_id, parts, self._names.get(call_id, ""))]))
 
     def _image_made(self, item: dict[str, Any], where: str) -> None:

@@ -15,6 +15,7 @@ from gateway_project.work.limits import (
     COUNT,
     MINUTE,
     MOST,
+    NOTHING_HELD,
     RESERVE,
     USE,
     Admission,
@@ -70,6 +71,8 @@ def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
 def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
     """What the request held, for the one round trip that tells the shared state what it came to; empty after that."""
     exchange.holds += _late_holds(exchange, gateway)
+    if not exchange.holds:
+        return NOTHING_HELD
     if exchange.duration_ms is None:
         exchange.duration_ms = round(exchange.elapsed_ms(), 3)
     return _settlement(exchange, gateway, exchange.holds, exchange.started_at + exchange.duration_ms / 1000)

@@ -20,6 +20,8 @@ from providers.formats import Answer, Usage
 from providers.formats.base import COUNT_TOKENS
 from telemetry.records import written
 
+UNFINISHED = ("error", "pause")  # how an answer ends that is none yet: asked again, the model may well give one
+
 
 def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
     """Count the request against its limits, and set a stored answer where there is one.
@@ -101,14 +103,17 @@ def update_cache(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int] | None) -> None:
-    """Store an answer that is complete: whole, or as the chunks of a stream that reached its end."""
+    """Store an answer that is complete: whole, or as the chunks of a stream that reached its end.
+
+    One that the model itself broke off is handed to those who wait for it, and not stored.
+    """
     if not exchange.cache_key:
         return
     target = exchange.target
     stored = _stored(exchange, answer, chunks)
     value = pack(stored)
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
-    seconds = _cache_seconds(exchange, target) if fits else 0
+    seconds = _cache_seconds(exchange, target) if fits and answer.finish_reason not in UNFINISHED else 0
     if target == exchange.candidates[0]:
         _keep_for_all(exchange, gateway, value, seconds)
     else:

@@ -1,7 +1,7 @@
 """The answer goes back to the client: whole, as a stream while it arrives, or as an error."""
 
 from collections.abc import Callable, Iterator
-from time import perf_counter
+from time import monotonic, perf_counter
 
 import orjson
 from django.conf import settings
@@ -174,10 +174,12 @@ def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
 
 def _chunks(exchange: Exchange) -> Iterator[bytes | None]:
     """What goes to the client, read by read: b"" where that was nothing whole, None where the provider was silent."""
-    stream, reader, sent = exchange.stream, exchange.stream.reader, exchange.sent
-    most = settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
+    stream, reader, sent, call = exchange.stream, exchange.stream.reader, exchange.sent, exchange.call
+    most, patience = settings.GATEWAY_CACHE_MAX_ENTRY_BYTES, settings.GATEWAY_HEARTBEAT
     chunk = stream.first or None  # nothing: it was a silence that began this stream
     while True:
+        if chunk != b"":
+            told = call.since if chunk else monotonic()
         if chunk:
             exchange.sent_bytes += len(chunk)
             if exchange.sent_bytes <= most:
@@ -192,6 +194,8 @@ def _chunks(exchange: Exchange) -> Iterator[bytes | None]:
                 return
         else:
             chunk = reader.feed(piece) if piece else None
+            if chunk == b"" and call.since - told >= patience:  # a provider that sends nothing but signs of life
+                chunk = None
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> None:

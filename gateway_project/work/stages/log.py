@@ -4,12 +4,13 @@ import hashlib
 import logging
 import time
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import orjson
 from django.conf import settings
 
-from gateway_project.errors import AccessError, AuthenticationFailed, GatewayError, LimitError
+from gateway_project.errors import LONGEST_MESSAGE, AccessError, AuthenticationFailed, GatewayError, LimitError
 from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.considered import considered
 from gateway_project.work.exchange import Exchange, Stored
@@ -89,7 +90,12 @@ def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | 
 def timestamp(seconds: float) -> str:
     """A moment as both databases read it, in UTC."""
     whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(whole))}.{micro:06d}"
+    return f"{_second(whole)}.{micro:06d}"
+
+
+@lru_cache(maxsize=64)
+def _second(whole: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(whole))
 
 
 def _identity(exchange: Exchange) -> dict[str, Any]:
@@ -183,10 +189,11 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's words may quote a URL with the credential in it
         context = exchange.target.provider.hide(context)
+    message = f"{exchange.error.message}{context[:LONGEST_MESSAGE]}"
     return empty_log_entry() | {
         **{name: value for name, value in entry.items() if name not in COUNTED},
         "entry_type": "Message",
-        "message": exchange.error.message + context,
+        "message": message,
         "stages": [],
         "candidates": None,
     }

@@ -127,7 +127,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def hide_credential(error: GatewayError, target: Target) -> None:
     """Take the credential out of a provider's words."""
-    error.message = target.provider.hide(error.message)
+    error.hide(target.provider.hide)
 
 
 def error_of(interrupted: Interrupted) -> GatewayError:

@@ -12,9 +12,12 @@ from gateway_project.work.exchange import Exchange, Incoming
 from gateway_project.work.gateway import Gateway
 from providers.calls import End
 from providers.formats import WorkRequest
+from providers.formats.base import COUNT_TOKENS
 
 OPERATION_OF = {"messages": "chat", "prompt": "completion", "input": "embedding"}
 OPERATIONS = tuple(OPERATION_OF.values())
+# At a door these are answered whole whatever the body says; on /work what looks like one may be anything.
+WHOLE = ("embedding", COUNT_TOKENS)
 CACHE_CONTROLS = ("bypass", "refresh", "only")
 MODEL_LENGTH = 200
 SLOWEST_BYTES_A_SECOND = 64 * 1024
@@ -46,12 +49,13 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         raise ValidationError("stream must be true or false.")
     entrance = exchange.entrance
     operation = entrance.operation or _operation(incoming.header("HTTP_X_SVC_OPERATION"), body)
+    streams = stream is True and entrance.operation not in WHOLE
     exchange.request = WorkRequest(
         operation,
         _model(body),
         body,
         raw,
-        stream is True,
+        streams,
         dialect=entrance.dialect or DIALECTS[operation],
         door=entrance.door.in_shape,
         id=exchange.request_id,

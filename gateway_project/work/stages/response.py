@@ -1,10 +1,16 @@
 """Stage 7: the provider's answer is checked and read, or its stream begun."""
 
+from time import monotonic
+
+from django.conf import settings
+
 from gateway_project.errors import ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
+from providers.calls import Call
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
+from providers.transport import Conversation
 
 
 def read_response(exchange: Exchange, gateway: Gateway) -> None:
@@ -14,7 +20,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
     content_type = conversation.headers.get("content-type", "")
     if exchange.request.stream and target_format.streams(content_type):
         shown = EVENT_STREAM if target_format.translates(exchange.request) else _clean(content_type)
-        exchange.stream = _begin(conversation, target_format.reader(exchange.request), shown)
+        exchange.stream = _begin(exchange.call, conversation, target_format.reader(exchange.request), shown)
         return
     body = conversation.read()
     exchange.answer = target_format.answered(exchange.request, conversation.headers, body)
@@ -27,15 +33,17 @@ def _clean(content_type: str) -> str:
     return content_type if good else EVENT_STREAM
 
 
-def _begin(conversation, reader: StreamReader, content_type: str) -> Stream:
+def _begin(call: Call, conversation: Conversation, reader: StreamReader, content_type: str) -> Stream:
     """Read as far as the first bytes for the client: until then an error can still be a status."""
     pieces = conversation.pieces()
+    patience = monotonic() + settings.GATEWAY_HEARTBEAT
     try:
         for piece in pieces:
             first = reader.feed(piece) if piece else b""
             if reader.error is not None:
                 raise reader.error
-            if first or reader.done or not piece:  # a silence: the client needs a sign of life
+            # In a silence, or while the provider sends only what says nothing, the client needs a sign of life.
+            if first or reader.done or not piece or call.since >= patience:
                 return Stream(conversation, pieces, reader, first, content_type)
         first = reader.end(conversation.settled)
         if reader.done and reader.error is None:

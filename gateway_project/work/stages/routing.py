@@ -6,7 +6,7 @@ from hashlib import blake2b
 from itertools import groupby
 
 from gateway_project.errors import ProviderNotSelected, ValidationError
-from gateway_project.work.cache_key import canonical
+from gateway_project.work.cache_key import digest
 from gateway_project.work.considered import note
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
@@ -26,7 +26,7 @@ def select_provider(exchange: Exchange, gateway: Gateway) -> None:
             field=name,
         )
     if exchange.cache_control != "bypass":
-        exchange.content = canonical(exchange.request.body)
+        exchange.content = digest(exchange.request.body)
     if len(usable) > 1:
         ordered = _in_order(usable, exchange.content or os.urandom(16))
         usable = _ready(ordered, exchange, gateway)

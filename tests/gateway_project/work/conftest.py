@@ -22,8 +22,10 @@ def redis_state(**options):
 
 @pytest.fixture(params=["local", pytest.param("redis", marks=[pytest.mark.servers, needs_redis])])
 def state(request):
-    """A shared state of its own for each test."""
-    return LocalState(cache_bytes=10_000) if request.param == "local" else redis_state()
+    """A shared state of its own for each test, of which Redis must not refuse anything."""
+    made = LocalState(cache_bytes=10_000) if request.param == "local" else redis_state()
+    yield made
+    assert not made.degraded
 
 
 @pytest.fixture

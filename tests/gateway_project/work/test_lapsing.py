@@ -28,6 +28,7 @@ class TestLapsing:
         state = redis_state()
         checks = (tokens_of(100, 70), concurrent(1), use("ann", 1))
         assert admitted(state, *checks)
+        assert admitted(state, tokens_of(100, 0))
         assert not admitted(state, tokens_of(100, 70))
         assert not admitted(state, concurrent(1))
         self.late(state, f"tokens:{self.begin()}:held", "concurrent", "uses", "uses:ann")

@@ -42,6 +42,18 @@ def test_a_request_without_a_bound_takes_what_there_is(state):
     assert admitted(state, tokens_of(100, 4))
 
 
+def test_who_reserves_nothing_is_admitted_until_all_is_used_up_and_what_it_used_counts(state):
+    """Where no price is known nothing can be reserved of a limit on cost."""
+    free = tokens_of(100, 0)
+    first, settle = ask(state, free)
+    assert (first.standing[0].left, first.holds[0].take) == (100, 0)
+    settle(40)
+    _, give_back = ask(state, tokens_of(100, 60))
+    assert admitted(state, free)
+    give_back(60)
+    assert ask(state, tokens_of(100, 0))[0].refused.left == 0
+
+
 def test_a_stored_answer_reserves_nothing_and_needs_no_room(state):
     state.store("k", b"value", 60, "")
     running, _ = ask(state, tokens_of(100, 100))

@@ -15,7 +15,7 @@ from gateway_project.work import loading
 from gateway_project.work.limitbook import Subject
 from gateway_project.work.snapshot import Snapshot
 from keys.models import ApiKey
-from keys.services import issue_key
+from keys.services import issue_key, rotate_key
 from licensing.models import Limit
 from providers.models import Provider
 from providers.services import change_price, create_provider, end_price, set_price
@@ -83,6 +83,30 @@ def test_some_keys_are_brought_up_to_date_and_the_others_left(ann, snapshot):
     assert gone.public_id not in snapshot.keys
 
 
+def test_a_rotated_key_is_known_by_both_of_its_secrets_and_no_third(ann):
+    key = issue_key(owner=ann, name="laptop").key
+    snapshot, ids, digests = loaded(), [key.public_id], [bytes(key.digest)]
+    for _ in range(2):
+        rotate_key(key, overlap=timedelta(hours=1))
+        ids.append(key.public_id)
+        digests.append(bytes(key.digest))
+        loading.load(snapshot, "key", {key.id})
+    for memory in (snapshot, loaded()):
+        assert {public_id: known.digest for public_id, known in memory.keys.items()} == dict(
+            zip(ids[1:], digests[1:], strict=True)
+        )
+        assert {known.id for known in memory.keys.values()} == memory.public_ids.keys() == {key.id}
+        assert memory.keys[ids[1]].expires == key.former_until.timestamp()
+        assert memory.keys[ids[2]].expires == key.expiry.timestamp()
+    for public_id in ids:
+        empty = Snapshot()
+        loading.load_wanted_keys(empty, {public_id})
+        assert empty.keys.keys() == (set() if public_id == ids[0] else set(ids[1:]))
+    ApiKey.objects.update(is_deleted=True)
+    loading.load(snapshot, "key", {key.id})
+    assert (snapshot.keys, snapshot.public_ids) == ({}, {})
+
+
 def test_memory_holds_the_keys_that_were_used_last(ann, settings):
     settings.GATEWAY_SNAPSHOT_KEYS = 3
     keys = many_keys(ann, 6)
@@ -102,6 +126,11 @@ def test_a_key_that_comes_to_a_full_memory_takes_the_place_of_the_longest_unused
     loading.load_wanted_keys(snapshot, {keys[3].public_id, "nosuch"})
     assert snapshot.keys.keys() == {keys[number].public_id for number in (0, 1, 3)}
     assert snapshot.public_ids.keys() == {keys[number].id for number in (0, 1, 3)}
+    issued = issue_key(owner=ann, name="rotated")
+    loading.load(snapshot, "key", {rotate_key(issued.key, overlap=timedelta(hours=1)).key.id})
+    assert len(snapshot.keys) == 3
+    loading.load_wanted_keys(snapshot, {keys[2].public_id, keys[3].public_id})
+    assert {known.id for known in snapshot.keys.values()} == snapshot.public_ids.keys()
 
 
 def test_memory_that_has_room_for_all_keys_is_complete(ann, settings):

@@ -62,7 +62,17 @@ def test_a_key_is_dropped_by_its_id(snapshot):
     snapshot.put_key("b", key(2))
     snapshot.drop_key(1)
     snapshot.drop_key(99)
-    assert (snapshot.keys.keys(), snapshot.public_ids) == ({"b"}, {2: "b"})
+    assert (snapshot.keys.keys(), snapshot.public_ids) == ({"b"}, {2: ("b",)})
+
+
+def test_a_key_that_was_rotated_is_known_and_dropped_by_both_of_its_ids(snapshot):
+    for public_id in ("new", "old", "older"):
+        snapshot.put_key(public_id, key(1))
+    snapshot.put_key("new", key(1))
+    snapshot.drop_key(1, but={"new", "old"})
+    assert (snapshot.keys.keys(), snapshot.public_ids) == ({"new", "old"}, {1: ("new", "old")})
+    snapshot.drop_key(1)
+    assert (snapshot.keys, snapshot.public_ids) == ({}, {})
 
 
 def test_rules_replace_one_another_as_a_whole(snapshot):

@@ -1,6 +1,8 @@
 """OpenAI's chat shape: requests read, answers and streams written."""
 
 import json
+import time
+import tracemalloc
 
 import pytest
 
@@ -96,6 +98,15 @@ class TestMessages:
     def test_parts(self, part, expected):
         assert parts([part]) == [expected]
 
+    def test_an_address_of_very_many_options_takes_the_memory_of_a_few(self):
+        url = "data:" + ";" * 1_000_000 + ",x"
+        tracemalloc.start()
+        with pytest.raises(ValidationError):
+            parts([{"type": "image_url", "image_url": {"url": url}}])
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 5 * len(url)
+
     def test_an_assistants_refusal_and_thoughts(self):
         assert parts("Hi", "assistant", reasoning_content="Hm.") == [Reasoning("Hm."), Text("Hi")]
         assert parts("Hi", "assistant", reasoning="Hm.") == [Reasoning("Hm."), Text("Hi")]
@@ -113,6 +124,17 @@ class TestMessages:
             Reasoning(data="d", source="anthropic"),
         ]
 
+    def test_many_pieces_of_one_thought_take_linear_time(self):
+        details = [{"type": "reasoning.text", "index": 0, "text": "x" * 300, "data": "y" * 300}] * 20_000
+        begun = time.process_time()
+        assert len(parts(None, "assistant", reasoning_details=details)[0].text) == 6_000_000
+        assert time.process_time() - begun < 2
+
+    def test_a_refusal_that_a_tool_gave_is_its_words(self):
+        refusal = [{"type": "refusal", "refusal": "I will not."}]
+        result = read({"role": "tool", "tool_call_id": "call_1", "content": refusal}).messages[0].parts[0]
+        assert result.parts == [Text("I will not.")]
+
     def test_a_calls_signature_comes_back(self):
         signed = CALL | {"extra_content": {"google": {"thought_signature": "sig"}}}
         assert parts(None, "assistant", tool_calls=[signed])[0].signature == "sig"
@@ -128,6 +150,9 @@ class TestParameters:
         assert (chat.seed, chat.choices, chat.presence_penalty, chat.frequency_penalty) == (0, 2, 1, -1)
         assert (chat.parallel_tools, chat.user, chat.thinking) == (False, "u", Thinking("low"))
         assert chat.extra == {}
+
+    def test_a_seed_may_be_any_that_openai_takes(self):
+        assert [read(seed=seed).seed for seed in (-(2**63), 2**63 - 1)] == [-(2**63), 2**63 - 1]
 
     def test_those_that_nobody_knows_are_kept_and_null_says_nothing(self):
         chat = read(logit_bias={"1": 2}, store=None, temperature=None, stop=None, tools=None)
@@ -196,6 +221,10 @@ class TestParameters:
         ({"temperature": "warm"}, "temperature"),
         ({"temperature": True}, "temperature"),
         ({"max_tokens": 1.5}, "max_tokens"),
+        ({"max_tokens": 10**400}, "max_tokens"),
+        ({"seed": -(10**400)}, "seed"),
+        ({"n": 2**63}, "n"),
+        ({"temperature": 10**400}, "temperature"),
         ({"n": 0}, "n"),
         ({"stop": [1]}, "stop"),
         ({"tools": {}}, "tools"),

@@ -107,6 +107,10 @@ class TestInput:
     def test_parts(self, part, expected):
         assert read([{"role": "user", "content": [part]}]).messages[0].parts == [expected]
 
+    def test_a_refusal_that_a_function_gave_is_its_words(self):
+        given = {"type": "function_call_output", "call_id": "c", "output": [{"type": "refusal", "refusal": "No."}]}
+        assert read([given]).messages == [Message("tool", [ToolResult("c", [Text("No.")])])]
+
 
 class TestParameters:
     def test_those_that_are_known(self):
@@ -176,6 +180,7 @@ class TestParameters:
         ({"input": [{"type": "reasoning", "summary": [{}]}]}, "input[0].summary[0].text"),
         ({"instructions": 5}, "instructions"),
         ({"max_output_tokens": "many"}, "max_output_tokens"),
+        ({"max_output_tokens": 10**400}, "max_output_tokens"),
         ({"tools": [{"type": "function", "function": {"name": "nested"}}]}, "tools[0].name"),
         ({"tool_choice": "perhaps"}, "tool_choice"),
         ({"text": {"format": {"type": "json_schema", "name": "a"}}}, "text.format.schema"),

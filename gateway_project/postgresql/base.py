@@ -1,8 +1,9 @@
-"""Connections to PostgreSQL that do not wait for ever."""
+"""The backend that DATABASES names: the driver is loaded by whoever connects, and not by whoever reads the settings."""
 
 from typing import Any
 
 import psycopg
+from django.db.backends.postgresql import base
 
 
 class PatientConnection(psycopg.Connection):
@@ -20,3 +21,11 @@ class PatientConnection(psycopg.Connection):
         except psycopg.errors._WaitTimeout as error:
             self.pgconn.finish()  # its answer may still come, and would be taken for the next one's
             raise psycopg.OperationalError(f"the database did not answer within {options['timeout']} s") from error
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Its pool makes such connections."""
+
+    def __init__(self, settings_dict: dict[str, Any], alias: str = "default") -> None:
+        settings_dict["OPTIONS"].get("pool", {})["connection_class"] = PatientConnection
+        super().__init__(settings_dict, alias)
