@@ -4,11 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait more than they compute.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+# The tests start gateways and commands by the hundred: each would compile this project anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Tested once: what no database has a say in, on SQLite alone; what tries hundreds of values, with PostgreSQL and Redis
-# alone, which refuse more of them.
-WITHOUT_DATABASE := tests/providers/formats tests/clients tests/test_newcomer.py tests/test_clients_doc.py \
-	tests/gateway_project/work/doors tests/gateway_project/test_worker.py \
-	$(addprefix tests/work/test_,$(addsuffix .py,anthropic_door bodies doors formats_end_to_end provider_answers reading recorded_formats))
+# alone, which refuse more of them; and so, where both have their turn, what takes long and is the same with both.
+WITHOUT_DATABASE := tests/providers/formats tests/clients tests/licensing/test_page.py \
+	$(addprefix tests/test_,$(addsuffix .py,api_doc clients_doc newcomer provider)) \
+	$(addprefix tests/gateway_project/,work/doors test_quickstart.py test_worker.py) \
+	$(addprefix tests/work/test_,$(addsuffix .py,anthropic_door bodies doors formats_end_to_end provider_answers provider_call reading recorded_formats routing))
+WITH_EITHER := $(addprefix tests/fault/test_,leaks.py rotation.py start.py stop.py) \
+	$(addprefix tests/gateway_project/test_,access.py jsonapi.py licence_gate.py proxies.py) \
+	$(addprefix tests/work/test_,authentication.py considered.py metrics.py rules.py streams.py usage.py) \
+	$(addsuffix /test_viewsets.py,tests/accounts tests/keys tests/providers tests/rules) tests/accounts/test_users.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-embedded test-servers test-slow lint format bench screenshots lock clean
@@ -32,14 +39,15 @@ run: $(VENV)/.installed  ## set everything up and serve on http://127.0.0.1:8000
 	@$(BIN)/python manage.py quickstart
 	@exec $(BIN)/python manage.py serve
 
+test: LEFT = $(WITH_EITHER:%=--ignore %)
 test: test-embedded test-servers  ## the whole suite: on SQLite alone, then with PostgreSQL and Redis
 
 test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process cache
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not servers and not exhaustive"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not servers and not exhaustive" $(LEFT)
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
 	$(BIN)/python -m tests.servers $(PARALLEL) -m "not slow and not browser" --ignore tests/fault $(WITHOUT_DATABASE:%=--ignore %)
-	$(BIN)/python -m tests.servers -n 2 --dist loadfile -m "not slow" tests/fault
+	$(BIN)/python -m tests.servers -n 3 --dist loadfile -m "not slow" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
 	$(BIN)/python -m tests.servers -m slow

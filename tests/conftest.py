@@ -7,13 +7,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from django.core.servers.basehttp import WSGIRequestHandler
 from django.db import connection
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from accounts.models import User
+from gateway_project.work import gateway as gateway_of_process
 from providers.models import Provider
 from providers.services import create_provider
+from tests.emptying import empty_quickly
 from tests.management import QUICK_HASHERS, Client, new_admin, new_user
 from tests.running import RunningGateway, Store, fresh_store
 from tests.world import World
@@ -25,7 +28,12 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("gateway")
 
-LONG = Path(__file__).parent / "console"
+# It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
+empty_quickly()
+WSGIRequestHandler.disable_nagle_algorithm = True
+
+# Few and long: whoever begins with them is not waited for at the end.
+LONG = ("console", "test_fuzzing.py")
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +45,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def gateway(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
-    """The gateway that end-to-end tests share; it runs for the whole session."""
+    """The gateway that end-to-end tests share; it runs for the whole session, in which Redis refuses it nothing."""
     with RunningGateway(store, tmp_path_factory.mktemp("gateway")) as running:
         yield running
+        assert "Redis refuses" not in running.log()
 
 
 @pytest.fixture
@@ -78,13 +87,14 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
 
 
 @pytest.fixture
-def nobody(live_server, settings) -> Client:
+def nobody(live_server, settings) -> Iterator[Client]:
     """A client of the management API without a credential, at a server in this process."""
     settings.GATEWAY_BASE_URL = live_server.url
     own = f"test-{secrets.token_hex(6)}"  # what others count in the same cache is theirs
     settings.CACHES = {name: {**cache, "KEY_PREFIX": own} for name, cache in settings.CACHES.items()}
     settings.PASSWORD_HASHERS = QUICK_HASHERS
-    return Client(live_server.url)
+    yield Client(live_server.url)
+    gateway_of_process.stop()  # some pages start it, and its database is gone in a moment
 
 
 @pytest.fixture
@@ -113,8 +123,8 @@ def known_provider(db) -> Provider:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs PostgreSQL and Redis is skipped where they are not named; tests/servers.py names them."""
-    # Few and long: whoever begins with them is not waited for at the end.
-    items.sort(key=lambda item: not item.path.is_relative_to(LONG))
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(tests).parts[0] not in LONG)
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
         return
     for item in items:

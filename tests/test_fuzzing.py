@@ -85,6 +85,7 @@ def admin(fuzzed):
     assert client.get("/users/?currentUser=true").status_code == 200
 
 
+@pytest.mark.slow
 def test_an_admin_tries_the_edges_of_every_parameter(fuzzed, admin, tmp_path):
     # What may be changed is what may be created; changes have their turn in the next test.
     left_out = "^(authLogout|.*Update)$"

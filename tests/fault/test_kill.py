@@ -18,6 +18,8 @@ def slow_provider(world, seconds: float):
     world.allow()
     provider = world.provider()
     provider.default.delay = seconds
+    assert world.key
+    time.sleep(patience(0.5))  # every worker has looked at the database by then
     return provider
 
 

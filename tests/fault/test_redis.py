@@ -159,6 +159,37 @@ def limited_key(world: World, amount: int) -> str:
     return issued.text
 
 
+def test_a_request_costs_two_round_trips_and_a_stored_answer_one(world, redis_server):
+    """With limits of each kind for the key, its user and the provider."""
+    provider = world.provider()
+    world.allow()
+    key = limited_key(world, 100)
+    for measure, window in (("tokens", "minute"), ("concurrent", "none"), ("requests", "day"), ("cost", "month")):
+        for subject in ({"user": world.user}, {"provider": world.row(provider)}):
+            Limit.objects.create(measure=measure, window=window, amount=1000, **subject)
+    assert world.ask("for the scripts and the counts", key=key).status_code == 200
+    with redis_server.client() as client, redis_server.client() as other, client.monitor() as monitor:
+        statuses = [world.ask("counted", key=key).headers["X-Svc-Cache"] for _ in range(2)]
+        other.echo("the end")
+        sent = list(commands(monitor, until="the end"))
+    ours = [words for words in sent if f"{PREFIX}:" in words and not is_of_the_background(words)]
+    assert statuses == ["MISS", "HIT"]
+    assert len(ours) == 2 + 1, ours
+
+
+def is_of_the_background(words: str) -> bool:
+    return f"{PREFIX}:probe:" in words or f" 1 {PREFIX}:limit:uses" in words
+
+
+def commands(monitor, *, until: str) -> Iterator[str]:
+    """What clients sent, as Redis saw it, without what its scripts did."""
+    for seen in monitor.listen():
+        if until in seen["command"]:
+            return
+        if seen["client_type"] != "lua":
+            yield seen["command"]
+
+
 def test_a_flushed_or_restarted_redis_is_filled_anew(world, redis_server):
     world.allow()
     provider = world.provider()
@@ -213,6 +244,11 @@ def test_nonsense_under_our_keys_is_a_miss(world, redis_server, kind, nonsense):
         begun = time.monotonic()
         responses = [world.ask(prompt, key=key) for _ in range(2)]
         assert time.monotonic() - begun < patience(3)
+        while is_huge(nonsense) and kind == "answer" and responses[-1].headers["X-Svc-Cache"] != "HIT":
+            # A busy machine may take longer to read it than Redis is waited for: until it is overwritten.
+            assert time.monotonic() - begun < patience(10)
+            time.sleep(0.2)
+            responses.append(world.ask(prompt, key=key))
         client.flushall()
     for response in responses:
         assert response.status_code == 200, response.text
@@ -220,13 +256,14 @@ def test_nonsense_under_our_keys_is_a_miss(world, redis_server, kind, nonsense):
         assert world.entry(response).outcome == "completed"
     if kind == "answer":
         statuses = [response.headers["X-Svc-Cache"] for response in responses]
-        # The largest may take a busy machine longer than Redis is waited for.
-        assert statuses == ["MISS", "HIT"] or (
-            isinstance(nonsense, bytes) and len(nonsense) > 10**6 and statuses[0] == "MISS"
-        )
-        assert len(provider.seen) == 1 + statuses.count("MISS")
+        assert statuses == ["MISS"] * (len(statuses) - 1) + ["HIT"]
+        assert len(provider.seen) == len(statuses)
     assert "Traceback" not in world.gateway.log()
     wait_until(lambda: ready(world), 10, "/readyz 200")
+
+
+def is_huge(nonsense) -> bool:
+    return isinstance(nonsense, bytes) and len(nonsense) > 10**6
 
 
 def test_a_limit_that_is_no_number_is_counted_by_the_process(world, redis_server):

@@ -14,6 +14,8 @@ from accounts import tokens
 from accounts.models import Feature, Role, Session, User
 from keys import secrets
 from keys.models import ApiKey
+from keys.services import rotate_key
+from licensing.services import set_limit
 from rules.models import Rule
 
 
@@ -137,7 +139,9 @@ class TestKeys:
         assert world.ask().status_code == 200
 
     def test_an_expired_key_is_refused(self, world, provider):
-        refused(world.ask(key=world.new_key(expiry=world.expired()).text))
+        issued = world.new_key()
+        ApiKey.objects.filter(pk=issued.key.pk).update(expiry=world.expired())
+        refused(world.soon(lambda: world.ask(key=issued.text), 401))
 
     def test_a_key_lapses_at_its_expiry_without_a_change_to_its_row(self, world, provider):
         key = world.new_key(expiry=timezone.now() + timedelta(seconds=4)).text
@@ -174,6 +178,28 @@ class TestKeys:
         row = world.new_key().key
         ApiKey.objects.filter(pk=row.pk).update(public_id=made.public_id, digest=made.digest)
         world.soon(lambda: world.ask(key=made.text), 200)
+
+    def test_a_rotated_key_is_accepted_with_both_secrets_and_has_its_limits_with_both(self, world, provider):
+        issued = world.new_key()
+        set_limit(key=issued.key, measure="requests", window="month", amount=3)
+        assert world.ask(key=issued.text).status_code == 200
+        new = rotate_key(issued.key, overlap=timedelta(days=1)).text
+        assert [world.ask(key=text).status_code for text in (new, issued.text, new, issued.text)] == [
+            200,
+            200,
+            429,
+            429,
+        ]
+
+    def test_a_former_secret_ends_with_its_overlap_and_with_the_next_rotation(self, world, provider):
+        first = world.new_key()
+        second = rotate_key(first.key, overlap=timedelta(seconds=4))
+        assert world.ask(key=second.text).status_code == world.ask(key=first.text).status_code == 200
+        refused(world.soon(lambda: world.ask(key=first.text), 401, 6))
+        third = rotate_key(second.key, overlap=timedelta(days=1))
+        assert world.ask(key=third.text).status_code == world.ask(key=second.text).status_code == 200
+        rotate_key(third.key, overlap=timedelta(days=1))
+        refused(world.soon(lambda: world.ask(key=second.text), 401))
 
     def test_the_last_use_of_a_key_is_noted(self, world, provider):
         world.ask()

@@ -267,6 +267,33 @@ class TestWhatIsNeverStored:
         world.stream().content  # noqa: B018  read to its end
         assert status(world.stream()) == "MISS"
 
+    CALLED_BADLY = {"candidates": [{"content": {"parts": []}, "finishReason": "MALFORMED_FUNCTION_CALL"}]}
+    HALF = {"role": "assistant", "content": [{"type": "text", "text": "par"}]}
+
+    @pytest.mark.parametrize(
+        ("format_name", "path", "body"),
+        [
+            ("openai", "/work", {"choices": [{"message": {"content": "par"}, "finish_reason": "error"}]}),
+            ("cohere", "/v1/chat/completions", {"finish_reason": "ERROR", "message": HALF}),
+            ("gemini", "/v1/chat/completions", CALLED_BADLY),
+            ("ollama", "/work", {"message": {"content": ""}, "done": True, "done_reason": "load"}),
+            ("openai-responses", "/v1/responses", {"id": "r", "status": "queued", "output": []}),
+            ("openai-responses", "/v1/responses", {"id": "r", "status": "in_progress", "output": []}),
+            ("openai-responses", "/v1/responses", {"id": "r", "status": "cancelled", "output": []}),
+        ],
+    )
+    def test_an_answer_that_the_model_broke_off_or_has_not_begun(self, world, format_name, path, body):
+        world.allow()
+        world.provider(format_name=format_name).default = Answer(body=body)
+        asked = {"model": world.model, "input": "Hello!"} if path == "/v1/responses" else {}
+        assert [status(world.ask(path=path, body=asked)) for _ in range(2)] == ["MISS", "MISS"]
+
+    def test_a_stream_that_the_model_broke_off(self, world, provider):
+        provider.default = Answer(text="par", finish_reason="error")
+        for _ in range(2):
+            response = world.stream()
+            assert (status(response), response.content[-14:]) == ("MISS", b"data: [DONE]\n\n")
+
     def test_the_answer_of_a_fail_over_is_not_that_of_the_first_choice(self, world):
         world.allow()
         first, second = world.provider(priority=1), world.provider(priority=2)

@@ -103,6 +103,15 @@ class TestOtherOperations:
         assert world.post(body, path="/v1/embeddings").json()["object"] == "list"
         assert provider.seen[0].path == "/v1/embeddings"
 
+    def test_embeddings_come_whole_to_those_too_who_ask_for_a_stream(self, world):
+        world.allow()
+        provider = world.provider(format_name="cohere")
+        body = {"model": world.model, "input": "a", "stream": True}
+        provider.answers(body={"embeddings": {"float": [[0.5]]}})
+        assert world.post(body, path="/v1/embeddings").json()["data"][0]["embedding"] == [0.5]
+        provider.answers(stream=[{"embeddings": {}}])
+        error(world.post(body | {"input": "b"}, path="/v1/embeddings"), 502, "provider_error")
+
     def test_embeddings_come_as_base64_where_they_were_asked_for_so(self, world, provider):
         body = {"model": world.model, "input": "a", "encoding_format": "base64"}
         vector = world.post(body, path="/v1/embeddings").json()["data"][0]["embedding"]

@@ -71,7 +71,7 @@ class TestTokens:
         assert len(provider.seen) == 4
 
     def test_requests_that_come_together_cannot_overspend(self, world, provider):
-        provider.default.delay = 0.3
+        provider.default.delay = 1.0
         key = limited(world, "tokens", "minute", 200)
         with ThreadPoolExecutor(12) as pool:
             codes = list(pool.map(lambda n: bypass(world, key, str(n), max_tokens=38).status_code, range(12)))
@@ -80,7 +80,7 @@ class TestTokens:
         assert bypass(world, key, max_tokens=38).status_code == 200
 
     def test_a_request_that_does_not_say_how_much_it_wants_gets_what_there_is(self, world, provider):
-        provider.default.delay = 0.5
+        provider.default.delay = 1.0
         key = limited(world, "tokens", "minute", 100)
         with ThreadPoolExecutor(4) as pool:
             codes = list(pool.map(lambda n: bypass(world, key, str(n)).status_code, range(4)))
@@ -130,6 +130,17 @@ class TestTokens:
         assert (
             left(bypass(world, key, max_tokens=1), "key-tokens") == 1000 - 30 - entry.input_tokens - entry.output_tokens
         )
+
+    def test_who_leaves_before_the_first_byte_has_used_the_prompt(self, world, provider):
+        provider.default = Answer(usage=USED)
+        provider.answers(silent=True)
+        key, name = limited(world, "tokens", "minute", 1000), f"leaves-{world.number}"
+        asked = {"messages": [{"role": "user", "content": "x" * 400}], "max_tokens": 500}
+        sock = world.send(asked, f"X-Svc-Request-ID: {name}", key=key)
+        provider.wait_for(1)
+        sock.close()
+        assert world.entry(name).input_tokens == 101
+        assert left(bypass(world, key, max_tokens=1), "key-tokens") == 1000 - 101 - 30
 
     @pytest.mark.parametrize("script", [{"status": 500}, {"status": 400}, {"cut_after": 0}], ids=str)
     def test_what_failed_gives_back_what_was_reserved(self, world, provider, script):

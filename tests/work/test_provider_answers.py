@@ -306,3 +306,40 @@ class TestAddresses:
             name = failed(world.ask(body={"model": f"m-{number}"}), 502, "ProviderError")
             assert "is not" in name
         assert provider.connections == 0
+
+
+class TestWords:
+    """What a provider says in its errors goes to clients and into the log: without our credential, and in short."""
+
+    def told(self, world, response):
+        """What the log tells of a request that failed: its entry, and the message that gives the reason."""
+        return [world.entry(response, kind=kind) for kind in ("WorkRequest", "Message")]
+
+    @pytest.mark.parametrize("padding", [0, 2030, 2040, 3000])
+    def test_the_credential_is_in_no_part_of_an_error(self, world, padding):
+        secret = "sk-secret-of-this-provider"
+        world.allow()
+        provider = world.provider(credential=secret)
+        said = {"message": "x" * padding + f" bad key {secret}", "code": secret, "param": secret}
+        provider.answers(status=400, body={"error": said})
+        body = {"model": world.model, "messages": [{"role": "user", "content": "hello"}]}
+        response = world.post(body, path="/v1/chat/completions")
+        assert response.status_code == 400
+        told = response.text + "".join(f"{entry.message} {entry.candidates}" for entry in self.told(world, response))
+        assert secret[:5] not in told  # nor a piece of it, where the message is cut
+
+    def test_a_long_error_in_a_stream_is_told_in_short(self, world, provider):
+        provider.answers(stream=[{"error": {"message": "x" * 3_000_000}}])
+        response = world.stream("hello")
+        assert response.status_code == 502
+        assert len(response.content) < 4000
+        assert all(len(entry.message) < 5000 for entry in self.told(world, response))
+
+    def test_a_long_name_that_a_client_made_up_is_told_in_short(self, world):
+        world.allow()
+        world.provider(format_name="gemini")
+        body = {"model": world.model, "messages": [{"role": "user", "content": "q"}], "tools." + "z" * 3_000_000: 1}
+        response = world.post(body, path="/v1/chat/completions")
+        assert response.status_code == 400
+        assert len(response.content) < 4000
+        assert all(len(entry.message) < 5000 for entry in self.told(world, response))

@@ -47,7 +47,7 @@ def test_different_requests_at_once_each_get_their_own_answer(world, provider):
 
 
 def test_a_providers_error_goes_to_all_who_waited(world, provider):
-    provider.answers(status=422, delay=0.6)
+    provider.answers(status=422, delay=1.2)
     responses = at_once(world, lambda _: world.ask(), 12)
     assert [response.status_code for response in responses] == [422] * 12
     assert len({response.content for response in responses}) == 1

@@ -183,6 +183,16 @@ class TestHeartbeats:
         assert text(body) == "ab"
         assert world.entry(response).outcome == "completed"
 
+    def test_so_is_one_in_which_the_provider_says_nothing_that_can_be_handed_on(self, world, provider):
+        waits = [": processing\n\n"] * 8
+        provider.answers(stream=[*waits, part("a"), *waits, part("b", "stop"), DONE], pace=0.3)
+        asked = {"model": world.model, "max_tokens": 50, "messages": [{"role": "user", "content": "x"}], "stream": True}
+        body = read(world.post(asked, path="/v1/messages"))
+        before, between = body.split(b"message_start")[0], body[body.index(b'"text":"a"') : body.index(b'"text":"b"')]
+        assert before.startswith(b": heartbeat\n\n")
+        assert 1 <= between.count(b": heartbeat\n\n") <= 3
+        assert body.rstrip().endswith(b'{"type":"message_stop"}')
+
     def test_they_are_not_stored(self, world, provider):
         provider.answers(stream=[part("a"), part("b", "stop"), DONE], pace=1.2)
         read(world.stream())

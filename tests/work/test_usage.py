@@ -157,6 +157,59 @@ class TestEstimates:
         assert world.entry(world.ask()).output_tokens > 200
 
 
+class TestUnanswered:
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_who_leaves_before_the_first_byte_has_used_the_input(self, world, provider, stream):
+        world.price(1_000, 10_000)
+        provider.answers(silent=True)
+        name = f"leaves-{world.number}"
+        sock = world.send(
+            {"messages": [{"role": "user", "content": PROMPT}], "stream": stream}, f"X-Svc-Request-ID: {name}"
+        )
+        provider.wait_for(1)
+        sock.close()
+        entry = world.entry(name)
+        assert (entry.outcome, *tokens(entry)) == ("client_closed", 1001, None, True)
+        assert billed(entry) == (None, "", "unknown")
+
+    def test_so_has_who_gives_the_provider_too_little_time(self, world, provider):
+        provider.answers(silent=True)
+        response = world.ask(PROMPT, headers={"X-Svc-Timeout": "0.5"})
+        assert response.status_code == 504
+        assert tokens(world.entry(response)) == (1001, None, True)
+
+    OPENAI_COUNTS = {"input_tokens": 100, "output_tokens": 50}
+    FAILED = {"status": "failed", "error": {"code": "server_error", "message": "broken"}, "usage": OPENAI_COUNTS}
+    COHERE_END = {"error": "broken", "usage": {"tokens": OPENAI_COUNTS}}
+
+    @pytest.mark.parametrize(
+        ("format_name", "path", "answer"),
+        [
+            ("openai-responses", "/v1/responses", {"body": {"object": "response", "output": [], **FAILED}}),
+            ("openai-responses", "/v1/responses", {"stream": [{"type": "response.failed", "response": FAILED}]}),
+            (
+                "openai-responses",
+                "/v1/responses",
+                {"stream": [{"type": "response.created"}, {"type": "response.failed", "response": FAILED}]},
+            ),
+            ("cohere", "/work", {"stream": [{"type": "message-start"}, {"type": "message-end", "delta": COHERE_END}]}),
+            ("cohere", "/v1/messages", {"stream": [{"type": "message-end", "delta": COHERE_END}]}),
+        ],
+    )
+    def test_what_a_provider_counts_when_it_fails_is_used_and_known(self, world, format_name, path, answer):
+        world.allow()
+        provider = world.provider(format_name=format_name)
+        world.price(10, 10)
+        provider.answers(**answer)
+        asked = {"input": "x"} if path.endswith("responses") else {"messages": [{"role": "user", "content": "x"}]}
+        body = {"model": world.model, "max_tokens": 500, "stream": "stream" in answer} | asked
+        response = world.post(body, path=path)
+        assert "broken" in response.text
+        entry = world.entry(response)
+        assert (entry.outcome, *tokens(entry)) == ("failed", 100, 50, False)
+        assert billed(entry) == (Decimal("0.0015"), "USD", "known")
+
+
 class TestCutStreams:
     events = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "{"y" * 40}"}}}}]}}\n\n'] * 10
 
@@ -168,6 +221,18 @@ class TestCutStreams:
         entry = world.entry(response)
         assert (entry.outcome, *tokens(entry)) == ("truncated", 1001, 100, True)
         assert billed(entry) == (Decimal("2.001"), "USD", "estimated")
+
+    CALL = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "y" * 40}}]}
+
+    @pytest.mark.parametrize("delta", [CALL, {"reasoning_content": "y" * 40}, {"refusal": "y" * 40}])
+    @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+    def test_calls_and_thoughts_count_as_words_do(self, world, provider, path, delta):
+        event = f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n"
+        provider.answers(stream=[event] * 10)
+        asked = {"input": PROMPT} if path.endswith("responses") else {"messages": [{"role": "user", "content": PROMPT}]}
+        response = world.post({"model": world.model, "max_tokens": 500, "stream": True} | asked, path=path)
+        assert response.content
+        assert tokens(world.entry(response))[1:] == (100, True)
 
     def test_so_does_one_whose_client_leaves(self, world, provider):
         world.price(1_000, 10_000)
