@@ -76,11 +76,12 @@ class Flights:
         StillFlying after so many seconds.
         """
         wait, until = FIRST_LOOK_SECONDS, time.monotonic() + seconds
+        flight: Flight | None = None
         while True:
             call.check()
             if time.monotonic() > until:
                 raise StillFlying
-            flight = self._led.get(key)
+            flight = flight or self._led.get(key)  # kept: it may land, and be gone from here, while nobody waits
             if flight is None:  # it is led by another process, or has just ended
                 value, flying = self._state.look(key)
                 if value is not None or not flying:

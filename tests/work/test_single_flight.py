@@ -13,6 +13,7 @@ from tests.provider_answers import Answer
 def at_once(world, ask, number):
     """The results of so many calls at the same time."""
     assert world.key  # made here: the threads have no connection to the database
+    world.settle()
     with ThreadPoolExecutor(number) as pool:
         return list(pool.map(ask, range(number)))
 

@@ -66,6 +66,21 @@ def test_who_follows_meets_the_error_of_its_leader(flights, state, pool):
             each.result(30)
 
 
+def test_an_error_is_met_too_by_who_was_looking_up_when_it_came(flights, state):
+    flight = begin(flights, state)
+
+    class LookingUp(Call):
+        looks = 0
+
+        def check(self):
+            self.looks += 1
+            if self.looks == 2:  # between two slices of its waiting
+                flights.land(flight, None, 0, ProviderError("It failed."))
+
+    with pytest.raises(ProviderError, match="It failed"):
+        flights.follow("k", LookingUp(client=None, total_seconds=10))
+
+
 def test_when_a_leader_gives_up_the_next_one_leads(flights, state, pool):
     flight = begin(flights, state)
     following = follow(flights, pool)
