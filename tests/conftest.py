@@ -17,6 +17,7 @@ from gateway_project.work import gateway as gateway_of_process
 from providers.models import Provider
 from providers.services import create_provider
 from tests.emptying import empty_quickly
+from tests.fault.proxy import FaultProxy
 from tests.management import QUICK_HASHERS, Client, new_admin, new_user
 from tests.running import RunningGateway, Store, fresh_store
 from tests.world import World
@@ -84,6 +85,23 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
     if connection.vendor == "sqlite":
         name = str(tmp_path_factory.mktemp("django") / name)
     connection.settings_dict["TEST"]["NAME"] = name
+
+
+@pytest.fixture
+def database_proxy() -> Iterator[FaultProxy]:
+    """PostgreSQL behind a proxy that can fail, for this process's connections."""
+    direct = {name: connection.settings_dict[name] for name in ("HOST", "PORT")}
+    with FaultProxy("postgresql://{HOST}:{PORT}".format(**direct)) as proxy:
+        _connect_to({"HOST": "127.0.0.1", "PORT": str(proxy.port)})
+        yield proxy
+        proxy.heal()
+        _connect_to(direct)
+
+
+def _connect_to(address: dict[str, str]) -> None:
+    connection.close()
+    connection.close_pool()
+    connection.settings_dict.update(address)
 
 
 @pytest.fixture

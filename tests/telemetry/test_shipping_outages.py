@@ -15,7 +15,6 @@ from django.db.models import Sum
 from telemetry import journal as journals
 from telemetry.models import JournalPosition, LogEntry, UsageHour
 from telemetry.shipping import adopt
-from tests.fault.proxy import FaultProxy
 from tests.running import ROOT
 from tests.telemetry.conftest import serve, stored
 from tests.telemetry.test_rollups import HOUR
@@ -97,34 +96,19 @@ def arrived(number):
         return False
 
 
-@pytest.fixture
-def proxy():
-    """The database behind a proxy, for this process's connections."""
-    with FaultProxy(database_url()) as running:
-        before = {name: connection.settings_dict[name] for name in ("HOST", "PORT")}
-        switch({"HOST": "127.0.0.1", "PORT": str(running.port)})
-        yield running
-        running.heal()
-        switch(before)
-
-
-def switch(address):
-    connection.close()
-    connection.close_pool()
-    connection.settings_dict.update(address)
-
-
 @pytest.mark.servers
 @postgresql_only
-def test_while_the_database_is_away_the_journal_waits_and_then_everything_arrives_once(journal, shipper, proxy):
+def test_while_the_database_is_away_the_journal_waits_and_then_everything_arrives_once(
+    journal, shipper, database_proxy
+):
     serve(journal, "r1")
     assert shipper.ship()
-    proxy.refuse()
+    database_proxy.refuse()
     for number in range(2, 400):
         serve(journal, f"r{number}")
     assert not shipper.ship()
     assert shipper.behind
-    proxy.heal()
+    database_proxy.heal()
     assert shipper.ship()
     assert not shipper.behind
     assert stored() == {f"r{number}": 1 for number in range(1, 400)}
@@ -132,12 +116,12 @@ def test_while_the_database_is_away_the_journal_waits_and_then_everything_arrive
 
 @pytest.mark.servers
 @postgresql_only
-def test_a_connection_that_breaks_again_and_again_repeats_nothing(journal, shipper, proxy):
+def test_a_connection_that_breaks_again_and_again_repeats_nothing(journal, shipper, database_proxy):
     shipper.start()
     for number in range(1500):
         serve(journal, f"r{number}")
         if number % 300 == 0:
-            proxy._close_all()
+            database_proxy._close_all()
         time.sleep(0.0005)
     deadline = time.monotonic() + 20
     while not arrived(1500) and time.monotonic() < deadline:

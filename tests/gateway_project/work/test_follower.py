@@ -22,7 +22,6 @@ from providers.models import Model, Provider
 from providers.services import create_provider
 from rules.models import Rule
 from rules.services import create_rule
-from tests.fault.proxy import FaultProxy
 from tests.pace import patience
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -235,31 +234,15 @@ def test_a_follower_that_has_stopped_lets_nobody_wait_for_ever(follower):
     assert time.monotonic() - begun < 8
 
 
-@pytest.fixture
-def proxy():
-    """The database behind a proxy, for this process's connections."""
-    known = connection.settings_dict
-    with FaultProxy(f"postgresql://{known['USER']}@{known['HOST']}:{known['PORT']}/{known['NAME']}") as running_proxy:
-        before = {name: known[name] for name in ("HOST", "PORT")}
-        switch({"HOST": "127.0.0.1", "PORT": str(running_proxy.port)})
-        yield running_proxy
-        running_proxy.heal()
-        switch(before)
-
-
-def switch(address):
-    connection.close()
-    connection.close_pool()
-    connection.settings_dict.update(address)
-
-
 @pytest.mark.servers
 @pytest.mark.skipif(not os.environ.get("DATABASE_URL", "").startswith("postgres"), reason="a database behind a network")
 @pytest.mark.parametrize("fault", ["refuse", pytest.param("hang", marks=pytest.mark.slow)])
-def test_without_the_database_known_keys_are_served_and_unknown_ones_are_not_called_bad(follower, key, proxy, fault):
+def test_without_the_database_known_keys_are_served_and_unknown_ones_are_not_called_bad(
+    follower, key, database_proxy, fault
+):
     with running(follower):
         assert follower.find_key(key.public_id)
-        getattr(proxy, fault)()
+        getattr(database_proxy, fault)()
         assert follower.find_key(key.public_id).id == key.id
         begun = time.monotonic()
         with pytest.raises(ServiceUnavailable):
@@ -267,7 +250,7 @@ def test_without_the_database_known_keys_are_served_and_unknown_ones_are_not_cal
         assert time.monotonic() - begun < 7
         with pytest.raises(ServiceUnavailable):
             follower.session_owner("0" * 32)
-        proxy.heal()
+        database_proxy.heal()
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             try:
