@@ -12,6 +12,7 @@ import psycopg
 from django.db import connection
 from django.db.models import F, Max
 from django.utils import timezone
+from psycopg.types.json import Json
 
 from telemetry import rollups
 from telemetry.models import CacheEntry, LogEntry
@@ -100,5 +101,12 @@ def _sqlite(table: str, columns: Sequence[str], names: str, ending: str) -> str:
 _STATEMENTS = {"postgresql": _postgresql, "sqlite": _sqlite}
 
 
-def _array(records: Sequence[bytes]) -> str:
-    return (b"[" + b",".join(records) + b"]").decode()
+def _array(records: Sequence[bytes]) -> Any:
+    """The records as one JSON array, a parameter; PostgreSQL's driver takes bytes as they are."""
+    if connection.vendor == "postgresql":
+        return Json(records, dumps=_joined)
+    return _joined(records).decode()
+
+
+def _joined(records: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(records) + b"]"

@@ -20,8 +20,8 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 START, END, EVENT, CACHED = 1, 2, 3, 4
@@ -37,8 +37,7 @@ class JournalFull(Exception):
     """The journal cannot take another request: its disk is full or gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A record as it was read: `end` is the offset behind it."""
 
     kind: int
@@ -249,7 +248,7 @@ def read_records(data, start: int, stop: int) -> Iterator[Record]:
         behind = start + HEADER_BYTES + length
         if kind == 0 or behind > stop:
             return
-        payload = bytes(data[start + HEADER_BYTES : behind])
+        payload = data[start + HEADER_BYTES : behind]
         if checksum != _checksum(kind, number, payload):
             return
         yield Record(kind, number, payload, behind)
