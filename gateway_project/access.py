@@ -51,7 +51,7 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "formats": {"list": USER, "retrieve": USER},
     "prices": {"list": ADMIN, "retrieve": ADMIN, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
-    "keys": {"list": USER, "retrieve": USER, "create": LOGIN, "update": OWNER, "destroy": OWNER},
+    "keys": {"list": USER, "retrieve": USER, "create": LOGIN, "update": OWNER, "destroy": OWNER, "rotate": OWNER},
     "rules": {
         "list": "rules.view",
         "retrieve": "rules.view",

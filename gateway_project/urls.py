@@ -50,6 +50,7 @@ urlpatterns = [
     *resource(FormatViewSet),
     *resource(PriceViewSet),
     *resource(KeyViewSet),
+    path(f"keys/(?P<id>{ID})/rotate", KeyViewSet, {"post": "rotate"}, name="keys-rotate"),
     *resource(RuleViewSet),
     *resource(LimitViewSet),
     *resource(CacheViewSet),

@@ -1,6 +1,5 @@
 """API keys in the console: issued, shown once, locked, expired and rotated."""
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -18,8 +17,6 @@ from gateway_project.console.deeds import deed
 from keys import services
 from keys.models import ApiKey
 from keys.viewsets import KeyViewSet
-
-OVERLAP_HOURS = 24
 
 
 class KeyForm(ServiceForm):
@@ -148,11 +145,11 @@ class KeyAdmin(ServiceAdmin):
         icon="autorenew",
         path="rotate",
         means=f"The key gets another secret and keeps its limits and its history; what it is now is accepted for "
-        f"{OVERLAP_HOURS} hours more. What it was before an earlier rotation ends at once.",
+        f"{services.OVERLAP.days * 24} hours more. What it was before an earlier rotation ends at once.",
     )
     def rotate(self, request: HttpRequest, key: ApiKey) -> HttpResponse:
         before = self.shown(key)
-        issued = services.rotate_key(key, overlap=timedelta(hours=OVERLAP_HOURS))
+        issued = services.rotate_key(key)
         self.record(request, "rotate", key.pk, before=before, after=self.shown(key))
         return self.show(request, issued)
 

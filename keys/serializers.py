@@ -5,11 +5,12 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.models import Feature
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Text
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Text, Whole
 from gateway_project.jsonapi.shapes import Message
 from keys.models import ApiKey
 
 MOST_PERMISSIONS = 1000
+MOST_OVERLAP_HOURS = 30 * 24
 LONGEST_NAME = ApiKey._meta.get_field("name").max_length
 
 
@@ -95,6 +96,18 @@ class NewKeyAttributes(Attributes):
     permissions = PermissionNames(required=False, help_text="Out of the owner's features; `work` unless told.")
     provider = Id(required=False, allow_null=True, help_text="The only one that it may use, with any model.")
     user = Id(required=False, help_text="Whose it is; the caller's unless told.")
+
+
+class RotationAttributes(Attributes):
+    """What may be sent to rotate a key."""
+
+    example = {"overlapHours": 1}
+    overlap_hours = Whole(
+        required=False,
+        min_value=0,
+        max_value=MOST_OVERLAP_HOURS,
+        help_text="For how long what the key is now is accepted too; 24 unless told, and 0 for a key that leaked.",
+    )
 
 
 class KeyAttributes(WhichKeys):

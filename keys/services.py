@@ -19,6 +19,7 @@ from keys.models import ApiKey
 from providers.models import Provider
 
 NOTED_EVERY = timedelta(minutes=1)
+OVERLAP = timedelta(hours=24)
 
 log = logging.getLogger("gateway.management")
 
@@ -117,7 +118,7 @@ def _refuse_beyond(owner: User, permissions: Collection[str]) -> None:
 
 
 @transaction.atomic
-def rotate_key(key: ApiKey, *, overlap: timedelta) -> IssuedKey:
+def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     """The key with another secret; the one that it had goes on for the overlap, an earlier one ends.
 
     It stays the same row, and so keeps what was set for it and what was counted: limits must not begin anew.

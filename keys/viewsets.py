@@ -1,5 +1,6 @@
 """API keys as a resource of the management API."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -17,7 +18,14 @@ from gateway_project.jsonapi.viewsets import Lists
 from gateway_project.saving import referred
 from keys import services
 from keys.models import ApiKey
-from keys.serializers import IssuedKey, KeyAttributes, KeySerializer, NewKeyAttributes, WhichKeys
+from keys.serializers import (
+    IssuedKey,
+    KeyAttributes,
+    KeySerializer,
+    NewKeyAttributes,
+    RotationAttributes,
+    WhichKeys,
+)
 from providers.models import Provider
 
 SEES_ALL = "keys.view_all"
@@ -33,7 +41,13 @@ class KeyViewSet(Lists):
     create_attributes = NewKeyAttributes
     update_attributes = KeyAttributes
     destroy_attributes = WhichKeys
-    shapes = {"create": Shape((IssuedKey,), status=201), "update": Shape((Message,))}
+    rotate_attributes = RotationAttributes
+    shapes = {
+        "create": Shape((IssuedKey,), status=201),
+        "update": Shape((Message,)),
+        "rotate": Shape((IssuedKey,)),
+    }
+    bodiless = by_id_alone = ("destroy", "rotate")
     filters = {
         "userId": Whole("owner_id"),
         "isDeleted": Flag("is_deleted"),
@@ -64,8 +78,7 @@ class KeyViewSet(Lists):
             issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
             self.record(issued.key.pk, after=self.shown(issued.key))
         location = f"{settings.GATEWAY_BASE_URL}/keys/{issued.key.pk}/"
-        body = Plain(message="This is the only time that the key is shown: keep it safe.", key=issued.text)
-        return Response(body, status=201, headers={"Location": location, "Content-Location": location})
+        return Response(_seen_once(issued), status=201, headers={"Location": location, "Content-Location": location})
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -83,6 +96,21 @@ class KeyViewSet(Lists):
             services.update_key(key, **values)
             self.record(key.pk, before=before, after=self.shown(key))
         return Response(Plain(message=f"The key {key.name!r} is changed."))
+
+    def rotate(self, request, **kwargs) -> Response:
+        """Give a live key another secret: the answer is the only place where its text is ever seen.
+
+        The key keeps its limits, its history and what was counted of it. What it was before an earlier rotation ends
+        at once.
+        """
+        values = self.values(self.rotate_attributes)
+        overlap = timedelta(hours=values["overlap_hours"]) if "overlap_hours" in values else services.OVERLAP
+        with transaction.atomic():
+            key = self.one_key({})
+            before = self.shown(key)
+            issued = services.rotate_key(key, overlap=overlap)
+            self.record(key.pk, before=before, after=self.shown(key))
+        return Response(_seen_once(issued))
 
     def one_key(self, which: dict[str, Any]) -> ApiKey:
         """The live key that is meant; raises ValidationError and NotFound."""
@@ -127,6 +155,10 @@ class KeyViewSet(Lists):
             if which.setdefault(name, value) != value:
                 raise Conflict(f"{name}: query and body name different ones.")
         return which
+
+
+def _seen_once(issued: services.IssuedKey) -> Plain:
+    return Plain(message="This is the only time that the key is shown: keep it safe.", key=issued.text)
 
 
 def _provider(provider_id: int | None) -> Provider | None:

@@ -149,7 +149,7 @@ def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
     partial = route.operation in ("update", "destroy")
     data = {
         "type": {"const": route.resource},
-        "id": WHICH if partial else UNREAD_ID,
+        "id": WHICH if partial or "id" in route.parameters else UNREAD_ID,
         "attributes": schemas.attributes(kind, partial=partial),
         "relationships": EMPTY,
     }
