@@ -29,8 +29,8 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("gateway")
 
-# It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
 empty_quickly()
+# It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
 WSGIRequestHandler.disable_nagle_algorithm = True
 
 # Few and long: whoever begins with them is not waited for at the end.

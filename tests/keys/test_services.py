@@ -141,26 +141,24 @@ def test_a_provider_with_keys_of_its_own_cannot_be_deleted(ann):
 
 
 class TestRotation:
-    DAY = timedelta(days=1)
-
     @pytest.mark.parametrize("name", ["laptop", "x" * 100])
     def test_the_key_stays_what_it_is_and_has_two_secrets_for_a_while(self, ann, name):
         old = issue_key(owner=ann, name=name)
         before = ApiKey.objects.values("id", "name", "owner", "expiry", "permissions", "created_at").get()
-        new = rotate_key(old.key, overlap=self.DAY)
+        new = rotate_key(old.key, overlap=DAY)
         assert ApiKey.objects.values(*before).get() == before
         stored = ApiKey.objects.get()
         for text in (old.text, new.text):
             public_id, digest = parse(text)
             assert ApiKey.objects.with_public_id(public_id).get() == stored
             assert stored.digest_of(public_id) == digest
-        assert stored.digest_of(parse(new.text)[0], timezone.now() + 2 * self.DAY) is not None
-        assert stored.digest_of(parse(old.text)[0], timezone.now() + 2 * self.DAY) is None
+        assert stored.digest_of(parse(new.text)[0], timezone.now() + 2 * DAY) is not None
+        assert stored.digest_of(parse(old.text)[0], timezone.now() + 2 * DAY) is None
 
     def test_of_two_rotations_the_first_secret_ends_at_once(self, ann):
         first = issue_key(owner=ann, name="laptop")
-        second = rotate_key(first.key, overlap=self.DAY)
-        rotate_key(second.key, overlap=self.DAY)
+        second = rotate_key(first.key, overlap=DAY)
+        rotate_key(second.key, overlap=DAY)
         assert not ApiKey.objects.with_public_id(parse(first.text)[0]).exists()
         assert ApiKey.objects.get().digest_of(parse(first.text)[0]) is None
         assert ApiKey.objects.get().digest_of(parse(second.text)[0]) is not None
@@ -170,4 +168,4 @@ class TestRotation:
         key = issue_key(owner=ann, name="laptop").key
         update_key(key, **change)
         with pytest.raises(Conflict):
-            rotate_key(key, overlap=self.DAY)
+            rotate_key(key, overlap=DAY)

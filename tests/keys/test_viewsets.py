@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from keys.models import ApiKey
 from keys.secrets import parse
-from keys.services import issue_key, rotate_key
+from keys.services import issue_key
 from telemetry.models import LogEntry
 from tests.hostile import try_wrong
 from tests.management import new_admin, new_user, refused, token_of
@@ -42,58 +42,6 @@ def test_a_new_key_is_shown_once_and_never_again(nobody, as_ann, settings):
     secret = text.rpartition("_")[2]
     assert secret not in as_ann.get("/keys/").text
     assert secret not in "".join(LogEntry.objects.values_list("payload", flat=True))
-
-
-def test_a_rotated_key_is_a_credential_with_both_secrets_until_the_former_ends(nobody, ann):
-    issued = issue_key(owner=ann, name="laptop", permissions=["work", "models.create"])
-    new = rotate_key(issued.key, overlap=timedelta(hours=1))
-    for text in (issued.text, new.text):
-        assert [row["publicId"] for row in nobody.with_credential(text).rows("/keys/")] == [new.key.public_id]
-    ApiKey.objects.update(former_until=timezone.now())
-    refused(nobody.with_credential(issued.text).get("/keys/"), 401, "AuthenticationFailed")
-    assert nobody.with_credential(new.text).get("/keys/").status_code == 200
-
-
-class TestRotation:
-    @pytest.fixture
-    def issued(self, ann):
-        return issue_key(owner=ann, name="laptop", permissions=["work", "models.create"])
-
-    def test_a_key_gets_another_secret_that_is_shown_once(self, nobody, as_ann, issued):
-        response = as_ann.post(f"/keys/{issued.key.pk}/rotate")
-        assert (response.status_code, response.json().keys()) == (200, {"message", "key"})
-        assert response.json()["key"] != issued.text
-        for text in (issued.text, response.json()["key"]):  # a day unless told
-            assert nobody.with_credential(text).get("/keys/").status_code == 200
-        left = ApiKey.objects.get().former_until - timezone.now()
-        assert timedelta(hours=23, minutes=59) < left < timedelta(hours=24)
-        told = LogEntry.objects.latest("id").payload
-        assert parse(response.json()["key"])[0] in told
-        assert response.json()["key"].rpartition("_")[2] not in told
-
-    def test_one_that_leaked_ends_at_once(self, nobody, as_ann, issued):
-        new = as_ann.post(f"/keys/{issued.key.pk}/rotate", overlapHours=0).json()["key"]
-        refused(nobody.with_credential(issued.text).get("/keys/"), 401, "AuthenticationFailed")
-        assert nobody.with_credential(new).get("/keys/").status_code == 200
-
-    def test_owners_and_admins_rotate_nobody_else(self, nobody, admin, issued, bob):
-        path = f"/keys/{issued.key.pk}/rotate"
-        refused(nobody.as_user(bob).post(path), 404, "NotFound")
-        refused(nobody.with_credential(issued.text).post(path), 403, "PermissionDenied")
-        refused(nobody.post(path), 401, "AuthenticationFailed")
-        assert admin.post(path).status_code == 200
-
-    def test_one_that_is_accepted_no_more_is_refused(self, as_ann, issued):
-        ApiKey.objects.update(locked_time=timezone.now())
-        refused(as_ann.post(f"/keys/{issued.key.pk}/rotate"), 409, "Conflict", "issue a new one")
-        ApiKey.objects.update(is_deleted=True)
-        refused(as_ann.post(f"/keys/{issued.key.pk}/rotate"), 404, "NotFound")
-
-    @pytest.mark.parametrize("hours", [-1, 721, 1.5, "1", True, None])
-    def test_wrong_overlaps_are_refused(self, as_ann, issued, hours):
-        refused(
-            as_ann.post(f"/keys/{issued.key.pk}/rotate", overlapHours=hours), 400, "ValidationError", "overlapHours"
-        )
 
 
 def test_a_key_is_listed_with_all_that_it_may_and_when(as_ann, ann, known_provider):
