@@ -3,12 +3,14 @@
 import hashlib
 import re
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from django.conf import settings
-from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import TokenBackendError
+
+if TYPE_CHECKING:
+    from rest_framework_simplejwt.backends import TokenBackend
 
 ALGORITHM = "HS256"
 AUDIENCE = ISSUER = "language-model-gateway"
@@ -85,5 +87,8 @@ def _digest(number: str) -> str:
     return hashlib.sha256(number.encode()).hexdigest()
 
 
-def _backend() -> TokenBackend:
+def _backend() -> "TokenBackend":
+    # With the first token: it brings Django's test client and all the algorithms of JWT, 3 MB in each worker.
+    from rest_framework_simplejwt.backends import TokenBackend
+
     return TokenBackend(ALGORITHM, settings.GATEWAY_TOKEN_KEY, audience=AUDIENCE, issuer=ISSUER, leeway=LEEWAY_SECONDS)

@@ -13,8 +13,7 @@ from gateway_project.jsonapi.documents import JSON
 from gateway_project.jsonapi.names import camel
 from gateway_project.openapi import resources
 from gateway_project.openapi.answers import ERROR, HEADERS, Errors, response
-from gateway_project.openapi.endpoints import Operation
-from gateway_project.openapi.resources import COOKIE, KEY, REFRESH, TOKEN
+from gateway_project.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN, Operation
 from gateway_project.openapi.schemas import META, Schemas
 from gateway_project.routes import Route, routes
 

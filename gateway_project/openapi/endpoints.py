@@ -14,6 +14,8 @@ from gateway_project.errors import GatewayError, MethodNotAllowed
 Schema = Mapping[str, Any]
 View = Callable[..., HttpResponseBase]
 
+TOKEN, KEY, COOKIE, REFRESH = "accessToken", "apiKey", "userCookie", "refreshCookie"  # the credentials that there are
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

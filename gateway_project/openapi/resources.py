@@ -12,6 +12,7 @@ from gateway_project.jsonapi.names import camel
 from gateway_project.jsonapi.paging import ApiPagination
 from gateway_project.jsonapi.shapes import Shape
 from gateway_project.openapi.answers import MANAGEMENT, Errors, header, response
+from gateway_project.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN
 from gateway_project.openapi.schemas import EMPTY, Schemas
 from gateway_project.routes import Route, routes
 
@@ -22,7 +23,6 @@ SUMMARIES = {
     "update": "Change one of the {}",
     "destroy": "Delete one of the {}",
 }
-TOKEN, KEY, COOKIE, REFRESH = "accessToken", "apiKey", "userCookie", "refreshCookie"
 CREDENTIALS = {
     ANYBODY: (),
     HOLDER: (TOKEN, COOKIE, REFRESH, ""),

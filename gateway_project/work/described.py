@@ -2,8 +2,7 @@
 
 from gateway_project import errors
 from gateway_project.openapi.answers import header
-from gateway_project.openapi.endpoints import Answer, Operation
-from gateway_project.openapi.resources import KEY, TOKEN
+from gateway_project.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.work.doors.base import ClientDoor, Entrance
 from gateway_project.work.stages.reading import CACHE_CONTROLS, MODEL_LENGTH, OPERATIONS, PASSED_ON
 
