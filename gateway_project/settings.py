@@ -69,7 +69,12 @@ CACHES = {
             "SOCKET_TIMEOUT": GATEWAY_REDIS_TIMEOUT,
             # The pool of redis-py raises where all its connections are busy; this one waits.
             "CONNECTION_POOL_CLASS": "redis.connection.BlockingConnectionPool",
-            "CONNECTION_POOL_KWARGS": {"max_connections": GATEWAY_REDIS_CONNECTIONS, "timeout": 2},
+            # Each connection takes a buffer of the size of its reads, and leaves it to the garbage collector.
+            "CONNECTION_POOL_KWARGS": {
+                "max_connections": GATEWAY_REDIS_CONNECTIONS,
+                "timeout": 2,
+                "socket_read_size": 4096,
+            },
         },
     }
     if REDIS_URL
