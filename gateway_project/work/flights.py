@@ -26,7 +26,7 @@ class Flight:
 
     key: str
     token: str
-    landed: threading.Event = field(default_factory=threading.Event)
+    air: threading.Lock = field(default_factory=threading.Lock)  # held until it lands; an Event takes 1 KB
     value: bytes | None = None
     error: GatewayError | None = None
 
@@ -45,7 +45,9 @@ class Flights:
 
     def lead(self, key: str, token: str) -> Flight:
         """This request now leads; it must land the flight, whatever happens."""
-        flight = self._led[key] = Flight(key, token)
+        flight = Flight(key, token)
+        flight.air.acquire()
+        self._led[key] = flight
         return flight
 
     def land(
@@ -67,7 +69,7 @@ class Flights:
             self._state.release(flight.key, flight.token, settlement)
         if self._led.get(flight.key) is flight:
             del self._led[flight.key]
-        flight.landed.set()
+        flight.air.release()
 
     def follow(self, key: str, call: Call, seconds: float = math.inf) -> bytes | None:
         """Wait for the answer that another request is getting; None when that one gave up.
@@ -88,7 +90,8 @@ class Flights:
                     return value
                 time.sleep(wait)
                 wait = min(wait * 1.5, LONGEST_LOOK_SECONDS)
-            elif flight.landed.wait(SLICE_SECONDS):
+            elif flight.air.acquire(timeout=SLICE_SECONDS):
+                flight.air.release()  # for the next one who waits
                 if flight.error is not None:
                     raise flight.error
                 return flight.value
