@@ -2,14 +2,14 @@
 
 import threading
 
-_thread = threading.local()
+_beyond: set[int] = set()  # not a threading.local, which would keep a dictionary for each of a thousand others
 
 
-def mark(beyond: bool) -> None:
-    """What this thread does next is beyond the number of requests that the process serves at once."""
-    _thread.beyond = beyond
+def mark() -> None:
+    """What this thread does is beyond the number of requests that the process serves at once."""
+    _beyond.add(threading.get_ident())
 
 
 def is_full() -> bool:
     """Whether this request came while all threads were busy."""
-    return getattr(_thread, "beyond", False)
+    return threading.get_ident() in _beyond

@@ -61,7 +61,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.heads: dict[int, tuple[TConn, float]] = {}
         threading.Thread(target=self._end_slow_heads, name="heads", daemon=True).start()
         # For when all threads are busy: health is answered still, and work is told so.
-        self.reserve = ThreadPoolExecutor(RESERVE_THREADS, thread_name_prefix="reserve")
+        self.reserve = ThreadPoolExecutor(RESERVE_THREADS, thread_name_prefix="reserve", initializer=load.mark)
         self.busy = 0
         self.log.error_log.addFilter(_is_no_slow_client)
         super().init_process()
@@ -74,8 +74,7 @@ class GatewayThreadWorker(ThreadWorker):
                 conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
             conn.bounded = True
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
-        conn.beyond = self.busy > self.cfg.threads
-        pool = self.reserve if conn.beyond else self.tpool
+        pool = self.reserve if self.busy > self.cfg.threads else self.tpool
         future = pool.submit(self.handle, conn)
         future.add_done_callback(lambda done: self.method_queue.defer(self.finish_request, conn, done))
 
@@ -99,7 +98,6 @@ class GatewayThreadWorker(ThreadWorker):
 
     def handle(self, conn: TConn):
         """Let another thread wait for a closing client: gunicorn would do it in the one that accepts."""
-        load.mark(conn.beyond)
         self.heads[id(conn)] = (conn, time.monotonic())
         try:
             keep = super().handle(conn)
