@@ -139,18 +139,18 @@ class Transport:
         call was ended from outside.
         """
         url = urlsplit(request.url)
-        data = _head(url, request) + request.body
+        head = _head(url, request)
         call.idle_seconds = patience.idle
         origin = f"{url.scheme}://{url.netloc}"
         try:
             if (line := self._kept(origin)) is not None:
                 try:
-                    return self._exchange(line, data, patience, call)
+                    return self._exchange(line, head, request.body, patience, call)
                 except NoReply:
                     # The provider closed a kept connection while it was idle: ask once more, on a new one.
                     if call.end is not None:
                         raise
-            return self._exchange(self._open(request.url, origin, patience, call), data, patience, call)
+            return self._exchange(self._open(request.url, origin, patience, call), head, request.body, patience, call)
         except (BadReply, OSError) as error:
             raise _told(call, error) from error
 
@@ -205,12 +205,12 @@ class Transport:
         bound_waits(sock, receive=self._silence)
         return Line(origin, sock)
 
-    def _exchange(self, line: "Line", data: bytes, patience: Patience, call: Call) -> "Conversation":
+    def _exchange(self, line: "Line", head: bytes, body: bytes, patience: Patience, call: Call) -> "Conversation":
         try:
             call.attach(line.sock)
             call.expect(End.FIRST_BYTE, patience.first_byte)
             try:
-                line.sock.sendall(data)
+                line.sock.sendall(head + body)  # in one piece, and gone before the wait
             except ConnectionError as error:
                 raise NoReply("it closed the connection while the request was sent") from error
             reply = Reply(line.sock, limit=patience.response_bytes, on_bytes=call.heard)
