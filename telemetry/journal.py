@@ -18,7 +18,7 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -122,8 +122,8 @@ class Journal:
             self._open += 1
             return self._numbers
 
-    def end(self, number: int, payload: bytes, shorter: bytes) -> None:
-        """Write how a request ended; the shorter payload, within RESERVE_BYTES, where the full one finds no room."""
+    def end(self, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
+        """Write how a request ended; what `shorter` gives, within RESERVE_BYTES, where the full payload has no room."""
         with self._lock:
             self._open -= 1
             self._finish(END, number, payload, shorter)
@@ -179,11 +179,11 @@ class Journal:
             self._numbers += 1
             segment.append(kind, self._numbers, payload)
 
-    def _finish(self, kind: int, number: int, payload: bytes, shorter: bytes) -> None:
+    def _finish(self, kind: int, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
         try:
             segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
         except JournalFull:
-            segment, payload = self.segments[-1], shorter[: RESERVE_BYTES - HEADER_BYTES]
+            segment, payload = self.segments[-1], shorter()[: RESERVE_BYTES - HEADER_BYTES]
             if segment.room() < HEADER_BYTES + len(payload):
                 raise
         segment.append(kind, number, payload)

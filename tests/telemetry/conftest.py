@@ -40,7 +40,7 @@ def stored(**filters):
 
 def serve(journal, request_id, **fields):
     number = journal.start(entry(request_id))
-    journal.end(number, entry(request_id, outcome="completed", **fields), b"{}")
+    journal.end(number, entry(request_id, outcome="completed", **fields), lambda: b"{}")
 
 
 @pytest.fixture

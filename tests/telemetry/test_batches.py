@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 from django.db import DataError, IntegrityError, connection, transaction
+from django.utils import timezone
 
 from telemetry.batches import count_hits, insert_cache_entries, insert_log_entries
 from telemetry.models import CacheEntry, LogEntry
@@ -113,3 +114,14 @@ def test_a_tag_that_is_named_like_a_column_makes_no_hit():
 def test_a_hit_of_an_answer_that_is_not_listed_is_no_error():
     count_hits([entry("r1", cache_status="HIT", cache_hash="c" * 64)])
     assert not CacheEntry.objects.exists()
+
+
+def test_hits_of_many_answers_are_counted_in_one_go(django_assert_num_queries):
+    hashes = [f"{number:064x}" for number in range(300)]
+    insert_cache_entries([cached(name) for name in hashes])
+    records = [entry(f"r{name}{time}", cache_status="HIT", cache_hash=name) for name in hashes for time in range(2)]
+    before = timezone.now()
+    with django_assert_num_queries(1):
+        count_hits(records)
+    assert set(CacheEntry.objects.values_list("hits", flat=True)) == {2}
+    assert CacheEntry.objects.filter(last_hit_at__range=(before, timezone.now())).count() == len(hashes)

@@ -35,7 +35,7 @@ def test_what_was_written_is_read_in_its_order(journal):
     journal.event(b"event")
     journal.cached(b"cached")
     journal.whole(b"whole")
-    journal.end(number, b"end", b"short")
+    journal.end(number, b"end", lambda: b"short")
     assert contents(journal) == [
         (START, b"start"), (EVENT, b"event"), (CACHED, b"cached"), (END, b"whole"), (END, b"end"),
     ]  # fmt: skip
@@ -43,7 +43,7 @@ def test_what_was_written_is_read_in_its_order(journal):
 
 def test_a_start_and_its_end_have_one_number_and_nobody_else_has_it(journal):
     numbers = [journal.start(b"s") for _ in range(3)]
-    journal.end(numbers[1], b"e", b"")
+    journal.end(numbers[1], b"e", lambda: b"")
     journal.whole(b"w")
     records = list(journal.segments[0].records(0))
     assert records[3].number == numbers[1]
@@ -161,7 +161,7 @@ def test_an_end_finds_room_however_many_are_open_when_the_disk_is_gone(journal):
             numbers.append(journal.start(TEMPLATE))
     short = b"s" * (RESERVE_BYTES - HEADER_BYTES)
     for number in numbers:
-        journal.end(number, TEMPLATE * 200, short)
+        journal.end(number, TEMPLATE * 200, lambda: short)
     ends = [record for record in journal.segments[0].records(0) if record.kind == END]
     assert [(record.number, record.payload) for record in ends] == [(number, short) for number in numbers]
     assert len(numbers) > 40
@@ -174,7 +174,7 @@ def test_what_does_not_end_a_request_leaves_the_room_to_those_who_do(journal):
         while True:
             journal.event(TEMPLATE)
     for number in numbers:
-        journal.end(number, TEMPLATE * 200, TEMPLATE * 4)
+        journal.end(number, TEMPLATE * 200, lambda: TEMPLATE * 4)
 
 
 FULL_DISK = """
@@ -192,7 +192,7 @@ try:
         written += 1
 except JournalFull as error:
     print("full")
-journal.end(number, b"y" * 100_000, b"short")
+journal.end(number, b"y" * 100_000, lambda: b"short")
 journal.prepare()
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 journal.whole(b"again")

@@ -63,7 +63,7 @@ def test_a_segment_goes_with_its_position_once_all_its_requests_have_ended(journ
     serve(journal, "r1")
     shipper.ship()
     assert len(journals.segment_paths(journal.folder)) == 2
-    journal.end(number, entry("open"), b"{}")
+    journal.end(number, entry("open"), lambda: b"{}")
     shipper.ship()
     shipper.ship()
     assert len(journals.segment_paths(journal.folder)) == JournalPosition.objects.count() == 1
@@ -87,7 +87,7 @@ def test_a_batch_that_was_stored_while_the_connection_broke_is_not_stored_again(
     shipper._away(OperationalError("server closed the connection unexpectedly"))
     serve(journal, "later")
     assert shipper.ship()
-    journal.end(opened, entry("open"), b"{}")
+    journal.end(opened, entry("open"), lambda: b"{}")
     journal.seal()
     assert shipper.ship()
     assert stored() == {f"r{number}": 1 for number in range(20)} | {"open": 1, "later": 1}
@@ -121,7 +121,7 @@ def test_adoption_goes_on_where_the_dead_process_stopped(journal, shipper):
     opened = journal.start(entry("open"))
     shipper.ship()
     serve(journal, "r2")
-    journal.end(opened, entry("open"), b"{}")
+    journal.end(opened, entry("open"), lambda: b"{}")
     assert adopt(crash(journal)) == 0
     assert stored() == {"r1": 1, "r2": 1, "open": 1}
 
@@ -132,7 +132,7 @@ def test_a_request_that_ended_in_a_segment_made_earlier_is_not_aborted(journal):
     journal.prepare()
     opened = journal.start(entry("large", payload="x" * SEGMENT))
     journal.event(entry("more", payload="x" * (SEGMENT // 2)))
-    journal.end(opened, entry("large"), b"{}")
+    journal.end(opened, entry("large"), lambda: b"{}")
     assert [segment.path.name for segment in journal.segments] != sorted(s.path.name for s in journal.segments)
     assert adopt(crash(journal)) == 0
     assert stored() == {"filler": 1, "more": 1, "large": 1}

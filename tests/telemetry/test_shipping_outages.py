@@ -51,7 +51,7 @@ def merge():
 threading.Thread(target=merge, daemon=True).start()
 for number in range(100_000):
     opened = journal.start(entry(f"{sys.argv[2]}-{number}"))
-    journal.end(opened, entry(f"{sys.argv[2]}-{number}", outcome="completed"), b"{}")
+    journal.end(opened, entry(f"{sys.argv[2]}-{number}", outcome="completed"), lambda: b"{}")
     print(number, flush=True)
 """
 

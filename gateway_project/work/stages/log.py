@@ -55,7 +55,7 @@ def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
     if number is None:
         gateway.journal.whole(whole)
     else:
-        gateway.journal.end(number, whole, written(_short(entry)))
+        gateway.journal.end(number, whole, lambda: written(_short(entry)))
 
 
 def start_record(exchange: Exchange) -> bytes:
