@@ -35,14 +35,14 @@ class Reply:
     a body that only ended with the connection is not settled, and its content has to prove itself.
     """
 
-    __slots__ = ("_body", "_done", "_framed", "_head_done", "_keeps", "_padding", "_parser", "_read_size", "_sock",
-                 "_surplus", "body_bytes", "headers", "limit", "on_bytes", "status")  # fmt: skip
+    __slots__ = ("_body", "_framed", "_head_done", "_keeps", "_padding", "_parser", "_read_size", "_sock",
+                 "_surplus", "body_bytes", "headers", "limit", "on_bytes", "settled", "status")  # fmt: skip
 
     def __init__(self, sock: socket.socket, *, limit: int, on_bytes=lambda: None) -> None:
         self._sock = sock
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
-        self._head_done = self._done = self._framed = self._surplus = self._keeps = False
+        self._head_done = self.settled = self._framed = self._surplus = self._keeps = False
         self._read_size = FIRST_READ
         self._padding = 0  # bytes of trailers and of framing since the last byte of the body
         self.limit = limit
@@ -54,7 +54,7 @@ class Reply:
     # -- What the parser calls --------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        if self._done:
+        if self.settled:
             raise _Surplus  # the parser stops here: nothing more is read into the answer
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -77,19 +77,15 @@ class Reply:
         self.body_bytes += len(piece)
 
     def on_message_complete(self) -> None:
-        self._done = self._head_done
+        self.settled = self._head_done
         self._keeps = self._parser.should_keep_alive()  # the parser knows it only now
 
     # -- What callers use -------------------------------------------------------------------------
 
     @property
-    def settled(self) -> bool:
-        return self._done
-
-    @property
     def reusable(self) -> bool:
         """Whether the connection may carry another request."""
-        return self._done and self._framed and not self._surplus and self._keeps
+        return self.settled and self._framed and not self._surplus and self._keeps
 
     def end(self) -> None:
         """Nothing more is read. Reply and parser hold each other: thousands would wait for the garbage collector."""
@@ -110,7 +106,7 @@ class Reply:
 
     def read(self) -> bytes:
         """The whole body. Raises Truncated where the framing promised more."""
-        while not self._done and self._receive():
+        while not self.settled and self._receive():
             pass
         self._check_end()
         return self._body[0] if len(self._body) == 1 else b"".join(self._body)
@@ -122,7 +118,7 @@ class Reply:
                 piece = self._body[0] if len(self._body) == 1 else b"".join(self._body)
                 self._body.clear()
                 yield piece
-            if self._done:
+            if self.settled:
                 return
             size = self._receive()
             if size < 0:
@@ -132,7 +128,7 @@ class Reply:
         self._check_end()
 
     def _check_end(self) -> None:
-        if not self._done and self._framed:
+        if not self.settled and self._framed:
             raise Truncated("it closed the connection before the end of its answer")
 
     def _receive(self) -> int:
@@ -152,14 +148,17 @@ class Reply:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if not self._done:
+            if not self.settled:
                 raise BadReply("it does not speak HTTP/1.1") from error
             self._surplus = True
-        self._check_amount(len(data), pieces, body_bytes)
+        if len(self._body) == pieces + 1 and self.body_bytes <= self.limit:
+            self._padding = 0
+        else:
+            self._check_amount(len(data), pieces, body_bytes)
         return len(data)
 
     def _check_amount(self, size: int, pieces: int, body_bytes: int) -> None:
-        """After a read of so many bytes: `pieces` and `body_bytes` are what there was before it."""
+        """After a read of so many bytes that was not one piece; `pieces` and `body_bytes` are what there was before."""
         if self.body_bytes > self.limit:
             raise BadReply(f"its answer is longer than {self.limit} bytes")
         if len(self._body) > pieces + 1:  # tiny chunks would take many times their size

@@ -26,6 +26,7 @@ from providers.reply import BadReply, NoReply, Reply
 from providers.resolver import Resolver
 
 RESOLVER = Resolver()
+LOOK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
 
 
@@ -241,7 +242,13 @@ class Line:
         idle = time.monotonic() - self.used
         if idle > IDLE_CONNECTION_SECONDS or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
             return False  # TLS may hold bytes that the socket does not show any more
-        return not urllib3.util.wait_for_read(self.sock, timeout=0)
+        try:
+            socket.socket.recv(self.sock, 1, LOOK)  # the base class's: that of a TLS socket takes no flags
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def close(self) -> None:
         self.sock.close()
@@ -254,10 +261,11 @@ class Conversation:
     end, and closes it otherwise.
     """
 
-    __slots__ = ("_call", "_line", "_reply", "_transport")
+    __slots__ = ("_call", "_is_secure", "_line", "_reply", "_transport")
 
     def __init__(self, transport: Transport, line: Line, reply: Reply, call: Call) -> None:
         self._transport, self._line, self._reply, self._call = transport, line, reply, call
+        self._is_secure = isinstance(line.sock, ssl.SSLSocket)
 
     @property
     def status(self) -> int:
@@ -280,7 +288,7 @@ class Conversation:
     @property
     def has_more(self) -> bool:
         """Whether pieces() has something to say although the socket may stay silent: the end, or what TLS holds."""
-        return self._reply.settled or (isinstance(self._line.sock, ssl.SSLSocket) and self._line.sock.pending() > 0)
+        return self._reply.settled or (self._is_secure and self._line.sock.pending() > 0)
 
     def limit(self, size: int) -> None:
         """Read at most so many bytes of the body."""

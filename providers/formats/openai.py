@@ -1,5 +1,6 @@
 """OpenAI's chat completions, completions and embeddings, and whatever speaks them (openai-openapi, August 2026)."""
 
+import re
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
@@ -36,7 +37,7 @@ from providers.formats.openai_request import (
     tool_choice_of,
     tools_of,
 )
-from providers.formats.sse import EventSplitter, data_of
+from providers.formats.sse import EventSplitter, Likeness, data_of, is_one_line
 from providers.formats.translated import PARAMETERS, TranslatedFormat
 
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
@@ -47,6 +48,9 @@ SPENT = {"insufficient_quota", "credit_balance_exhausted"}
 NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
 CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
 NO_USAGE = (b'"usage":null', b'"usage": null')
+CONTENT = re.compile(rb'"content": ?"([^\x00-\x1f"\\]*)"')
+# Where every chunk has something new beside its text, as OpenAI's own have, none is like another.
+LIKENESSES_SOUGHT = 8
 
 
 class OpenAI(TranslatedFormat):
@@ -129,8 +133,12 @@ class OpenAIReader(StreamReader):
         self._wants_usage = work.wants_usage
         self._chunks = ChunkReader()
         self._called = False
+        self._quiet: Likeness | None = None  # of chunks that say nothing
+        self._sought = 0
 
     def feed(self, piece: bytes) -> bytes:
+        if self._quiet is not None and self._splitter.is_between and self._quiet.has(piece) and not self.is_over:
+            return piece
         events = self._splitter.feed(piece)
         if len(events) == 1:
             return self._event(events[0])
@@ -158,12 +166,19 @@ class OpenAIReader(StreamReader):
             return event
         self._called = self._called or CALLS[0] in data or CALLS[1] in data
         if self.deltas is None and _says_nothing(data):
+            self._learn(event)
             return event
         value = read_json(data)
         if not isinstance(value, dict):
             self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
             return b""
         return self._read(event, value)
+
+    def _learn(self, event: bytes) -> None:
+        """The next chunks are like this one, in all likelihood."""
+        if self._sought < LIKENESSES_SOUGHT and is_one_line(event) and (found := CONTENT.search(event)):
+            self._quiet = Likeness(event, *found.span(1))
+            self._sought += 1
 
     def _read(self, event: bytes, value: dict) -> bytes:
         if value.get("error"):

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 # CR is a line's end of its own only where no LF follows: CRLF is one end and not two.
 EVENT_END = re.compile(rb"(?:\n|\r(?!\n))(?:\r\n|\n|\r)")
+CARRIAGE_RETURN = ord("\r")
 DATA = re.compile(rb"(?:\A|[\r\n])data(?:: ?([^\r\n]*))?(?=[\r\n]|\Z)")
+PLAIN = re.compile(rb'[^\x00-\x1f"\\]*')
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -16,9 +18,14 @@ class EventSplitter:
         self._rest = bytearray()  # grows in place: a long event in small pieces takes linear time
         self._searched = 0
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the next piece begins an event."""
+        return not self._rest
+
     def feed(self, piece: bytes) -> list[bytes]:
         """The events that are whole now, each with the blank line that ends it."""
-        if not self._rest and piece.endswith(b"\n\n") and b"\r" not in piece and piece.count(b"\n\n") == 1:
+        if not self._rest and 0 <= piece.find(b"\n\n") == len(piece) - 2 and CARRIAGE_RETURN not in piece:
             return [piece]  # one event in one piece: what most providers send
         self._rest += piece
         return self._cut()
@@ -49,6 +56,32 @@ def events_in(recorded: bytes) -> Iterator[bytes]:
 
 def data_of(event: bytes) -> bytes:
     """The data of an event: its data lines joined with LF; b"" for comments and other fields."""
-    if event.startswith(b"data: ") and event.endswith(b"\n\n") and event.count(b"\n") == 2 and b"\r" not in event:
+    if is_one_line(event):
         return event[6:-2]
     return b"\n".join(DATA.findall(event.removeprefix(BYTE_ORDER_MARK)))
+
+
+def is_one_line(event: bytes) -> bool:
+    """Whether an event is a single line of data, as nearly all are, and the blank line behind it."""
+    ends = event.endswith(b"\n\n") and event.find(b"\n") == len(event) - 2
+    return ends and event.startswith(b"data: ") and CARRIAGE_RETURN not in event
+
+
+class Likeness:
+    """Knows events that differ from one that was looked at in a text alone: nothing else is to be found in them.
+
+    A model's words come in hundreds of these. The text is a string of JSON without a quote or a backslash: whatever it
+    says, what stands around it means the same.
+    """
+
+    def __init__(self, event: bytes, begin: int, end: int) -> None:
+        self._before, self._behind = event[:begin], event[end:]
+
+    def has(self, event: bytes) -> bool:
+        """Whether this is such an event, and a whole one."""
+        before, behind = self._before, self._behind
+        return (
+            event.startswith(before)
+            and event.endswith(behind)
+            and PLAIN.fullmatch(event, len(before), len(event) - len(behind)) is not None
+        )

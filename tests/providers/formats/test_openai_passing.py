@@ -1,0 +1,123 @@
+"""OpenAI's chunks on their way to a client of the same shape: most pass without being read, and nothing is missed."""
+
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from providers.formats import FORMATS
+from providers.formats import openai as openai_format
+from providers.formats.base import WorkRequest
+from providers.formats.sse import Likeness
+
+BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+DONE = b"data: [DONE]\n\n"
+# What a model may write that could be taken for something else.
+WORDS = st.sampled_from(
+    ["a", "", " ", "error", "usage", "tool_calls", '"', '\\"', "\\", "\n", "\n\n", "\r", "\0", "ä", "🇵🇹", "[DONE]",
+     '"error": {"message": "x"}', '"finish_reason": "stop"', '"}, "finish_reason": "stop"', "data: [DONE]"]
+)  # fmt: skip
+
+
+def chunk(content, *, finish=None, usage=None, compact=False, **more):
+    """One event; `more` stands in its delta."""
+    choice = {"index": 0, "delta": {"content": content, **more}, "finish_reason": finish}
+    value = {"id": "c1", "model": "m", "choices": [choice], "usage": usage}
+    separators = (",", ":") if compact else None
+    return b"data: " + json.dumps(value, ensure_ascii=False, separators=separators).encode() + b"\n\n"
+
+
+TOLD = chunk("", finish="stop", usage={"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5})
+FAILED = b'data: {"error": {"message": "overloaded"}}\n\n'
+CALLED = chunk(None, tool_calls=[{"index": 0, "id": "t", "function": {"name": "f", "arguments": "{}"}}])
+EVENTS = st.lists(
+    st.builds(chunk, WORDS, compact=st.booleans())
+    | st.builds(chunk, WORDS, obfuscation=WORDS)
+    | st.sampled_from([TOLD, FAILED, CALLED, DONE, b": ping\n\n", b"data: {}\n\n", b"data: nonsense\n\n"]),
+    max_size=8,
+)
+
+
+def reader():
+    return FORMATS["openai"].reader(WorkRequest("chat", "m", BODY, json.dumps(BODY).encode(), True))
+
+
+def passed(pieces):
+    """All that a reader says of a stream in these pieces."""
+    made = reader()
+    handed_on = [made.feed(piece) for piece in pieces]
+    error = made.error and made.error.message
+    return handed_on, made.end(False), made.done, error, made.usage, made.finish_reason, made.provider_finish_reason
+
+
+def passed_unlearned(pieces):
+    """The same where every chunk is looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(openai_format, "LIKENESSES_SOUGHT", 0)
+        return passed(pieces)
+
+
+@given(EVENTS)
+@example([chunk("a"), chunk('b"}, "finish_reason": "stop"}], "x": "'), DONE])
+@example([chunk("a"), chunk("b"), FAILED, chunk("c")])
+@example([chunk("a"), chunk("error"), chunk("usage"), TOLD, DONE])
+@settings(max_examples=400, deadline=None)
+def test_chunks_that_are_not_looked_at_are_those_that_say_nothing(events):
+    assert passed(events) == passed_unlearned(events)
+
+
+@given(EVENTS, st.data())
+@settings(max_examples=400, deadline=None)
+def test_wherever_they_are_cut(events, draw):
+    whole = b"".join(events)
+    cuts = sorted(draw.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    pieces = [whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True) if begin < end]
+    assert passed(pieces) == passed_unlearned(pieces)
+
+
+def test_like_chunks_are_passed_unread(monkeypatch):
+    read = []
+    monkeypatch.setattr(openai_format, "_says_nothing", lambda data: read.append(data) or True)
+    made = reader()
+    pieces = [chunk(f"word {number}") for number in range(50)]
+    assert [made.feed(piece) for piece in pieces] == pieces
+    assert len(read) == 1
+
+
+def test_chunks_that_are_never_alike_are_not_compared_for_ever():
+    made = reader()
+    for number in range(50):
+        made.feed(chunk("a", obfuscation=str(number)))
+    assert made._sought == openai_format.LIKENESSES_SOUGHT
+
+
+def test_what_follows_an_error_or_the_end_is_not_handed_on():
+    for last in (FAILED, DONE):
+        made = reader()
+        made.feed(chunk("a"))
+        made.feed(last)
+        assert made.feed(chunk("b")) == b""
+
+
+LIKE = Likeness(b'data: {"content": "Hello"}\n\n', 19, 24)
+
+
+@pytest.mark.parametrize(
+    ("event", "alike"),
+    [
+        (b'data: {"content": ""}\n\n', True),
+        (b'data: {"content": "Good bye \xf0\x9f\x91\x8b"}\n\n', True),
+        (b'data: {"content": "a\\nb"}\n\n', False),
+        (b'data: {"content": "a\nb"}\n\n', False),
+        (b'data: {"content": "a", "b": "c"}\n\n', False),
+        (b'data: {"content": "a"}\n\ndata: {"content": "b"}\n\n', False),
+        (b'data: {"content": "a"}\r\n\r\n', False),
+        (b'data: {"content": "\n\n', False),
+        (b'data: {"content": "}\n\n', False),  # the two ends would share a quotation mark
+        (b'data: {"text": "a"}\n\n', False),
+        (b"", False),
+    ],
+)
+def test_alike_is_what_differs_in_plain_text_alone(event, alike):
+    assert LIKE.has(event) is alike
