@@ -25,7 +25,7 @@ class Carriage:
         self.stream, self.call, self.chunks = stream, call, chunks
         self.source = stream.conversation.source
         self.lock = threading.Lock()  # of what is written to the client
-        self.back = threading.Event()  # its own thread has something to do
+        self.back = threading.Lock()  # held until its own thread has something to do
         self.rest = b""  # what the client did not take at once
         self.told = call.since  # when something was last written to the client
         self.ended = False
@@ -40,20 +40,19 @@ class Carriage:
         """Hand on what there is without ever waiting; whether the stream can be carried on."""
         try:
             with self.lock:
-                self._move()
+                return not self.rest and self._move()
         except BaseException as error:  # belongs to the stream's own thread
             self.error, self.ended = error, True
-        return not (self.ended or self.rest)
+            return False
 
-    def _move(self) -> None:
-        if self.rest:
-            return
+    def _move(self) -> bool:
         for chunk in self.chunks:
             if chunk:
                 self._write(chunk)
             if self.rest or not self.has_more:
-                return  # others have their turn before this one is read again
+                return not self.rest  # others have their turn before this one is read again
         self.ended = True
+        return False
 
     def _write(self, chunk: bytes) -> None:
         """Write it as a chunk of HTTP/1.1, as far as the client takes it. Raises Interrupted where it has gone."""
@@ -64,7 +63,9 @@ class Carriage:
             sent = 0
         except OSError as error:
             raise Interrupted(End.CLIENT_CLOSED) from error
-        self.rest, self.told = data[sent:], self.call.since
+        if sent < len(data):
+            self.rest = data[sent:]
+        self.told = self.call.since
 
     def write_rest(self) -> None:
         """Wait for a slow client, for as long as its socket's time-out lets it. Raises Interrupted after that."""
@@ -119,7 +120,7 @@ class Relay:
             raise carriage.error
 
     def _hand_over(self, carriage: Carriage) -> None:
-        carriage.back.clear()
+        carriage.back.acquire(blocking=False)
         number = carriage.source.fileno()
         self._carried[number] = carriage
         self._epoll.register(number, select.EPOLLIN)
@@ -127,7 +128,7 @@ class Relay:
     def _await(self, carriage: Carriage, heartbeat: bytes) -> None:
         """Sleep until the stream comes back, and fill its silences."""
         wait = self._silence
-        while not carriage.back.wait(wait):
+        while not carriage.back.acquire(timeout=wait):
             left = self._silence - (time.monotonic() - carriage.told)
             if left <= 0 and heartbeat:
                 carriage.beat(heartbeat)
@@ -140,4 +141,4 @@ class Relay:
                 if not carriage.step():
                     self._epoll.unregister(number)
                     del self._carried[number]
-                    carriage.back.set()
+                    carriage.back.release()
