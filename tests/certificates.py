@@ -16,7 +16,8 @@ def self_signed(path: Path) -> ssl.SSLContext:
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
-    certificate = builder.sign(key, hashes.SHA256())
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    certificate = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
