@@ -370,7 +370,7 @@ def test_connections_with_tls_are_kept_too(transport, kept):
 
 
 def test_the_certificates_are_read_once_for_all_connections(transport, kept):
-    url, connections = kept
+    url = kept[0]
     with transport.session() as session:  # requests would have its own read into each connection's
         assert session.get(url, timeout=5).json() == {}
     first, second = (transport.send(ProviderRequest(url, b"{}"), PATIENCE, new_call()) for _ in range(2))
