@@ -34,6 +34,7 @@ class Chore:
         self._due = time.monotonic() + self._every
         try:
             self._action()
+            connection.close_if_unusable_or_obsolete()  # before the next one somebody else may need it
             self._failed = False
         except DatabaseError as error:
             self._tell("waits for the database: %s", str(error).split("\n")[0])
@@ -72,5 +73,3 @@ class Chores:
     def _do(self, chores: Sequence[Chore]) -> None:
         for chore in chores:
             chore.do()
-        if chores:  # between two of them somebody else may need the connection
-            connection.close_if_unusable_or_obsolete()

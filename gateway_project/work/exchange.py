@@ -103,6 +103,7 @@ class Exchange:
     cache_key: str = ""  # look_up_cache
     cache_status: str = "BYPASS"  # look_up_cache
     following: str = ""  # look_up_cache: the token with which it waits for another's answer, and is still waiting
+    followed: "Flight | None" = None  # look_up_cache: what it waits for, where this process leads it
     flight: "Flight | None" = None  # look_up_cache, for the one request that others wait for
     target: "Target | None" = None  # call_provider: who served it; look_up_cache on a hit
     attempts: int = 0  # call_provider

@@ -16,10 +16,6 @@ FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.02, 0.25
 RENEW_EVERY_SECONDS = 3.0
 
 
-class StillFlying(Exception):
-    """The answer that is waited for has not come yet; whoever waits may go on doing so."""
-
-
 @dataclass(slots=True)
 class Flight:
     """One request that asks the provider for many; `token` proves to the shared state that it is the one."""
@@ -29,6 +25,14 @@ class Flight:
     air: threading.Lock = field(default_factory=threading.Lock)  # held until it lands; an Event takes 1 KB
     value: bytes | None = None
     error: GatewayError | None = None
+
+
+class StillFlying(Exception):
+    """The answer that is waited for has not come yet; whoever waits may go on, with the flight that it knows."""
+
+    def __init__(self, flight: Flight | None) -> None:
+        super().__init__()
+        self.flight = flight
 
 
 class Flights:
@@ -71,18 +75,17 @@ class Flights:
             del self._led[flight.key]
         flight.air.release()
 
-    def follow(self, key: str, call: Call, seconds: float = math.inf) -> bytes | None:
+    def follow(self, key: str, call: Call, seconds: float = math.inf, flight: Flight | None = None) -> bytes | None:
         """Wait for the answer that another request is getting; None when that one gave up.
 
         Raises the error that the leading request met in this process, Interrupted when our own client left, and
         StillFlying after so many seconds.
         """
         wait, until = FIRST_LOOK_SECONDS, time.monotonic() + seconds
-        flight: Flight | None = None
         while True:
             call.check()
             if time.monotonic() > until:
-                raise StillFlying
+                raise StillFlying(flight)
             flight = flight or self._led.get(key)  # kept: it may land, and be gone from here, while nobody waits
             if flight is None:  # it is led by another process, or has just ended
                 value, flying = self._state.look(key)

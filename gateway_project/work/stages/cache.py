@@ -168,11 +168,12 @@ def give_up_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | N
 
 def _follow(exchange: Exchange, gateway: Gateway, token: str) -> Admission:
     seconds = settings.GATEWAY_HEARTBEAT if _can_be_told_to_wait(exchange) else math.inf
+    flight, exchange.followed = exchange.followed, None
     try:
         with gateway.watcher.watching(exchange.call):
-            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds)
-    except StillFlying:
-        exchange.following = token
+            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, flight)
+    except StillFlying as still:
+        exchange.following, exchange.followed = token, still.flight
         raise
     if value is not None:
         return Admission([], value=value)

@@ -53,3 +53,24 @@ def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, ca
     chores.stop()
     told = [record.getMessage() for record in caplog.records if "database" in record.getMessage()]
     assert told == ["The chore action waits for the database: the server is gone"]
+
+
+def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeypatch):
+    first, done = counting()
+    second, done_too = counting()
+    chores = Chores([Chore(first, every=0.01), Chore(second, every=0.01)])
+    monkeypatch.setattr("gateway_project.work.chores.connection", Refusing())
+    chores.start()
+    for counter in (done, done_too, done, done_too):
+        assert counter.acquire(timeout=10)
+    chores.stop()
+
+
+class Refusing:
+    """A connection that its server has closed."""
+
+    def close_if_unusable_or_obsolete(self):
+        raise OperationalError("the server is gone")
+
+    def close(self):
+        pass

@@ -127,6 +127,15 @@ def test_who_follows_can_look_up_in_between(flights, state, led_here):
     assert flights.follow("k", new_call(), 0.1) == b"value"
 
 
+def test_an_error_that_comes_between_two_heartbeats_is_met_too(flights, state):
+    flight = begin(flights, state)
+    with pytest.raises(StillFlying) as still:
+        flights.follow("k", new_call(), 0.1)
+    flights.land(flight, None, 0, ProviderError("It failed."))
+    with pytest.raises(ProviderError, match="It failed"):
+        flights.follow("k", new_call(), 0.1, still.value.flight)
+
+
 def test_flights_of_different_keys_have_nothing_to_do_with_each_other(flights, state, pool):
     first, second = begin(flights, state, "a"), begin(flights, state, "b")
     following = follow(flights, pool, "b")
