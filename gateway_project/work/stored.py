@@ -28,38 +28,40 @@ def unpack(value: bytes) -> Stored | None:
     """The answer in a cached value; None for anything that pack() did not write, which is then a miss."""
     line, newline, body = value.partition(b"\n")
     try:
-        version, content_type, chunks, provider_id, provider, usage, *said = orjson.loads(line)
-        finish, provider_finish, dropped = said
+        about = orjson.loads(line)
+        version, content_type, chunks, provider_id, provider, usage, finish, provider_finish, dropped = about
+        "".join((content_type, provider, finish, provider_finish, dropped))  # a TypeError where one is no text
     except (ValueError, TypeError):
         return None
-    texts = (content_type, provider, finish, provider_finish, dropped)
-    good = version == VERSION and newline and _count(provider_id) and all(type(text) is str for text in texts)
-    if not good or not _printable(content_type + provider) or not (content_type + dropped).isascii():
+    good = version == VERSION and newline and _is_count(provider_id)
+    if not good or not _is_printable(content_type + provider) or not (content_type + dropped).isascii():
         return None
     if len(finish) > MOST_LETTERS or not dropped.isprintable() or len(dropped) > LONGEST_LIST:
         return None
-    if not _numbers(usage, 5, None) or not _numbers(chunks, None, len(body)):
+    if not _is_usage(usage) or not _are_chunks(chunks, len(body)):
         return None
     return Stored(body, content_type, chunks, provider_id, provider, usage, finish, provider_finish, dropped)
 
 
-def _printable(text: str) -> bool:
+def _is_printable(text: str) -> bool:
     """Whether the text can be a header's value."""
     return text.isprintable() and len(text) <= 300
 
 
-def _count(value: object) -> bool:
+def _is_count(value: object) -> bool:
     """Whether this is a number that a column of the log can hold."""
     return type(value) is int and 0 <= value < 2**53
 
 
-def _numbers(value: object, length: int | None, total: int | None) -> bool:
-    """Whether this is None or a list of counts: of this length, and adding up to this total."""
+def _is_usage(value: object) -> bool:
+    """Whether this is None or a list of five counts, where those that nobody reported are None."""
     if value is None:
         return True
-    if type(value) is not list or length not in (None, len(value)):
-        return False
-    counts = [item for item in value if item is not None]
-    if not all(_count(item) for item in counts):
-        return False
-    return total is None or (len(counts) == len(value) and sum(counts) == total)
+    return type(value) is list and len(value) == 5 and all(item is None or _is_count(item) for item in value)
+
+
+def _are_chunks(value: object, size: int) -> bool:
+    """Whether this is None or a list of counts that add up to so many bytes."""
+    if value is None:
+        return True
+    return type(value) is list and all(map(_is_count, value)) and sum(value) == size
