@@ -15,11 +15,12 @@ EXACT = 2**53
 
 def parse_object(raw: bytes) -> dict[str, Any]:
     """The JSON object in a body. Raises ValidationError saying what is wrong with it."""
-    if raw.count(b"{") + raw.count(b"[") > MAX_CONTAINERS or raw.count(b",") > MAX_VALUES:
+    containers = raw.count(b"{") + raw.count(b"[")
+    if containers > MAX_CONTAINERS or (len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES):
         raise ValidationError(f"The body holds more than {MAX_CONTAINERS} objects and lists or {MAX_VALUES} values.")
     try:
         value = _decoder.decode(raw.decode("utf-8"))
-        if b"\\u" in raw:
+        if b"\\" in raw and b"\\u" in raw:  # one byte is found six times as fast as two
             json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character
     except UnicodeDecodeError:
         raise ValidationError("The body is not UTF-8.") from None
@@ -33,7 +34,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
         raise ValidationError(f"The body is not usable JSON: {_first_line(error)}.") from None
     if type(value) is not dict:
         raise ValidationError("The body must be a JSON object.")
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+    if containers > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
         raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.")
     return value
 
