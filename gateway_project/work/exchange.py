@@ -31,14 +31,10 @@ LONGEST_LIST = 2000  # of the names in `dropped`, which clients choose
 class Incoming:
     """What the view hands over: headers in WSGI's spelling, the body not read yet, the way to the client."""
 
-    headers: Mapping[str, Any]
+    headers: Mapping[str, Any]  # and what else WSGI says of the request: names as HTTP_X_SVC_CACHE
     read: Callable[[Callable[[int], None]], bytes]  # is given whom to ask for the memory of a long body
     client: Any = None  # the client's socket, to notice when it goes away
     address: str = ""
-
-    def header(self, name: str) -> str:
-        """A header by its WSGI name (HTTP_X_SVC_CACHE), '' when it was not sent."""
-        return self.headers.get(name, "")
 
 
 @dataclass(slots=True)

@@ -2,13 +2,15 @@
 
 import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.strictjson import parse_object
 from gateway_project.work.doors import DIALECTS
-from gateway_project.work.exchange import Exchange, Incoming
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from providers.calls import End
 from providers.formats import WorkRequest
@@ -33,8 +35,8 @@ HEADER = re.compile(r"[\x20-\x7e]{1,1024}")
 
 def read_request(exchange: Exchange, gateway: Gateway) -> None:
     """Set the request and what its headers ask for. Raises ValidationError naming what is wrong."""
-    incoming = exchange.incoming
-    if incoming.header("CONTENT_TYPE").partition(";")[0].strip().lower() != "application/json":
+    headers = exchange.incoming.headers
+    if headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
     raw = _body(exchange, gateway)
     body = parse_object(raw)
@@ -48,7 +50,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     if stream is not None and type(stream) is not bool:
         raise ValidationError("stream must be true or false.")
     entrance = exchange.entrance
-    operation = entrance.operation or _operation(incoming.header("HTTP_X_SVC_OPERATION"), body)
+    operation = entrance.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
     streams = stream is True and entrance.operation not in WHOLE
     exchange.request = WorkRequest(
         operation,
@@ -60,7 +62,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         door=entrance.door.in_shape,
         id=exchange.request_id,
         created=int(exchange.started_at),
-        headers=_passed_on(incoming),
+        headers=_passed_on(headers),
     )
     _read_headers(exchange)
 
@@ -75,15 +77,16 @@ def _body(exchange: Exchange, gateway: Gateway) -> bytes:
 
     if client is None:
         return exchange.incoming.read(take)
-    length = exchange.incoming.header("CONTENT_LENGTH")
+    length = exchange.incoming.headers.get("CONTENT_LENGTH", "")
     size = int(length) if length.isdecimal() else settings.GATEWAY_MAX_BODY_BYTES
     patience = settings.GATEWAY_CLIENT_TIMEOUT + BODY_GRACE_SECONDS
     call.expect(End.BODY, patience + size / SLOWEST_BYTES_A_SECOND)
     call.attach(client)
+    gateway.watcher.add(call)
     try:
-        with gateway.watcher.watching(call):
-            return exchange.incoming.read(take)
+        return exchange.incoming.read(take)
     finally:
+        gateway.watcher.remove(call)
         call.detach()
         call.expect(End.TOTAL, math.inf)
 
@@ -97,14 +100,17 @@ def _model(body: dict) -> str:
     return model
 
 
-def _operation(wanted: str, body: dict) -> str:
+def _operation(wanted: str | None, body: dict) -> str:
     if wanted:
         return _one_of("X-Svc-Operation", wanted, OPERATIONS)
-    return next((operation for name, operation in OPERATION_OF.items() if name in body), "chat")
+    for name, operation in OPERATION_OF.items():
+        if name in body:
+            return operation
+    return "chat"
 
 
 def _read_headers(exchange: Exchange) -> None:
-    header = exchange.incoming.header
+    header = exchange.incoming.headers.get
     if wanted := header("HTTP_X_SVC_CACHE"):
         exchange.cache_control = _one_of("X-Svc-Cache", wanted, CACHE_CONTROLS)
     if seconds := header("HTTP_X_SVC_CACHE_TTL"):
@@ -113,12 +119,12 @@ def _read_headers(exchange: Exchange) -> None:
         exchange.call.shorten(_number("X-Svc-Timeout", seconds, whole=False))
     if tags := header("HTTP_X_SVC_TAGS"):
         exchange.tags = _tags(tags)
-    exchange.wanted_provider = header("HTTP_X_SVC_PROVIDER")
+    exchange.wanted_provider = header("HTTP_X_SVC_PROVIDER", "")
 
 
-def _passed_on(incoming: Incoming) -> dict[str, str]:
+def _passed_on(headers: Mapping[str, Any]) -> dict[str, str]:
     """The client's headers that a provider gets too, if its format has a use for them."""
-    found = {name: value for name, wsgi_name in PASSED_ON.items() if (value := incoming.header(wsgi_name))}
+    found = {name: value for name, wsgi_name in PASSED_ON.items() if (value := headers.get(wsgi_name))}
     for name, value in found.items():
         if not HEADER.fullmatch(value):
             raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.")
