@@ -144,8 +144,9 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
 def waterfall(exchange: Exchange) -> list[tuple[str, float, float]]:
     """The stages in their order: name, begin and length in milliseconds since the request came."""
     zero = exchange.started
+    # Whole microseconds: round() costs twice as much.
     return [
-        (name, round((begun - zero) * 1e3, 3), round((end - begun) * 1e3, 3)) for name, begun, end in exchange.timings
+        (name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3) for name, begun, end in exchange.timings
     ]
 
 
