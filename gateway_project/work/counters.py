@@ -115,7 +115,10 @@ class Counters:
 
     def take_use(self, check: LimitCheck, token: str, now: float) -> None:
         """A member is at work: until the request of this token ends, or without one up to now."""
-        use = self._uses[check.name].setdefault(check.member, Use())
+        uses = self._uses[check.name]
+        use = uses.get(check.member)
+        if use is None:
+            use = uses[check.member] = Use()
         use.until = max(use.until, now + check.window_seconds)
         if token:
             use.flying.add(token)
