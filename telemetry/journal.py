@@ -69,9 +69,7 @@ class Segment:
         behind = start + HEADER_BYTES + len(payload)
         self._map[start + HEADER_BYTES : behind] = payload
         # The header makes the record exist: it goes last.
-        self._map[start : start + HEADER_BYTES] = _FRAME.pack(
-            kind, number, len(payload), _checksum(kind, number, payload)
-        )
+        _FRAME.pack_into(self._map, start, kind, number, len(payload), _checksum(kind, number, payload))
         self.end = behind
 
     def room(self) -> int:
