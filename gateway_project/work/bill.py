@@ -1,9 +1,8 @@
 """What a request used and cost, once it has ended: reported by the provider, or estimated and marked so."""
 
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway_project.errors import ProviderOverloaded, ProviderRejected, UpstreamError
 from providers.calls import End
@@ -24,8 +23,7 @@ REFUSALS = (ProviderRejected, ProviderOverloaded)
 WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(NamedTuple):
     """Tokens and money of one request; `cost` is None where nothing was bought: no provider did any work."""
 
     usage: Usage | None = None
@@ -89,7 +87,7 @@ def _whole(exchange: "Exchange") -> Usage:
     if request.operation != "embedding" and (usage.output is None or _was_cut(exchange)):
         # A stream that was cut has said at most what it had counted when it began.
         missing["output"] = max(usage.output or 0, tokens_in(_answered(exchange)))
-    return replace(usage, **missing) if missing else usage
+    return usage._replace(**missing) if missing else usage
 
 
 def _was_cut(exchange: "Exchange") -> bool:

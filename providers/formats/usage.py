@@ -1,16 +1,14 @@
 """Tokens as every provider counts them, made comparable."""
 
-from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 # No request has as many tokens or costs as much, in whatever currency; who reports more is mistaken.
 MOST_TOKENS, MOST_MONEY = 2**40, 10**6
 MONEY_DECIMALS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens in disjoint buckets, but for reasoning, which is part of the output; None where not reported."""
 
     input: int | None = None
@@ -22,8 +20,8 @@ class Usage:
 
     def after(self, earlier: "Usage | None") -> "Usage":
         """It with what an earlier report of the same answer said and this one leaves out."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(earlier or self, **{name: value for name, value in told.items() if value is not None})
+        told = {name: value for name, value in self._asdict().items() if value is not None}
+        return (earlier or self)._replace(**told)
 
     @property
     def all_input(self) -> int:
