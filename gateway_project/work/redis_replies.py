@@ -75,13 +75,14 @@ def _until(ends: int, now: float) -> int:
 
 def sorted_out(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
     """The use that no limit bounds, if there is one; all others; and whether these are requests a minute alone."""
-    unbounded, plain = None, True
+    unbounded, others, plain = None, [], True
     for check in checks:
         if check.kind == USE and not check.amount:
             unbounded = check
-        elif check.kind != COUNT or check.since:
-            plain = False
-    return unbounded, checks if unbounded is None else [one for one in checks if one is not unbounded], plain
+        else:
+            others.append(check)
+            plain = plain and check.kind == COUNT and not check.since
+    return unbounded, others, plain
 
 
 def _is_held(check: LimitCheck, mode: int) -> bool:
