@@ -82,13 +82,15 @@ def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
 def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]]) -> None:
     """Walk through the stages; what goes wrong is the exchange's error."""
     try:
+        begun = perf_counter()
         for name, stage in stages:
-            begun = perf_counter()
             try:
                 stage(exchange, gateway)
             finally:
+                ended = perf_counter()
                 if name:
-                    exchange.timings.append((name, begun, perf_counter()))
+                    exchange.timings.append((name, begun, ended))
+            begun = ended
     except StillFlying:
         pass  # exchange.following says so
     except GatewayError as error:
