@@ -1,7 +1,6 @@
 """The one object that travels through the pipeline; each field is written by the stage named beside it."""
 
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import getrandbits
 from typing import TYPE_CHECKING, Any
@@ -31,8 +30,7 @@ LONGEST_LIST = 2000  # of the names in `dropped`, which clients choose
 class Incoming:
     """What the view hands over: headers in WSGI's spelling, the body not read yet, the way to the client."""
 
-    headers: Mapping[str, Any]  # and what else WSGI says of the request: names as HTTP_X_SVC_CACHE
-    read: Callable[[Callable[[int], None]], bytes]  # is given whom to ask for the memory of a long body
+    headers: dict[str, Any]  # WSGI's environment: headers as HTTP_X_SVC_CACHE, and where to read the body
     client: Any = None  # the client's socket, to notice when it goes away
     address: str = ""
 
@@ -75,7 +73,7 @@ class Exchange:
 
     caller: "Caller | None" = None  # authenticate
     key: "KeySnapshot | None" = None  # authenticate
-    call: Call | None = None  # authenticate: its deadline; read_request may shorten it
+    call: Call | None = None  # the view: its deadline; read_request may shorten it
     book: "LimitBook | None" = None  # authenticate; settlement_of, once it has looked for newer limits
     limits: "Limits" = NO_LIMITS  # authenticate
     request: WorkRequest | None = None  # read_request

@@ -60,6 +60,11 @@ class Gateway:
     log_housekeeper: Housekeeper  # with a thread of its own: its chores take long
     metrics: Metrics
     room: Room
+    # What the settings say of every request: each look at Django's is a call.
+    max_body_bytes: int
+    required_fields: Sequence[str]
+    client_seconds: float  # that a client may be silent
+    total_seconds: float
     housekeeper: Ticker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,6 +179,10 @@ def _make() -> Gateway:
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         metrics=own_metrics(),
         room=Room(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),
+        max_body_bytes=settings.GATEWAY_MAX_BODY_BYTES,
+        required_fields=settings.GATEWAY_REQUIRED_FIELDS,
+        client_seconds=settings.GATEWAY_CLIENT_TIMEOUT,
+        total_seconds=settings.GATEWAY_TOTAL_TIMEOUT,
     )
 
 

@@ -3,11 +3,9 @@
 import re
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from gateway_project.bodies import read_body
 from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, NotFound
 from gateway_project.openapi.endpoints import Operation, View, endpoint, refusal
@@ -16,7 +14,7 @@ from gateway_project.work.described import WORK
 from gateway_project.work.doors import ENTRANCES, MODELS, door_of
 from gateway_project.work.doors.base import Door, Entrance
 from gateway_project.work.exchange import Exchange, Incoming, new_request_id
-from gateway_project.work.gateway import gateway
+from gateway_project.work.gateway import Gateway, gateway
 from gateway_project.work.pipeline import serve
 from providers.calls import Call
 
@@ -50,25 +48,21 @@ def answer(environ: dict[str, Any]) -> Delivery:
         return _refused(NotFound(f"There is nothing at {environ['PATH_INFO']}."), environ, found)
     if environ["REQUEST_METHOD"] != "GET":
         return _refused(refusal(["GET"]), environ, found)
-    return listing.answer(_exchange(environ, Entrance(found)), path[len(MODELS) + 1 :])
+    return listing.answer(_exchange(environ, Entrance(found), gateway()), path[len(MODELS) + 1 :])
 
 
 def _work(environ: dict[str, Any], entrance: Entrance) -> Delivery:
     if environ["REQUEST_METHOD"] != "POST":
         return _refused(refusal(["POST"]), environ, entrance.door)
-    return serve(_exchange(environ, entrance), gateway())
+    ours = gateway()
+    return serve(_exchange(environ, entrance, ours), ours)
 
 
-def _exchange(environ: dict[str, Any], entrance: Entrance) -> Exchange:
-    incoming = Incoming(
-        headers=environ,
-        read=lambda take: read_body(environ, settings.GATEWAY_MAX_BODY_BYTES, take),
-        client=environ.get("gunicorn.socket"),
-        address=environ.get("REMOTE_ADDR", ""),
-    )
-    exchange = Exchange(incoming, request_id(environ), entrance)
-    exchange.call = Call(client=incoming.client, total_seconds=settings.GATEWAY_TOTAL_TIMEOUT)
-    return exchange
+def _exchange(environ: dict[str, Any], entrance: Entrance, gateway: Gateway) -> Exchange:
+    client = environ.get("gunicorn.socket")
+    incoming = Incoming(environ, client, environ.get("REMOTE_ADDR", ""))
+    call = Call(client=client, total_seconds=gateway.total_seconds)
+    return Exchange(incoming, request_id(environ), entrance, call=call)
 
 
 def _refused(error: GatewayError, environ: dict[str, Any], door: Door) -> Delivery:

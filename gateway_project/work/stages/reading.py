@@ -5,8 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from django.conf import settings
-
+from gateway_project.bodies import read_body
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.strictjson import parse_object
 from gateway_project.work.doors import DIALECTS
@@ -40,7 +39,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
     raw = _body(exchange, gateway)
     body = parse_object(raw)
-    for name in settings.GATEWAY_REQUIRED_FIELDS:
+    for name in gateway.required_fields:
         if body.get(name) is None:
             raise ValidationError(f"The field {name} is missing.")
     for name in body:
@@ -69,22 +68,22 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
 
 def _body(exchange: Exchange, gateway: Gateway) -> bytes:
     """The body, of a client that sends steadily: its connection is shut down when its time is over."""
-    call, client = exchange.call, exchange.incoming.client
+    call, client, headers = exchange.call, exchange.incoming.client, exchange.incoming.headers
 
     def take(size: int) -> None:
         gateway.room.take(size)
         exchange.held_bytes += size
 
     if client is None:
-        return exchange.incoming.read(take)
-    length = exchange.incoming.headers.get("CONTENT_LENGTH", "")
-    size = int(length) if length.isdecimal() else settings.GATEWAY_MAX_BODY_BYTES
-    patience = settings.GATEWAY_CLIENT_TIMEOUT + BODY_GRACE_SECONDS
+        return read_body(headers, gateway.max_body_bytes, take)
+    length = headers.get("CONTENT_LENGTH", "")
+    size = int(length) if length.isdecimal() else gateway.max_body_bytes
+    patience = gateway.client_seconds + BODY_GRACE_SECONDS
     call.expect(End.BODY, patience + size / SLOWEST_BYTES_A_SECOND)
     call.attach(client)
     gateway.watcher.add(call)
     try:
-        return exchange.incoming.read(take)
+        return read_body(headers, gateway.max_body_bytes, take)
     finally:
         gateway.watcher.remove(call)
         call.detach()

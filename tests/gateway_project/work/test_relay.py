@@ -232,5 +232,5 @@ def test_what_tls_holds_back_is_not_waited_for(relay, road, tmp_path):
 )
 def test_only_plain_sockets_and_chunks_are_its_business(relay, client, protocol):
     made = client and client.__new__(client)
-    assert not relay.takes(Incoming({"SERVER_PROTOCOL": protocol}, None, client=made))
-    assert relay.takes(Incoming({"SERVER_PROTOCOL": "HTTP/1.1"}, None, client=socket.socket.__new__(socket.socket)))
+    assert not relay.takes(Incoming({"SERVER_PROTOCOL": protocol}, client=made))
+    assert relay.takes(Incoming({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket)))
