@@ -110,7 +110,7 @@ def _add_limits(headers: list[tuple[str, str]], standing: list[Standing]) -> Non
     """How the limits stand (draft-ietf-httpapi-ratelimit-headers-10); what has no window is not whole at a time."""
     shown = [stands for stands in standing if stands.check.limit is not None and stands.check.amount < MOST]
     if shown:
-        headers.append(("RateLimit-Policy", ", ".join(check.limit.header for check, _, _ in shown)))
+        headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in shown])))
         headers.append(("RateLimit", ", ".join(map(_left, shown))))
 
 
