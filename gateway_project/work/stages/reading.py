@@ -123,10 +123,12 @@ def _read_headers(exchange: Exchange) -> None:
 
 def _passed_on(headers: Mapping[str, Any]) -> dict[str, str]:
     """The client's headers that a provider gets too, if its format has a use for them."""
-    found = {name: value for name, wsgi_name in PASSED_ON.items() if (value := headers.get(wsgi_name))}
-    for name, value in found.items():
-        if not HEADER.fullmatch(value):
-            raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.")
+    found = {}
+    for name, wsgi_name in PASSED_ON.items():
+        if value := headers.get(wsgi_name):
+            if not HEADER.fullmatch(value):
+                raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.")
+            found[name] = value
     return found
 
 
