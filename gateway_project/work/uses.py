@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from gateway_project.work.limits import USE, LimitCheck
 from gateway_project.work.snapshot import Caller, Snapshot
@@ -14,8 +15,12 @@ NAME = "uses"
 
 def check_of(caller: Caller, snapshot: Snapshot) -> LimitCheck:
     """What a request takes of the licence: the use of its user, who may have one already."""
-    terms = snapshot.terms
-    return LimitCheck(NAME, terms.max_active_uses, terms.active_use_life_time, USE, member=str(caller.id))
+    return _check(caller.id, snapshot.terms.max_active_uses, snapshot.terms.active_use_life_time)
+
+
+@lru_cache(maxsize=4096)  # it is the same for each request of a user
+def _check(user_id: int, most: int, life_seconds: int) -> LimitCheck:
+    return LimitCheck(NAME, most, life_seconds, USE, member=str(user_id))
 
 
 def uses_of(state: SharedState) -> Uses:
