@@ -11,7 +11,8 @@ import socket
 import struct
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from gunicorn import util
@@ -24,6 +25,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 from gateway_project import drain, load
 from gateway_project.delivery import REASONS, of_error
 from gateway_project.errors import InternalError, ValidationError
+from gateway_project.threads import Threads
 
 OUR_FAULT = (InvalidResponseHeader, InvalidResponseHeaderName)
 
@@ -61,7 +63,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.heads: dict[int, tuple[TConn, float]] = {}
         threading.Thread(target=self._end_slow_heads, name="heads", daemon=True).start()
         # For when all threads are busy: health is answered still, and work is told so.
-        self.reserve = ThreadPoolExecutor(RESERVE_THREADS, thread_name_prefix="reserve", initializer=load.mark)
+        self.reserve = Threads(RESERVE_THREADS, "reserve", load.mark)
         self.busy = 0
         self.log.error_log.addFilter(_is_no_slow_client)
         super().init_process()
@@ -75,10 +77,19 @@ class GatewayThreadWorker(ThreadWorker):
             conn.bounded = True
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
         pool = self.reserve if self.busy > self.cfg.threads else self.tpool
-        future = pool.submit(self.handle, conn)
-        future.add_done_callback(lambda done: self.method_queue.defer(self.finish_request, conn, done))
+        pool.submit(partial(self._serve, conn))
 
-    def finish_request(self, conn: TConn, fs) -> None:
+    def get_thread_pool(self) -> Threads:
+        return Threads(self.cfg.threads, "request")
+
+    def _serve(self, conn: TConn) -> None:
+        try:
+            served = Served(self.handle(conn))
+        except BaseException as error:
+            served = Served(False, error)
+        self.method_queue.defer(self.finish_request, conn, served)
+
+    def finish_request(self, conn: TConn, fs: "Served") -> None:
         self.busy -= 1
         super().finish_request(conn, fs)
 
@@ -128,6 +139,22 @@ class GatewayThreadWorker(ThreadWorker):
         """SIGTERM: from now on the time for running requests counts."""
         drain.begin()
         super().handle_exit(sig, frame)
+
+
+@dataclass(slots=True)
+class Served:
+    """What became of a request, as gunicorn asks a future for it."""
+
+    keep: object  # whether the connection goes on
+    error: BaseException | None = None
+
+    def cancelled(self) -> bool:
+        return False
+
+    def result(self) -> object:
+        if self.error is not None:
+            raise RuntimeError("a request failed outside its view") from self.error
+        return self.keep
 
 
 class Goodbyes:
