@@ -69,6 +69,7 @@ urlpatterns = [
     path("pass", partial(whole, behaviour="fast")),
     path("pass-slow", partial(whole, behaviour="slow")),
     path("pass-stream", partial(chunks, behaviour="paced")),
+    path("pass-long", partial(chunks, behaviour="long")),
     path("pass-brief", partial(chunks, behaviour="brief")),
 ]
 

@@ -22,7 +22,7 @@ def main(keys: int, rules: int, standin: str) -> None:
     from rules.services import create_rule
 
     owner = create_user(username="bench", password=os.urandom(16).hex())
-    for kind in ("fast", "slow", "paced", "brief"):
+    for kind in ("fast", "slow", "paced", "long", "brief"):
         create_provider(
             name=kind,
             url=f"{standin}/{kind}/v1",
@@ -43,7 +43,7 @@ def main(keys: int, rules: int, standin: str) -> None:
         (Rule(name=f"rule {number}", regex=f"team-{number}/.*", everyone="user") for number in range(rules - 1)),
         batch_size=5000,
     )
-    create_rule(name="last", regex="fast|slow|paced|brief", everyone="user")
+    create_rule(name="last", regex="fast|slow|paced|long|brief", everyone="user")
     sys.stdout.write(issue_key(owner=owner, name="bench").text)
 
 

@@ -33,7 +33,7 @@ def prepare(scenario: str, *, standin: str, directory: Path) -> dict[str, Any]:
     return {
         "environ": environ,
         "key": done.stdout.split()[-1],
-        "models": {kind: kind for kind in ("fast", "slow", "paced", "brief")},
+        "models": {kind: kind for kind in ("fast", "slow", "paced", "long", "brief")},
         "stop": lambda: _administer(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'),
     }
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 from bench.standin import ANSWER_BYTES, BEHAVIOURS, Stream
 
-Kind = Literal["fast", "slow", "paced", "brief"]
+Kind = Literal["fast", "slow", "paced", "long", "brief"]
 # `ten` and `large` are gateways started for the comparison alone: what a process served before shows in its cost.
 Where = Literal["standin", "baseline", "gateway", "ten", "large"]
 
@@ -67,6 +67,7 @@ BARE = {"connections": 32, "length": ANSWER_BYTES, "unique": True}
 MISS = BARE | {"header": "x-svc-cache: miss"}
 SLOW = MISS | {"connections": 1000}
 STREAMS = {"connections": 64, "chunks": content_chunks("paced"), "unique": True}
+LONG_STREAMS = STREAMS | {"chunks": content_chunks("long")}
 ONE_STREAM = {"connections": 1, "chunks": content_chunks("brief"), "unique": True}
 
 CASES = (
@@ -76,6 +77,9 @@ CASES = (
     Case("unary", "hit", "gateway, cache hit", "gateway", "fast", HIT),
     Case("stream", "bare-stream", "bare, 64 streams", "baseline", "/pass-stream", STREAMS),
     Case("stream", "stream", "gateway, 64 streams", "gateway", "paced", STREAMS),
+    # As long as an answer of some pages: what a stream's beginning and end cost hardly shows.
+    Case("long", "bare-long", "bare, 64 long streams", "baseline", "/pass-long", LONG_STREAMS),
+    Case("long", "long", "gateway, 64 long streams", "gateway", "long", LONG_STREAMS),
     Case("first", "first-direct", "stand-in, 1 stream", "standin", "/brief/v1/chat/completions", ONE_STREAM),
     Case("first", "first-bare", "bare, 1 stream", "baseline", "/pass-brief", ONE_STREAM),
     Case("first", "first", "gateway, 1 stream", "gateway", "brief", ONE_STREAM),
@@ -91,11 +95,12 @@ GROUPS = tuple(dict.fromkeys(case.group for case in CASES))
 FULL = {
     "unary": Pace(4, 1, 2),
     "stream": Pace(5, 1.5, 2),
+    "long": Pace(10.5, 1.5, 1),
     "first": Pace(3, 1, 2),
     "slow": Pace(10, 2.5, 1),
     "scale": Pace(4, 1, 2),
 }
-QUICK = {group: Pace(4, 2, 1) if group == "slow" else Pace(1.5, 0.7, 1) for group in GROUPS}
+QUICK = {group: Pace(1.5, 0.7, 1) for group in GROUPS} | {"slow": Pace(4, 2, 1), "long": Pace(6, 1, 1)}
 
 
 def chosen(names: list[str] | None) -> list[Case]:

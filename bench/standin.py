@@ -1,7 +1,7 @@
 """A provider stand-in that costs next to nothing: raw asyncio, one canned answer for each kind of path.
 
-`/fast/…` answers at once, `/slow/…` after a second, `/paced/…` streams at a model's pace and `/brief/…`
-streams little. `GET /stats` tells the requests and the most that were in flight, and forgets the latter.
+`/fast/…` answers at once, `/slow/…` after a second, `/paced/…` and `/long/…` stream at a model's pace and
+`/brief/…` streams little. `GET /stats` tells the requests and the most that were in flight, and forgets the latter.
 """
 
 import argparse
@@ -43,6 +43,7 @@ BEHAVIOURS: dict[bytes, Whole | Stream] = {
     b"fast": Whole(),
     b"slow": Whole(1.0),
     b"paced": Stream(0.1, 50, 0.01),
+    b"long": Stream(0.1, 500, 0.01),
     b"brief": Stream(0.02, 4, 0.002),
 }
 
