@@ -7,6 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from accounts.services import create_user
+from keys.models import ApiKey
 from keys.services import issue_key
 from telemetry import journal as journals
 from telemetry import shipping
@@ -239,6 +240,28 @@ def test_the_last_use_of_a_key_is_written_every_few_seconds(shipper):
     shipper.ship()
     key.refresh_from_db()
     assert key.last_used == datetime.fromtimestamp(1_800_000_001, UTC)
+
+
+@pytest.mark.parametrize("earlier", [0, 0.5])
+def test_a_last_use_that_another_process_wrote_meanwhile_stays(shipper, earlier):
+    key = issue_key(owner=create_user(username="ann", password="a long pass phrase"), name="k").key
+    for at in (1_800_000_001, 1_800_000_000 + earlier, 1_800_000_000):
+        shipper.key_used(key.id, at)
+        shipper._wrote_keys -= 10
+        shipper.ship()
+    key.refresh_from_db()
+    assert key.last_used == datetime.fromtimestamp(1_800_000_001, UTC)
+
+
+def test_the_last_uses_of_many_keys_are_written_in_one_go(shipper, django_assert_num_queries):
+    ann = create_user(username="ann", password="a long pass phrase")
+    keys = [issue_key(owner=ann, name=f"k{number}").key for number in range(30)]
+    for key in keys:
+        shipper.key_used(key.id, 1_800_000_000)
+    shipper._wrote_keys -= 10
+    with django_assert_num_queries(1):
+        shipper.ship()
+    assert not ApiKey.objects.filter(last_used=None).exists()
 
 
 def test_a_last_use_that_could_not_be_written_is_written_later(shipper):
