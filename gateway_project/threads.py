@@ -4,24 +4,31 @@ With 32 requests in flight the same 32 threads work, and find their stacks in th
 pool goes round: after a wave of a thousand requests each of a thousand threads has its turn, and a request costs more.
 """
 
+import atexit
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
 log = logging.getLogger("gateway.threads")
 
+LOOK_EVERY_SECONDS = 0.02
+
 
 class Threads:
-    """At most so many, made when they are needed; each calls `begin` first. They end with their process."""
+    """At most so many, made when they are needed; each calls `begin` first.
+
+    They end with their process, which waits at its exit for the tasks that it has still to do.
+    """
 
     def __init__(self, most: int, name: str, begin: Callable[[], None] | None = None) -> None:
         self._most, self._name, self._begin = most, name, begin
-        # Of what follows; whoever holds it may be interrupted by a signal, and come here once more.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()  # of what follows
         self._idle: list[_Thread] = []
         self._waiting: deque[Callable[[], None]] = deque()
         self._made = 0
+        atexit.register(self.finish)
 
     def submit(self, task: Callable[[], None]) -> None:
         """Have it done as soon as a thread is free. Raises RuntimeError where not a single one can be made."""
@@ -32,8 +39,13 @@ class Threads:
                 return
         thread.do(task)
 
+    def finish(self) -> None:
+        """Return when nothing is left to do."""
+        while self._waiting or len(self._idle) < self._made:
+            time.sleep(LOOK_EVERY_SECONDS)
+
     def shutdown(self, *, wait: bool) -> None:
-        """What gunicorn says at the end to a pool whose threads would keep the process alive."""
+        """What gunicorn says at the end to a pool whose idle threads would keep the process alive."""
 
     def next_task(self, thread: "_Thread") -> Callable[[], None] | None:
         """What waits for a thread; without anything this one is idle."""
@@ -50,9 +62,9 @@ class Threads:
         try:
             thread.start()
         except RuntimeError:  # the system has no more of them
-            if not self._made:
-                raise
-            return None
+            if self._made:
+                return None
+            raise
         self._made += 1
         return thread
 
@@ -85,5 +97,5 @@ class _Thread(threading.Thread):
 def _do(task: Callable[[], None]) -> None:
     try:
         task()
-    except Exception:
+    except BaseException:  # nothing that a request raises ends its thread
         log.exception("A task failed.")

@@ -1,6 +1,6 @@
 """The way to providers, and the only importer of requests: checked addresses, kept connections, no surprises.
 
-requests brings its trust store, the TLS settings and the pools' keys. The exchange itself goes over the
+requests brings its trust store and the pools' keys. The exchange itself goes over the
 connection's own socket: `Session.send` spends four fifths of a call's CPU on what a gateway must not do
 anyway (cookies, redirects, proxies and netrc of the environment, transparent decompression).
 """
@@ -18,7 +18,6 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.util.ssl_ import create_urllib3_context
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
 from gateway_project.sockets import bound_waits
@@ -86,6 +85,11 @@ def _connect_first(found: list, deadline: float) -> socket.socket:
     raise failure
 
 
+class _SharedContext(ssl.SSLContext):
+    def set_alpn_protocols(self, alpn_protocols: list[str]) -> None:
+        """Nothing: urllib3 says it anew for each connection, while OpenSSL copies what it would free for another."""
+
+
 @cache
 def tls_context() -> ssl.SSLContext:
     """What every connection with TLS goes by; it trusts whom requests trusts, and whom this machine does.
@@ -93,7 +97,10 @@ def tls_context() -> ssl.SSLContext:
     Connections that each had their own would read the same certificates again: 25 ms and 0.9 MB for every one.
     OpenSSL's variables SSL_CERT_FILE and SSL_CERT_DIR name other authorities in place of the machine's.
     """
-    context = create_urllib3_context()
+    context = _SharedContext(ssl.PROTOCOL_TLS_CLIENT)  # certificates and their names are checked
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False
+    ssl.SSLContext.set_alpn_protocols(context, ["http/1.1"])
     context.load_verify_locations(requests.certs.where())
     context.load_default_certs()
     return context
@@ -112,7 +119,8 @@ class _Checked:
 
 class _Secure(_Checked, HTTPSConnection):
     def connect(self) -> None:
-        self.ssl_context, self.ca_certs = tls_context(), None  # nothing is read into it for one connection
+        # Nothing is read into it for one connection, and none turns its checks off.
+        self.ssl_context, self.ca_certs, self.cert_reqs = tls_context(), None, "CERT_REQUIRED"
         super().connect()
 
 

@@ -30,6 +30,7 @@ log = logging.getLogger("gateway.shipper")
 
 BATCH_RECORDS = 500
 BATCH_BYTES = 1024 * 1024
+BATCH_KEYS = 1000
 PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
@@ -306,8 +307,10 @@ def _note_use(used: dict[int, float]) -> None:
     """Write when keys were last used, in one order everywhere; another process may know of a later use."""
     moment = connection.ops.adapt_datetimefield_value
     moments = ((key_id, moment(datetime.fromtimestamp(at, UTC))) for key_id, at in sorted(used.items()))
+    rows = [(at, key_id, at) for key_id, at in moments]
     with connection.cursor() as cursor:
-        cursor.executemany(_USED, [(at, key_id, at) for key_id, at in moments])
+        for start in range(0, len(rows), BATCH_KEYS):  # each has the time of one statement
+            cursor.executemany(_USED, rows[start : start + BATCH_KEYS])
 
 
 def _position(name: str) -> int:

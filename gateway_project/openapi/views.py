@@ -1,5 +1,6 @@
 """GET /schema/ and GET /docs/: what the gateway can do, for programs and for people."""
 
+import threading
 from base64 import b64encode
 from functools import lru_cache
 from hashlib import sha256
@@ -16,6 +17,7 @@ from gateway_project.jsonapi.filters import refuse_unknown
 from gateway_project.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.openapi.page import sections
 
+_one_at_a_time = threading.Lock()
 FORMATS = ("json", "yaml")
 FORMAT = {"name": "format", "in": "query", "required": False, "schema": {"enum": list(FORMATS), "default": "json"}}
 SCHEMA = Operation(
@@ -71,7 +73,8 @@ def _document() -> dict[str, Any]:
     # When it is asked for: drf-spectacular brings Django's test client, 2 MB that nothing else needs.
     from gateway_project.openapi.document import document
 
-    return document()
+    with _one_at_a_time:  # it loads its extensions unguarded: of two that begin together, one would fail
+        return document()
 
 
 def policy(style: str) -> str:

@@ -102,3 +102,22 @@ def test_a_rolling_reload_under_load_fails_nothing(start, times):
     accepted = seen_ids(provider)
     assert [one for one in kept.sent if not one.served and (one.request_id in accepted or not one.error)] == []
     assert set(check_books(whole.sent + streams.sent + kept.sent, provider).values()) == {"completed"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_ctrl_c_lets_what_has_begun_come_to_its_end(start, number):
+    world = start()
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = 1
+    one = Sent(f"load-quit-{world.number}", 0)
+    asking = threading.Thread(
+        target=ask, args=[requests.Session(), world.gateway.url, world.key, world.model, one], kwargs={"timeout": 20}
+    )
+    asking.start()
+    provider.wait_for(1)
+    for process in [*world.gateway.workers(), world.gateway.process.pid]:  # a terminal tells all of them
+        os.kill(process, number)
+    asking.join(30)
+    world.gateway.process.wait(GRACE + 10)
+    assert one.served, one

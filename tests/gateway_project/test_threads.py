@@ -1,5 +1,6 @@
 """The threads of requests: few of them warm, no task lost, whatever happens."""
 
+import sys
 import threading
 import time
 
@@ -134,3 +135,26 @@ def refuse_threads(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+def test_the_end_waits_for_what_is_still_to_be_done(work):
+    pool = Threads(1, "t")
+    pool.finish()
+    pool.submit(work.long)
+    pool.submit(work.quick)
+    ending = threading.Thread(target=pool.finish)
+    ending.start()
+    ending.join(0.1)
+    assert ending.is_alive()
+    work.may_end.set()
+    ending.join(30)
+    assert len(work.threads) == 2
+    assert not ending.is_alive()
+
+
+def test_nothing_that_a_task_raises_costs_its_thread(work):
+    pool = Threads(1, "t")
+    pool.submit(lambda: sys.exit(1))
+    pool.submit(work.quick)
+    work.wait_for(1)
+    pool.finish()

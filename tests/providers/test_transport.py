@@ -348,8 +348,9 @@ def trusted(tmp_path, monkeypatch):
 
 @pytest.fixture
 def kept(trusted):
-    """A TLS server that answers every request of a connection, and its connections."""
+    """A TLS server that answers every request of a connection, and the protocols of its connections."""
     connections = []
+    trusted.set_alpn_protocols(["http/1.1"])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(3):
             threading.Thread(target=serve_kept_tls, args=[listener, trusted, connections], daemon=True).start()
@@ -358,7 +359,7 @@ def kept(trusted):
 
 def serve_kept_tls(listener, context, connections):
     with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as wrapped:
-        connections.append(wrapped)
+        connections.append(wrapped.selected_alpn_protocol())
         while wrapped.recv(1000):
             wrapped.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
@@ -377,6 +378,19 @@ def test_the_certificates_are_read_once_for_all_connections(transport, kept):
     assert first.source.context is second.source.context is tls_context()
     for conversation in (first, second):
         assert conversation.read() == b"{}"
+
+
+def test_no_connection_changes_what_all_go_by(transport, kept):
+    url, protocols = kept
+    with transport.session() as session, suppress(requests.RequestException):
+        session.get(url, timeout=5, verify=False)
+    assert ask(transport, url) == b"{}"
+    assert tls_context().verify_mode == ssl.CERT_REQUIRED
+    assert tls_context().check_hostname
+    tls_context().set_alpn_protocols(["other"])  # urllib3 does, for each connection, while others shake hands
+    transport.close_idle(-1)
+    assert ask(transport, url) == b"{}"
+    assert protocols == ["http/1.1"] * 3
 
 
 def test_whom_requests_trusts_is_trusted_whatever_the_machine_has(trusted):
