@@ -5,6 +5,8 @@ import sys
 
 import django
 
+from bench.standin import KINDS
+
 
 def main(keys: int, rules: int, standin: str) -> None:
     """Write the rows; the one rule that allows anything comes last."""
@@ -22,7 +24,7 @@ def main(keys: int, rules: int, standin: str) -> None:
     from rules.services import create_rule
 
     owner = create_user(username="bench", password=os.urandom(16).hex())
-    for kind in ("fast", "slow", "paced", "long", "brief"):
+    for kind in KINDS:
         create_provider(
             name=kind,
             url=f"{standin}/{kind}/v1",
@@ -43,7 +45,7 @@ def main(keys: int, rules: int, standin: str) -> None:
         (Rule(name=f"rule {number}", regex=f"team-{number}/.*", everyone="user") for number in range(rules - 1)),
         batch_size=5000,
     )
-    create_rule(name="last", regex="fast|slow|paced|long|brief", everyone="user")
+    create_rule(name="last", regex="|".join(KINDS), everyone="user")
     sys.stdout.write(issue_key(owner=owner, name="bench").text)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from bench.standin import KINDS
+
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"small": (10, 10), "large": (100_000, 10_000)}
 DATABASE = os.environ.get("BENCH_DATABASE_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
@@ -33,7 +35,7 @@ def prepare(scenario: str, *, standin: str, directory: Path) -> dict[str, Any]:
     return {
         "environ": environ,
         "key": done.stdout.split()[-1],
-        "models": {kind: kind for kind in ("fast", "slow", "paced", "long", "brief")},
+        "models": {kind: kind for kind in KINDS},
         "stop": lambda: _administer(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'),
     }
 

@@ -46,6 +46,7 @@ BEHAVIOURS: dict[bytes, Whole | Stream] = {
     b"long": Stream(0.1, 500, 0.01),
     b"brief": Stream(0.02, 4, 0.002),
 }
+KINDS = tuple(kind.decode() for kind in BEHAVIOURS)
 
 
 def completion() -> bytes:

@@ -255,10 +255,11 @@ class Transport:
 class Line:
     """A connection to one origin."""
 
-    __slots__ = ("origin", "sock", "used")
+    __slots__ = ("is_secure", "origin", "sock", "used")
 
     def __init__(self, origin: str, sock: socket.socket) -> None:
         self.sock = sock
+        self.is_secure = isinstance(sock, ssl.SSLSocket)
         self.origin = origin
         self.used = time.monotonic()
 
@@ -269,14 +270,14 @@ class Line:
         this costs a microsecond, and is asked every time.
         """
         idle = time.monotonic() - self.used
-        if idle > IDLE_CONNECTION_SECONDS or (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
+        if idle > IDLE_CONNECTION_SECONDS or (self.is_secure and self.sock.pending()):
             return False  # TLS may hold bytes that the socket does not show any more
         try:
             socket.socket.recv(self.sock, 1, LOOK)  # the base class's: that of a TLS socket takes no flags
         except BlockingIOError:
             return True
         except OSError:
-            return False
+            pass
         return False
 
     def close(self) -> None:
@@ -290,11 +291,10 @@ class Conversation:
     end, and closes it otherwise.
     """
 
-    __slots__ = ("_call", "_is_secure", "_line", "_reply", "_transport")
+    __slots__ = ("_call", "_line", "_reply", "_transport")
 
     def __init__(self, transport: Transport, line: Line, reply: Reply, call: Call) -> None:
         self._transport, self._line, self._reply, self._call = transport, line, reply, call
-        self._is_secure = isinstance(line.sock, ssl.SSLSocket)
 
     @property
     def status(self) -> int:
@@ -317,7 +317,7 @@ class Conversation:
     @property
     def has_more(self) -> bool:
         """Whether pieces() has something to say although the socket may stay silent: the end, or what TLS holds."""
-        return self._reply.settled or (self._is_secure and self._line.sock.pending() > 0)
+        return self._reply.settled or (self._line.is_secure and self._line.sock.pending() > 0)
 
     def limit(self, size: int) -> None:
         """Read at most so many bytes of the body."""

@@ -39,7 +39,8 @@ STOP_SECONDS = 10.0
 REFUSED_NAME = "refused.jsonl"
 # As text: the ORM spends most of its time on putting them together, for a batch or for each key anew.
 _USED = f'''
-    UPDATE "{ApiKey._meta.db_table}" SET "last_used" = %s WHERE "id" = %s AND ("last_used" IS NULL OR "last_used" < %s)
+    UPDATE "{ApiKey._meta.db_table}" SET "last_used" = %(at)s
+    WHERE "id" = %(id)s AND ("last_used" IS NULL OR "last_used" < %(at)s)
 '''
 _MOVE = f'UPDATE "{JournalPosition._meta.db_table}" SET "position" = %s WHERE "journal" = %s AND "position" = %s'
 
@@ -306,8 +307,7 @@ def _carry(name: str, start: int, batch: list[Record]) -> None:
 def _note_use(used: dict[int, float]) -> None:
     """Write when keys were last used, in one order everywhere; another process may know of a later use."""
     moment = connection.ops.adapt_datetimefield_value
-    moments = ((key_id, moment(datetime.fromtimestamp(at, UTC))) for key_id, at in sorted(used.items()))
-    rows = [(at, key_id, at) for key_id, at in moments]
+    rows = [{"id": key_id, "at": moment(datetime.fromtimestamp(at, UTC))} for key_id, at in sorted(used.items())]
     with connection.cursor() as cursor:
         for start in range(0, len(rows), BATCH_KEYS):  # each has the time of one statement
             cursor.executemany(_USED, rows[start : start + BATCH_KEYS])

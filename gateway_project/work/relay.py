@@ -40,19 +40,20 @@ class Carriage:
         """Hand on what there is without ever waiting; whether the stream can be carried on."""
         try:
             with self.lock:
-                return not self.rest and self._move()
+                self._move()
         except BaseException as error:  # belongs to the stream's own thread
             self.error, self.ended = error, True
-            return False
+        return not (self.ended or self.rest)
 
-    def _move(self) -> bool:
+    def _move(self) -> None:
+        if self.rest:
+            return
         for chunk in self.chunks:
             if chunk:
                 self._write(chunk)
             if self.rest or not self.has_more:
-                return not self.rest  # others have their turn before this one is read again
+                return  # others have their turn before this one is read again
         self.ended = True
-        return False
 
     def _write(self, chunk: bytes) -> None:
         """Write it as a chunk of HTTP/1.1, as far as the client takes it. Raises Interrupted where it has gone."""

@@ -37,7 +37,7 @@ from providers.formats.openai_request import (
     tool_choice_of,
     tools_of,
 )
-from providers.formats.sse import EventSplitter, Likeness, data_of, is_one_line
+from providers.formats.sse import PLAIN, EventSplitter, Likeness, data_of, is_one_line
 from providers.formats.translated import PARAMETERS, TranslatedFormat
 
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
@@ -48,7 +48,7 @@ SPENT = {"insufficient_quota", "credit_balance_exhausted"}
 NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
 CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
 NO_USAGE = (b'"usage":null', b'"usage": null')
-CONTENT = re.compile(rb'"content": ?"([^\x00-\x1f"\\]*)"')
+CONTENT = re.compile(rb'"content": ?"(%b)"' % PLAIN.pattern)
 # Where every chunk has something new beside its text, as OpenAI's own have, none is like another.
 LIKENESSES_SOUGHT = 8
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 EVENT_END = re.compile(rb"(?:\n|\r(?!\n))(?:\r\n|\n|\r)")
 CARRIAGE_RETURN = ord("\r")
 DATA = re.compile(rb"(?:\A|[\r\n])data(?:: ?([^\r\n]*))?(?=[\r\n]|\Z)")
+# A string of JSON that means what it says, and holds no end of a line.
 PLAIN = re.compile(rb'[^\x00-\x1f"\\]*')
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -1,0 +1,115 @@
+"""TLS to providers: whom they are trusted by, and what all connections share."""
+
+import socket
+import ssl
+import threading
+from contextlib import suppress
+
+import pytest
+import requests
+
+from gateway_project.errors import ProviderError
+from providers.transport import ProviderRequest, tls_context
+from tests.certificates import self_signed
+from tests.providers.asking import PATIENCE, ask, new_call
+
+
+@pytest.fixture
+def secure(tmp_path):
+    """A TLS server that signed its certificate itself, for 127.0.0.1."""
+    context = self_signed(tmp_path / "both.pem")
+    received = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve_tls, args=[listener, context, received], daemon=True).start()
+        yield f"https://localhost:{listener.getsockname()[1]}/", received
+
+
+def serve_tls(listener, context, received):
+    while True:
+        try:
+            connection, _ = listener.accept()
+            with context.wrap_socket(connection, server_side=True) as wrapped:
+                received.append(wrapped.recv(1000))
+        except ssl.SSLError:
+            continue
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize("variable", ["", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_a_certificate_that_nobody_vouches_for_is_refused(transport, secure, variable, monkeypatch, tmp_path):
+    url, received = secure
+    if variable:
+        monkeypatch.setenv(variable, str(tmp_path / "both.pem"))
+    with pytest.raises(ProviderError, match="No connection"):
+        ask(transport, url, Authorization="Bearer sk-secret")
+    assert received == []
+
+
+@pytest.fixture
+def trusted(tmp_path, monkeypatch):
+    """Certificates of this server's kind are trusted, as a private authority of the machine's would be."""
+    context = self_signed(tmp_path / "both.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "both.pem"))
+    tls_context.cache_clear()
+    yield context
+    tls_context.cache_clear()
+
+
+@pytest.fixture
+def kept(trusted):
+    """A TLS server that answers every request of a connection, and the protocols of its connections."""
+    connections = []
+    trusted.set_alpn_protocols(["http/1.1"])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(3):
+            threading.Thread(target=serve_kept_tls, args=[listener, trusted, connections], daemon=True).start()
+        yield f"https://localhost:{listener.getsockname()[1]}/", connections
+
+
+def serve_kept_tls(listener, context, connections):
+    with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as wrapped:
+        connections.append(wrapped.selected_alpn_protocol())
+        while wrapped.recv(1000):
+            wrapped.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+
+def test_connections_with_tls_are_kept_too(transport, kept):
+    url, connections = kept
+    assert [ask(transport, url) for _ in range(3)] == [b"{}"] * 3
+    assert len(connections) == 1
+
+
+def test_the_certificates_are_read_once_for_all_connections(transport, kept):
+    url = kept[0]
+    with transport.session() as session:  # requests would have its own read into each connection's
+        assert session.get(url, timeout=5).json() == {}
+    first, second = (transport.send(ProviderRequest(url, b"{}"), PATIENCE, new_call()) for _ in range(2))
+    assert first.source.context is second.source.context is tls_context()
+    for conversation in (first, second):
+        assert conversation.read() == b"{}"
+
+
+def test_no_connection_changes_what_all_go_by(transport, kept):
+    url, protocols = kept
+    with transport.session() as session, suppress(requests.RequestException):
+        session.get(url, timeout=5, verify=False)
+    assert ask(transport, url) == b"{}"
+    assert tls_context().verify_mode == ssl.CERT_REQUIRED
+    assert tls_context().check_hostname
+    tls_context().set_alpn_protocols(["other"])  # urllib3 does, for each connection, while others shake hands
+    transport.close_idle(-1)
+    assert ask(transport, url) == b"{}"
+    assert protocols == ["http/1.1"] * 3
+
+
+def test_whom_requests_trusts_is_trusted_whatever_the_machine_has(trusted):
+    bundle = ssl.create_default_context(cafile=requests.certs.where()).get_ca_certs(binary_form=True)
+    ours = tls_context().get_ca_certs(binary_form=True)
+    assert len(bundle) > 100
+    assert set(bundle) <= set(ours)
+
+
+def test_a_name_that_the_certificate_does_not_have_is_refused(transport, kept):
+    with pytest.raises(ProviderError, match="No connection"):
+        ask(transport, kept[0].replace("localhost", "127.0.0.1"))
