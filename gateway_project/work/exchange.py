@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gateway_project.work.bill import Bill
     from gateway_project.work.considered import Became
     from gateway_project.work.demand import Demand
-    from gateway_project.work.flights import Flight
+    from gateway_project.work.flights import Flight, Following
     from gateway_project.work.limits import Hold, Standing
     from gateway_project.work.snapshot import Caller, KeySnapshot, Target
     from providers.transport import Conversation
@@ -96,8 +96,7 @@ class Exchange:
     admitted: "Target | None" = None  # admit: the candidate whose limits were taken from
     cache_key: str = ""  # look_up_cache
     cache_status: str = "BYPASS"  # look_up_cache
-    following: str = ""  # look_up_cache: the token with which it waits for another's answer, and is still waiting
-    followed: "Flight | None" = None  # look_up_cache: what it waits for, where this process leads it
+    following: "Following | None" = None  # look_up_cache, while it waits for another's answer
     flight: "Flight | None" = None  # look_up_cache, for the one request that others wait for
     target: "Target | None" = None  # call_provider: who served it; look_up_cache on a hit
     attempts: int = 0  # call_provider

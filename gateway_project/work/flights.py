@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from random import getrandbits
+from typing import NamedTuple
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.limits import NOTHING_HELD, Settlement
@@ -25,6 +26,13 @@ class Flight:
     air: threading.Lock = field(default_factory=threading.Lock)  # held until it lands; an Event takes 1 KB
     value: bytes | None = None
     error: GatewayError | None = None
+
+
+class Following(NamedTuple):
+    """How a request waits for another's answer: the token that it claims the flight with if that one gives up."""
+
+    token: str
+    flight: Flight | None = None  # where this process leads it, once that is known
 
 
 class StillFlying(Exception):

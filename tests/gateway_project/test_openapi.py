@@ -1,6 +1,8 @@
 """The OpenAPI document: valid, complete, and true in what it derives; and the page that is made of it."""
 
 import re
+import threading
+import time
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -19,6 +21,7 @@ from gateway_project.jsonapi.filters import Flag
 from gateway_project.jsonapi.routes import resource
 from gateway_project.jsonapi.viewsets import Creates, Lists
 from gateway_project.openapi import document as documents
+from gateway_project.openapi import views
 from gateway_project.openapi.page import prose, words
 from gateway_project.routes import routes
 from tests.management import refused
@@ -269,3 +272,22 @@ def test_descriptions_are_escaped():
     assert prose("One `<b>`.\n\n- a\n- b & c") == (
         "<p>One <code>&lt;b&gt;</code>.</p><ul><li>a</li><li>b &amp; c</li></ul>"
     )
+
+
+def test_the_first_requests_at_one_moment_make_the_document_one_after_the_other(monkeypatch):
+    begun, most = [], []
+
+    def make():
+        begun.append(1)
+        most.append(len(begun))
+        time.sleep(0.02)
+        begun.pop()
+        return {}
+
+    monkeypatch.setattr(documents, "document", make)
+    asking = [threading.Thread(target=views._document) for _ in range(5)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(30)
+    assert most == [1] * 5

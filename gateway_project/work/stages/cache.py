@@ -8,7 +8,7 @@ from gateway_project.errors import CacheMiss, GatewayError, UpstreamError
 from gateway_project.work.bill import bill_of
 from gateway_project.work.cache_key import cache_key
 from gateway_project.work.exchange import Exchange, Stored
-from gateway_project.work.flights import StillFlying
+from gateway_project.work.flights import Following, StillFlying
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import Admission
 from gateway_project.work.snapshot import Target
@@ -31,9 +31,9 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
     the client of a stream needs a sign of life: then this is called again.
     """
     target = exchange.candidates[0]
-    if exchange.following:
-        token, exchange.following = exchange.following, ""
-        _use(exchange, gateway, target, _follow(exchange, gateway, token), token)
+    if exchange.following is not None:
+        following, exchange.following = exchange.following, None
+        _use(exchange, gateway, target, _follow(exchange, gateway, following), following.token)
         return
     if exchange.cache_control == "bypass" or not _cache_seconds(exchange, target):
         admit(exchange, gateway)
@@ -60,7 +60,7 @@ def _use(exchange: Exchange, gateway: Gateway, target: Target, admission: Admiss
             return
         if not token:
             break
-        admission = _follow(exchange, gateway, token)
+        admission = _follow(exchange, gateway, Following(token))
     if not token:
         raise CacheMiss
     admit(exchange, gateway)  # what was held back for a stored answer
@@ -166,18 +166,17 @@ def give_up_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | N
         gateway.flights.land(flight, None, 0, error if shared else None, settlement=settlement)
 
 
-def _follow(exchange: Exchange, gateway: Gateway, token: str) -> Admission:
+def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission:
     seconds = settings.GATEWAY_HEARTBEAT if _can_be_told_to_wait(exchange) else math.inf
-    flight, exchange.followed = exchange.followed, None
     try:
         with gateway.watcher.watching(exchange.call):
-            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, flight)
+            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, following.flight)
     except StillFlying as still:
-        exchange.following, exchange.followed = token, still.flight
+        exchange.following = Following(following.token, still.flight)
         raise
     if value is not None:
         return Admission([], value=value)
-    return admit(exchange, gateway, exchange.cache_key, token, reads=True)
+    return admit(exchange, gateway, exchange.cache_key, following.token, reads=True)
 
 
 def _can_be_told_to_wait(exchange: Exchange) -> bool:
