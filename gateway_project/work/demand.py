@@ -91,6 +91,6 @@ def _bound(body: dict[str, Any]) -> int | None:
 
 
 def _answers(body: dict[str, Any]) -> int:
-    """How many answers are asked for at once."""
+    """How many answers are asked for at once; a number below one, which providers refuse, takes nothing back."""
     numbers = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
-    return min(max(numbers, default=1), MOST_ANSWERS) or 1
+    return min(max(1, *numbers), MOST_ANSWERS) if numbers else 1

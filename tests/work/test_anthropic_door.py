@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from licensing.services import set_limit
 from tests.provider import ScriptedProvider
 
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
@@ -234,6 +235,15 @@ class TestCountingTokens:
         assert provider.seen == []
         entry = world.entry(response)
         assert (entry.operation, entry.outcome, entry.entry_source) == ("count_tokens", "completed", "Not Set")
+
+    def test_it_is_estimated_too_where_the_one_who_could_count_has_no_room(self, world, anthropic):
+        world.provider(priority=200)
+        set_limit(measure="requests", window="day", amount=1, provider=world.row(anthropic))
+        anthropic.answers(body={"input_tokens": 14})
+        world.settle()
+        first, second = (world.ask(path=COUNT, headers=HEADERS) for _ in range(2))
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert (len(anthropic.seen), second.headers["X-Svc-Estimate"]) == (1, "tokens")
 
     def test_a_number_that_is_none_is_the_providers_failure(self, world, anthropic):
         anthropic.answers(body={"input_tokens": "many"})

@@ -87,6 +87,16 @@ class TestTokens:
         assert (codes.count(200), codes.count(429)) == (1, 3)
         assert [bypass(world, key).status_code for _ in range(4)] == [200, 200, 200, 429]
 
+    @pytest.mark.parametrize("wanted", [{"n": -5}, {"n": 0}, {"best_of": -1}, {"n": -(10**30)}])
+    def test_fewer_answers_than_one_take_nothing_back(self, world, provider, wanted):
+        provider.default.delay = 1.0
+        key = limited(world, "tokens", "minute", 100)
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(bypass, world, key, max_tokens=90, **wanted)
+            provider.wait_for(1)
+            assert bypass(world, key, max_tokens=50).status_code == 429
+            assert first.result().status_code == 200
+
     def test_a_request_that_never_fits_is_told_what_would(self, world, provider):
         key = limited(world, "tokens", "minute", 100)
         refused(

@@ -43,6 +43,14 @@ class TestSelection:
         world.ask(key=key, body={"model": f"{world.row(linked).name}/gpt"})
         assert linked.seen[0].json["model"] == "gpt"
 
+    def test_it_stays_where_the_providers_own_name_for_the_model_begins_so(self, world):
+        world.allow()
+        name = world.name("router")
+        linked = world.provider(f"{name}/auto", name=name)
+        for key in (world.new_key(provider=world.row(linked)).text, world.key):
+            world.ask(key=key, body={"model": f"{name}/auto"}, headers={"X-Svc-Cache": "bypass"})
+        assert [seen.json["model"] for seen in linked.seen] == [f"{name}/auto"] * 2
+
     def test_a_linked_key_whose_provider_is_disabled_gets_none(self, world):
         world.allow()
         linked, other = world.provider(), world.provider()

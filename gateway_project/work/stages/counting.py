@@ -3,6 +3,7 @@
 from gateway_project.work.bill import input_tokens
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.stages.provider_call import with_room
 from providers.formats import Answer
 from providers.formats.base import COUNT_TOKENS, dumped
 
@@ -11,9 +12,10 @@ def count_tokens(exchange: Exchange, gateway: Gateway) -> None:
     """Set the answer to a request for a count that no provider has to be asked for. Raises ValidationError."""
     if exchange.request.operation != COUNT_TOKENS:
         return
-    first = exchange.candidates[0]
+    candidates = with_room(exchange)
+    first = candidates[0]
     if first.provider.format.counts_tokens:
-        exchange.candidates = tuple(one for one in exchange.candidates if one.provider.format.counts_tokens)
+        exchange.candidates = tuple(one for one in candidates if one.provider.format.counts_tokens)
         return
     request = exchange.request
     request.dialect.chat(request.body)  # it has to be a conversation all the same

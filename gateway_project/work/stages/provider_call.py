@@ -44,7 +44,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
             return
         gateway.watcher.add(exchange.call)
         failure: GatewayError | None = None
-        for target in (candidates := _with_room(exchange)):
+        for target in (candidates := with_room(exchange)):
             if target is not candidates[-1] and not gateway.breakers.admits(target.provider.id):
                 note(exchange, target, Candidate.RESTING)
                 continue
@@ -64,7 +64,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
     return stage
 
 
-def _with_room(exchange: Exchange) -> Sequence[Target]:
+def with_room(exchange: Exchange) -> Sequence[Target]:
     """The candidates without those that were passed over when the request was admitted."""
     full = exchange.passed_over
     return [target for target in exchange.candidates if target not in full] if full else exchange.candidates
@@ -113,7 +113,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     conversation = gateway.transport.send(request, provider.patience, exchange.call)
     if conversation.status != 200:
         raise _refusal(exchange.target, conversation)
-    if conversation.headers.get("content-encoding", "identity") != "identity":
+    if conversation.headers.get("content-encoding", "identity").lower() != "identity":
         conversation.close()
         raise ProviderError("The provider sent a compressed answer, which it was not asked for.")
     exchange.conversation = conversation
