@@ -12,6 +12,7 @@ import orjson
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
 from gateway_project.strictjson import is_deeper
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
+from providers.formats.sse import BYTE_ORDER_MARK
 from providers.formats.usage import Usage
 from providers.retry_after import retry_after as seconds_of
 
@@ -362,6 +363,7 @@ def read_json(body: bytes) -> Any:
 
     That costs next to nothing in an ordinary body: it is looked for in the bytes first.
     """
+    body = body.removeprefix(BYTE_ORDER_MARK)  # which a reader may ignore (RFC 8259, section 8.1)
     opened = body.count(b"{") + body.count(b"[") if len(body) > SMALL else 0
     if opened > MOST_CONTAINERS or (len(body) > MOST_VALUES and body.count(b",") > MOST_VALUES):
         return None

@@ -8,7 +8,9 @@ from hashlib import blake2b
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@lru_cache(maxsize=4096)  # a call stands in every request of its conversation from then on, and so does its result
+LONGEST_REMEMBERED = 256  # letters; clients choose how long an id is
+
+
 def fitting_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     """The id itself where the provider accepts it, else one of so many letters and digits.
 
@@ -16,6 +18,11 @@ def fitting_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     history, which keeps the provider's prompt cache. What the model is answered with never comes back to the client,
     so that no way back is needed: the ids of new calls are the provider's own.
     """
+    fit = _remembered if len(call_id) <= LONGEST_REMEMBERED else _fit
+    return fit(call_id, accepted, length)
+
+
+def _fit(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     if accepted.fullmatch(call_id):
         return call_id
     number = int.from_bytes(blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=32).digest())
@@ -24,3 +31,7 @@ def fitting_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
         number, letter = divmod(number, len(ALPHABET))
         letters.append(ALPHABET[letter])
     return "".join(letters)
+
+
+# A call stands in every request of its conversation from then on, and so does its result.
+_remembered = lru_cache(maxsize=4096)(_fit)

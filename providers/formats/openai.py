@@ -10,12 +10,13 @@ from providers.formats.base import (
     StreamReader,
     WorkRequest,
     as_dict,
+    as_list,
     as_text,
     dumped,
-    error_message,
     read_json,
     read_object,
 )
+from providers.formats.events import error_midway
 from providers.formats.neutral import Chat, Reply
 from providers.formats.openai_embedding import as_asked, check_embeddings
 from providers.formats.openai_reply import (
@@ -133,6 +134,7 @@ class OpenAIReader(StreamReader):
         self._wants_usage = work.wants_usage
         self._chunks = ChunkReader()
         self._called = False
+        self._chosen = False  # whether there was anything of an answer
         self._quiet: Likeness | None = None  # of chunks that say nothing
         self._sought = 0
 
@@ -158,14 +160,14 @@ class OpenAIReader(StreamReader):
     def _event(self, event: bytes) -> bytes:
         data = data_of(event)
         if data.startswith(DONE):
-            self.done = True
-            return event if self.error is None else b""
+            return self._end(event)
         if self.is_over:
             return b""
         if not data:
             return event
         self._called = self._called or CALLS[0] in data or CALLS[1] in data
         if self.deltas is None and _says_nothing(data):
+            self._chosen = True
             self._learn(event)
             return event
         value = read_json(data)
@@ -173,6 +175,12 @@ class OpenAIReader(StreamReader):
             self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
             return b""
         return self._read(event, value)
+
+    def _end(self, event: bytes) -> bytes:
+        self.done = True
+        if self.error is None and not self._chosen:
+            self.error = ProviderError("The provider's stream came to its end without an answer.")
+        return event if self.error is None else b""
 
     def _learn(self, event: bytes) -> None:
         """The next chunks are like this one, in all likelihood."""
@@ -182,12 +190,13 @@ class OpenAIReader(StreamReader):
 
     def _read(self, event: bytes, value: dict) -> bytes:
         if value.get("error"):
-            self.error = ProviderError(f"The provider failed in the middle of its answer: {error_message(value)}")
+            self.error = error_midway(value)
             return b""
         if self.deltas is not None:
             self.deltas += self._chunks.read(value)
-        choices = value.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
+        choices = as_list(value.get("choices"))
+        self._chosen = self._chosen or bool(choices)
+        for choice in choices:
             if isinstance(choice, dict) and (reason := as_text(choice.get("finish_reason"))):
                 self.provider_finish_reason = reason
                 self.finish_reason = finish_reason(reason, called=self._called)

@@ -1,7 +1,6 @@
 """OpenAI's embeddings: vectors as numbers or as base64 of little-endian float32, whichever a client asked for."""
 
 import base64
-import binascii
 import struct
 from typing import Any
 
@@ -44,5 +43,5 @@ def unpacked(text: str) -> list[float]:
     try:
         content = base64.b64decode(text, validate=True)
         return list(struct.unpack(f"<{len(content) // 4}f", content))
-    except (binascii.Error, struct.error) as error:
+    except (ValueError, struct.error) as error:  # of base64, and of text that is not even ASCII
         raise ProviderError("The provider answered 200 with an embedding that is none.") from error

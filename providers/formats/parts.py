@@ -110,9 +110,11 @@ def arguments_text(value: Any) -> str:
 
 
 def exact_json(text: str) -> Any:
-    """The value in a text, integers of any size as they are; None where it is not JSON, or far too deep."""
+    """The value in a text, integers of any size as they are; None where it is not JSON that can be written again."""
     try:
         value = json.loads(text, parse_constant=_no_json)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no character
     except (ValueError, RecursionError):
         return None
     return None if len(text) > 2 * MOST_LEVELS and is_deeper(value, MOST_LEVELS) else value

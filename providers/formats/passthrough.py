@@ -3,7 +3,7 @@
 from typing import Any
 
 from gateway_project.errors import ProviderError
-from providers.formats import openai
+from providers.formats import openai, openai_responses
 from providers.formats.base import (
     AS_IS,
     Answer,
@@ -13,9 +13,9 @@ from providers.formats.base import (
     StreamReader,
     WorkRequest,
     error_in,
-    error_message,
     read_json,
 )
+from providers.formats.events import error_midway
 from providers.formats.openai_reply import FINISH_REASONS, usage_of
 from providers.formats.usage import Usage, count
 
@@ -57,45 +57,65 @@ class Passthrough(Format):
 
 
 class PassthroughReader(StreamReader):
-    """Hands every byte on at once; reads beside it, line by line, whether the stream came to its end."""
+    """Hands lines on as they came; reads beside it whether the stream came to its end.
+
+    A line waits until it is whole: it may tell an error, and half of that could not be taken back.
+    """
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
-        self._rest = bytearray()
+        self._rest = bytearray()  # of a line that is not whole yet
+        self._is_long = False  # whether that line has begun to be handed on
         self._marked = False
 
     def feed(self, piece: bytes) -> bytes:
-        lines, newline, rest = piece.rpartition(b"\n")
-        if newline:
-            self._lines(bytes(self._rest) + lines + newline)
-            self._rest = bytearray()
-        if len(self._rest) < LINE_LIMIT:  # a longer line is handed on all the same, only not read
-            self._rest += rest
-        return piece if self.error is None else b""
+        whole = _end_of_lines(piece)
+        told = self._take(piece[:whole]) if whole else b""
+        self._rest += piece[whole:]
+        if self.error is None and (self._is_long or len(self._rest) > LINE_LIMIT):
+            self._is_long = True  # handed on all the same, only not read
+            told += self._give()
+        return told
 
     def end(self, settled: bool) -> bytes:
-        self._lines(bytes(self._rest))
+        told = self._take(b"")
         # A protocol we do not know has no mark that we could ask for; the framing's own end is one.
         self.done = self.done or self._marked or settled
-        return b""
+        return told
 
     def text(self, events: bytes) -> str:
         values = (read_json(line.removeprefix(b"data:").strip()) for line in events.splitlines())
         return "".join(familiar_text(value) for value in values if isinstance(value, dict))
 
-    def _lines(self, lines: bytes) -> None:
-        for line in lines.splitlines():
-            data = line.removeprefix(b"data:").strip()
-            if data == openai.DONE:
-                self._marked = True
-            elif not line:  # only the blank line ends the event that holds the mark
-                self.done = self.done or self._marked
-            elif data.startswith(b"{") and isinstance(value := read_json(data), dict):
-                self._read(value)
+    def _take(self, piece: bytes) -> bytes:
+        """What goes to the client now that this ends a line: all that has arrived, up to a line that tells an error."""
+        self._rest += piece
+        told = b""
+        for line in self._give().splitlines(keepends=True):
+            if not self._is_long:
+                self._line(line)
+            if self.error is not None:
+                break
+            self._is_long = False
+            told += line
+        return told
+
+    def _give(self) -> bytes:
+        rest, self._rest = bytes(self._rest), bytearray()
+        return rest
+
+    def _line(self, line: bytes) -> None:
+        data = line.removeprefix(b"data:").strip()
+        if data == openai.DONE:
+            self._marked = True
+        elif not line.rstrip(b"\r\n"):  # only the blank line ends the event that holds the mark
+            self.done = self.done or self._marked
+        elif data.startswith(b"{") and isinstance(value := read_json(data), dict):
+            self._read(value)
 
     def _read(self, value: dict) -> None:
         if value.get("error"):
-            self.error = ProviderError(f"The provider failed in the middle of its answer: {error_message(value)}")
+            self.error = error_midway(value)
         self._marked = self._marked or value.get("type") == "message_stop"
         self.done = self.done or value.get("done") is True
         for holder in (value.get("message"), value):  # Anthropic begins with the input, inside of a message
@@ -106,6 +126,11 @@ class PassthroughReader(StreamReader):
             self.provider_finish_reason, self.finish_reason = reason, normalised
 
 
+def _end_of_lines(piece: bytes) -> int:
+    """Where the last whole line ends; a CR at the very end may be half of a CRLF."""
+    return max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1)) + 1
+
+
 def familiar_usage(value: dict) -> Usage | None:
     """Usage as OpenAI or Anthropic write it."""
     usage = value.get("usage")
@@ -113,6 +138,8 @@ def familiar_usage(value: dict) -> Usage | None:
         return None
     if "input_tokens" not in usage and "output_tokens" not in usage:
         return usage_of(usage)
+    if "input_tokens_details" in usage:
+        return openai_responses.usage_of(usage)
     return Usage(
         count(usage.get("input_tokens")),
         count(usage.get("cache_read_input_tokens")),

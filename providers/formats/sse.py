@@ -18,6 +18,7 @@ class EventSplitter:
     def __init__(self) -> None:
         self._rest = bytearray()  # grows in place: a long event in small pieces takes linear time
         self._searched = 0
+        self._begun = False
 
     @property
     def is_between(self) -> bool:
@@ -25,11 +26,16 @@ class EventSplitter:
         return not self._rest
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The events that are whole now, each with the blank line that ends it."""
+        """The events that are whole now, each with the blank line that ends it; without a byte order mark."""
         if not self._rest and 0 <= piece.find(b"\n\n") == len(piece) - 2 and CARRIAGE_RETURN not in piece:
-            return [piece]  # one event in one piece: what most providers send
-        self._rest += piece
-        return self._cut()
+            events = [piece]  # one event in one piece: what most providers send
+        else:
+            self._rest += piece
+            events = self._cut()
+        if events and not self._begun:
+            self._begun = True
+            events[0] = events[0].removeprefix(BYTE_ORDER_MARK)
+        return events
 
     def end(self) -> bytes:
         """What came after the last blank line."""

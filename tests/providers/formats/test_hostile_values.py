@@ -117,3 +117,20 @@ def test_in_a_stream(format_name):
                 reader.feed(before + write(other) + behind)
                 reader.end(settled=False)
                 assert not isinstance(reader.error, ValidationError), (sample.name, other)
+
+
+@pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "gemini", "ollama"])
+def test_half_a_character_in_arguments_is_the_clients_mistake(format_name):
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": "\\ud800"}'}}
+    body = {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "!"},
+        ],
+    }
+    work = request(body)
+    with pytest.raises(ValidationError, match="JSON object"):
+        FORMATS[format_name].request(work, "m")

@@ -31,6 +31,12 @@ def written(blocks, end):
     return b"".join(end.join(lines) + end * 2 for lines in blocks)
 
 
+@pytest.mark.parametrize("cut", range(5))
+def test_a_byte_order_mark_is_no_part_of_the_first_event(cut):
+    stream = b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n"
+    assert events(stream[:cut], stream[cut:])[0] == [b"data: a\n\n", b"\xef\xbb\xbfdata: b\n\n"]
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_the_data_lines_of_an_event_belong_together(end):
     stream = written([[b"event: x", b"data: a", b"data: b"], [b"data: c"]], end)

@@ -236,9 +236,10 @@ class TestAnswersAreWritten:
             {"type": "image", "source": {"type": "url", "url": "https://x"}},
         ]
 
-    def test_arguments_that_are_no_object_are_the_providers_failure(self):
+    @pytest.mark.parametrize("arguments", ["{city", r'{"city": "\ud800"}'])
+    def test_arguments_that_are_no_object_are_the_providers_failure(self, arguments):
         with pytest.raises(ProviderError, match="weather"):
-            written(Reply([ToolCall("call_1", "weather", "{city")]))
+            written(Reply([ToolCall("call_1", "weather", arguments)]))
 
     def test_gemini_gets_the_signature_of_a_call_back(self):
         content = written(Reply([ToolCall("call_1", "weather", "", "sig")]))["content"]
