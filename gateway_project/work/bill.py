@@ -58,7 +58,7 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
     if exchange.stored is not None:
         price = snapshot.price(exchange.target, time())
         nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
-        return Bill(answer.usage, False, nothing, cost(answer.usage, price).amount)
+        return Bill(answer.usage, exchange.stored.estimated, nothing, cost(answer.usage, price).amount)
     if not exchange.attempts or exchange.request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
     counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None

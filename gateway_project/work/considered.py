@@ -36,7 +36,7 @@ def _became(target: Target, exchange: "Exchange") -> Became:
         return exchange.became[number]
     if exchange.target is not None and number == exchange.target.provider.id:
         return _tried(exchange)
-    if exchange.wanted_provider not in ("", target.provider.name):
+    if exchange.wanted_provider and not target.provider.goes_by(exchange.wanted_provider):
         return Candidate.NOT_WANTED, ""
     if exchange.rule is None or exchange.rule.provider_id not in (None, number):
         return Candidate.NOT_ALLOWED, ""

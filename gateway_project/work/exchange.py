@@ -45,6 +45,7 @@ class Stored:
     provider_id: int
     provider: str
     usage: list[int | None] | None = None
+    estimated: bool = False  # whether the usage, or a part of it, was not reported
     finish_reason: str = ""
     provider_finish_reason: str = ""
     dropped: str = ""
@@ -132,6 +133,11 @@ class Exchange:
     def streams(self) -> bool:
         """Whether the client is being answered with a stream."""
         return self.stream is not None or (self.stored is not None and self.stored.chunks is not None)
+
+
+def decoded(text: str) -> str:
+    """A path or a header as its sender wrote it: WSGI carries bytes as Latin-1 (PEP 3333), clients mean UTF-8."""
+    return text if text.isascii() else text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def new_request_id() -> str:

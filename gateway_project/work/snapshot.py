@@ -69,6 +69,10 @@ class ProviderSnapshot:
     auth_headers: dict[str, str] = field(repr=False, default_factory=dict)
     signer: Signer | None = field(repr=False, default=None)  # in their place, where each request is signed by itself
 
+    def goes_by(self, name: str) -> bool:
+        """Whether a client means this provider: by its name, or as the headers of answers write that."""
+        return name in (self.name, self.header_name)
+
     def hide(self, text: str) -> str:
         """The text without the credential, in every form in which it is sent."""
         sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}

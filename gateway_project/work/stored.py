@@ -4,7 +4,7 @@ import orjson
 
 from gateway_project.work.exchange import LONGEST_LIST, Stored
 
-VERSION = 2
+VERSION = 3
 MOST_LETTERS = 64  # of a finish reason, in the log's column
 
 
@@ -17,6 +17,7 @@ def pack(stored: Stored) -> bytes:
         stored.provider_id,
         stored.provider,
         stored.usage,
+        stored.estimated,
         stored.finish_reason,
         stored.provider_finish_reason,
         stored.dropped,
@@ -29,7 +30,7 @@ def unpack(value: bytes) -> Stored | None:
     line, newline, body = value.partition(b"\n")
     try:
         about = orjson.loads(line)
-        version, content_type, chunks, provider_id, provider, usage, finish, provider_finish, dropped = about
+        version, content_type, chunks, provider_id, provider, usage, estimated, finish, provider_finish, dropped = about
         "".join((content_type, provider, finish, provider_finish, dropped))  # a TypeError where one is no text
     except (ValueError, TypeError):
         return None
@@ -38,9 +39,9 @@ def unpack(value: bytes) -> Stored | None:
         return None
     if len(finish) > MOST_LETTERS or not dropped.isprintable() or len(dropped) > LONGEST_LIST:
         return None
-    if not _is_usage(usage) or not _are_chunks(chunks, len(body)):
+    if not _is_usage(usage) or type(estimated) is not bool or not _are_chunks(chunks, len(body)):
         return None
-    return Stored(body, content_type, chunks, provider_id, provider, usage, finish, provider_finish, dropped)
+    return Stored(body, content_type, chunks, provider_id, provider, usage, estimated, finish, provider_finish, dropped)
 
 
 def _is_printable(text: str) -> bool:

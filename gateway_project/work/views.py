@@ -13,7 +13,7 @@ from gateway_project.work import listing
 from gateway_project.work.described import WORK
 from gateway_project.work.doors import ENTRANCES, MODELS, door_of
 from gateway_project.work.doors.base import Door, Entrance
-from gateway_project.work.exchange import Exchange, Incoming, new_request_id
+from gateway_project.work.exchange import Exchange, Incoming, decoded, new_request_id
 from gateway_project.work.gateway import Gateway, gateway
 from gateway_project.work.pipeline import serve
 from providers.calls import Call
@@ -45,10 +45,10 @@ def answer(environ: dict[str, Any]) -> Delivery:
         return _work(environ, entrance)
     found = door_of(environ)
     if path != MODELS and not path.startswith(MODELS + "/"):
-        return _refused(NotFound(f"There is nothing at {environ['PATH_INFO']}."), environ, found)
+        return _refused(NotFound(f"There is nothing at {decoded(environ['PATH_INFO'])}."), environ, found)
     if environ["REQUEST_METHOD"] != "GET":
         return _refused(refusal(["GET"]), environ, found)
-    return listing.answer(_exchange(environ, Entrance(found), gateway()), path[len(MODELS) + 1 :])
+    return listing.answer(_exchange(environ, Entrance(found), gateway()), decoded(path[len(MODELS) + 1 :]))
 
 
 def _work(environ: dict[str, Any], entrance: Entrance) -> Delivery:

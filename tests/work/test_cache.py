@@ -170,6 +170,16 @@ class TestControl:
         world.ask()
         assert status(world.ask(headers=only)) == "HIT"
 
+    @pytest.mark.parametrize("more", [{"X-Svc-Cache-TTL": "0"}, {}])
+    def test_only_asks_nobody_where_nothing_is_stored(self, world, provider, more):
+        if not more:
+            update_provider(world.row(provider), cache_ttl_seconds=0)
+            world.until(lambda: world.ask().headers["X-Svc-Cache"] == "BYPASS")
+        before = len(provider.seen)
+        response = world.ask(headers={"X-Svc-Cache": "only"} | more)
+        assert (response.status_code, response.json()["exception"]) == (504, "CacheMiss")
+        assert len(provider.seen) == before
+
     def test_only_does_not_keep_others_from_asking(self, world, provider):
         world.ask(headers={"X-Svc-Cache": "only"})
         assert status(world.ask(timeout=2)) == "MISS"

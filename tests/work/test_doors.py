@@ -210,6 +210,13 @@ class TestModels:
         owner = world.row(first).name
         assert world.get(f"/v1/models/{owner}/a-2").json()["id"] == f"{owner}/a-2"
 
+    def test_one_is_asked_for_in_utf_8(self, world):
+        world.allow()
+        name = f"modèle 東 {world.number}"
+        world.provider(name)
+        response = world.get(f"/v1/models/{name}")
+        assert (response.status_code, response.json()["id"]) == (200, name)
+
     def test_a_key_linked_to_a_provider_sees_that_ones(self, world):
         world.allow()
         linked = world.provider("linked-1")

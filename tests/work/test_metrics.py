@@ -123,6 +123,13 @@ class TestWhatIsTold:
             world.ask(f"fails {number}")
         assert samples(world, "provider_resting")["0", name] == 1
 
+    def test_a_refused_look_at_the_models_begins_before_it_ends(self, own_gateway):
+        world = own_gateway()
+        for _ in range(3):
+            assert world.get("/v1/models", key="svc_nobody").status_code == 401
+        world.until(lambda: sum(samples(world, "requests_total").values()) >= 3)
+        assert samples(world, "requests_in_flight") == {("0",): 0}
+
     def test_how_the_process_is(self, world, provider):
         world.entry(world.ask())
         assert samples(world, "store_available") == {("0", "cache"): 1, ("0", "database"): 1}

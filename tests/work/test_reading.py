@@ -1,5 +1,6 @@
 """Stage 2: the request is read: media type, body, fields and the X-Svc- headers."""
 
+import gzip
 import json
 
 import pytest
@@ -188,6 +189,13 @@ class TestMediaType:
         assert provider.seen == []
         assert world.entry(response).status == 415
 
+    def test_a_compressed_body_is_refused_by_its_name(self, world, provider):
+        raw = gzip.compress(json.dumps({"model": world.model}).encode())
+        response = world.post(raw, headers={"Content-Encoding": "gzip"})
+        assert (response.status_code, response.json()["exception"]) == (415, "UnsupportedMediaType")
+        assert "Content-Encoding" in response.json()["message"]
+        assert provider.seen == []
+
     def test_a_body_without_a_media_type_is_refused(self, world, provider):
         response = response_on(world.connect("Content-Length: 14", b'{"model": "x"}'))
         assert (response.status, json.loads(response.text)["exception"]) == (415, "UnsupportedMediaType")
@@ -248,6 +256,22 @@ class TestHeaders:
     def test_tags_are_kept_in_the_log(self, world, provider):
         response = world.ask(headers={"X-Svc-Tags": "team=search, cost.centre=A 12 = B"})
         assert world.entry(response).tags == {"team": "search", "cost.centre": "A 12 = B"}
+
+    def test_tags_are_utf_8(self, world, provider):
+        response = world.ask(headers={"X-Svc-Tags": "team=Größe 東".encode()})
+        assert world.entry(response).tags == {"team": "Größe 東"}
+
+    def test_a_provider_is_named_in_utf_8_or_as_answers_name_it(self, world):
+        world.allow()
+        name = f"Zürich 東 {world.number}"
+        provider = world.provider(name=name)
+        first = world.ask(headers={"X-Svc-Provider": name.encode()})
+        again = world.ask(headers={"X-Svc-Provider": first.headers["X-Svc-Provider"]})
+        assert (first.status_code, again.status_code) == (200, 200)
+        assert len(provider.seen) == 1
+
+    def test_two_blanks_before_a_key_are_one(self, world, provider):
+        assert world.ask(headers={"Authorization": f"Bearer  {world.key}"}).status_code == 200
 
     def test_the_clients_request_id_is_taken_over(self, world, provider):
         wanted = f"Trace_{world.number}.a-Z9"

@@ -74,6 +74,16 @@ class TestCost:
         row = CacheEntry.objects.get(request_hash=entry.cache_hash)
         assert (row.cost, row.currency) == (Decimal("0.0013"), "USD")
 
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_a_stored_answer_saves_what_was_estimated_where_its_provider_counted_nothing(self, world, provider, stream):
+        world.price(1_000, 10_000)
+        provider.answers(text="y" * 400, usage={})
+        body = {"stream": stream}
+        miss, hit = (world.entry(world.ask(PROMPT, body=body)) for _ in range(2))
+        assert hit.cache_status == "HIT"
+        assert tokens(hit) == tokens(miss) == (1001, 100, True)
+        assert hit.saved_cost == miss.cost == Decimal("2.001")
+
     def test_a_stored_stream_knows_its_cost_and_one_without_a_price_none(self, world, provider):
         provider.answers(usage=USED)
         assert world.stream().content

@@ -28,7 +28,7 @@ class Door:
     def credential(self, headers: Mapping[str, Any]) -> str:
         """The key or token in the headers (WSGI's spelling), '' where there is none."""
         scheme, _, credential = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
-        return credential if scheme.lower() == "bearer" else ""
+        return credential.lstrip(" ") if scheme.lower() == "bearer" else ""
 
     def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
         """The document that an error is told by."""

@@ -5,7 +5,7 @@ import math
 from django.conf import settings
 
 from gateway_project.errors import CacheMiss, GatewayError, UpstreamError
-from gateway_project.work.bill import bill_of
+from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.cache_key import cache_key
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.flights import Following, StillFlying
@@ -35,15 +35,17 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
         following, exchange.following = exchange.following, None
         _use(exchange, gateway, target, _follow(exchange, gateway, following), following.token)
         return
+    asks = exchange.cache_control != "only"
     if exchange.cache_control == "bypass" or not _cache_seconds(exchange, target):
-        admit(exchange, gateway)
+        admit(exchange, gateway, asks=asks)
+        if not asks:
+            raise CacheMiss
         return
     exchange.cache_key = key_of(exchange, target)
     exchange.cache_status = "MISS"
     if exchange.cache_control == "refresh":
         admit(exchange, gateway)
         return
-    asks = exchange.cache_control != "only"
     token = gateway.flights.token() if asks else ""
     _use(exchange, gateway, target, admit(exchange, gateway, exchange.cache_key, token, reads=True, asks=asks), token)
 
@@ -110,7 +112,7 @@ def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int]
     if not exchange.cache_key:
         return
     target = exchange.target
-    stored = _stored(exchange, answer, chunks)
+    stored = _stored(exchange, answer, chunks, bill := bill_of(exchange, gateway.snapshot))
     value = pack(stored)
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
     seconds = _cache_seconds(exchange, target) if fits and answer.finish_reason not in UNFINISHED else 0
@@ -124,8 +126,7 @@ def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int]
         if seconds > 0:
             gateway.state.store(exchange.cache_key, value, seconds, "", settlement_of(exchange, gateway))
     if seconds > 0:
-        cost = bill_of(exchange, gateway.snapshot).cost
-        gateway.note_cached(written(cache_record(exchange, stored, seconds, cost)))
+        gateway.note_cached(written(cache_record(exchange, stored, seconds, bill.cost)))
 
 
 def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> None:
@@ -137,14 +138,15 @@ def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: i
         gateway.state.store(exchange.cache_key, value, seconds, "", settlement_of(exchange, gateway))
 
 
-def _stored(exchange: Exchange, answer: Answer, chunks: list[int] | None) -> Stored:
+def _stored(exchange: Exchange, answer: Answer, chunks: list[int] | None, bill: Bill) -> Stored:
     return Stored(
         answer.body,
         answer.content_type,
         chunks,
         exchange.target.provider.id,
         exchange.target.provider.name,
-        _usage_list(answer.usage),
+        _usage_list(bill.usage),
+        bill.estimated,
         answer.finish_reason,
         answer.provider_finish_reason,
         exchange.dropped,

@@ -9,7 +9,7 @@ from gateway_project.bodies import read_body
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.strictjson import parse_object
 from gateway_project.work.doors import DIALECTS
-from gateway_project.work.exchange import Exchange
+from gateway_project.work.exchange import Exchange, decoded
 from gateway_project.work.gateway import Gateway
 from providers.calls import End
 from providers.formats import WorkRequest
@@ -37,6 +37,8 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     headers = exchange.incoming.headers
     if headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
+    if headers.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
+        raise UnsupportedMediaType("Send the body as it is: a compressed one, with Content-Encoding, is not read.")
     raw = _body(exchange, gateway)
     body = parse_object(raw)
     for name in gateway.required_fields:
@@ -117,8 +119,9 @@ def _read_headers(exchange: Exchange) -> None:
     if seconds := header("HTTP_X_SVC_TIMEOUT"):
         exchange.call.shorten(_number("X-Svc-Timeout", seconds, whole=False))
     if tags := header("HTTP_X_SVC_TAGS"):
-        exchange.tags = _tags(tags)
-    exchange.wanted_provider = header("HTTP_X_SVC_PROVIDER", "")
+        exchange.tags = _tags(decoded(tags))
+    if provider := header("HTTP_X_SVC_PROVIDER"):
+        exchange.wanted_provider = decoded(provider)
 
 
 def _passed_on(headers: Mapping[str, Any]) -> dict[str, str]:

@@ -11,7 +11,7 @@ def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
     """Set who could serve the request, and the first rule that lets it proceed. Raises RuleDenied."""
     offered = exchange.known = _offered(exchange.model, exchange.key, gateway.snapshot)
     if wanted := exchange.wanted_provider:
-        offered = tuple(target for target in offered if target.provider.name == wanted)
+        offered = tuple(target for target in offered if target.provider.goes_by(wanted))
     exchange.rule, exchange.offered = _judge(exchange.model, offered, exchange.caller, gateway.snapshot)
     if exchange.rule is None:
         model = offered[0].model if offered else exchange.model
@@ -29,7 +29,11 @@ def _offered(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[T
     if key is None or key.provider_id is None:
         return snapshot.offers(model)
     provider = snapshot.providers.get(key.provider_id)
-    return (Target(provider, model.removeprefix(f"{provider.name}/")),) if provider else ()
+    if provider is None:
+        return ()
+    # A name that the provider has as it stands is that model, slash and all.
+    named = model if model in provider.models else model.removeprefix(f"{provider.name}/")
+    return (Target(provider, named),)
 
 
 def _judge(

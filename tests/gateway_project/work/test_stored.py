@@ -11,15 +11,15 @@ from gateway_project.work.exchange import Stored
 from gateway_project.work.stored import pack, unpack
 
 BODY = b'{"a": "\xc3\xa4\\n"}\n'
-WHOLE = Stored(BODY, "application/json", None, 7, "Küche 1", [1, None, 2, 3, None], "stop", "eos", "store, user")
-STREAM = Stored(b"data: a\n\ndata: b\n\n", "text/event-stream; charset=utf-8", [9, 9], 7, "p", None, "", "")
+WHOLE = Stored(BODY, "application/json", None, 7, "Küche 1", [1, None, 2, 3, None], True, "stop", "eos", "store, user")
+STREAM = Stored(b"data: a\n\ndata: b\n\n", "text/event-stream; charset=utf-8", [9, 9], 7, "p", None, False, "", "")
 COUNTS = st.none() | st.integers(0, 2**53 - 1)
 NAMES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60)
 
 
 def about(**changes):
     """The packed stream with some of its first line changed."""
-    fields = ["version", "content_type", "chunks", "provider_id", "provider", "usage"]
+    fields = ["version", "content_type", "chunks", "provider_id", "provider", "usage", "estimated"]
     fields += ["finish", "provider_finish", "dropped"]
     line, _, body = pack(STREAM).partition(b"\n")
     values = dict(zip(fields, orjson.loads(line), strict=True)) | changes
@@ -35,7 +35,7 @@ def test_an_answer_comes_back_as_it_was(stored):
 @settings(max_examples=100, deadline=None)
 def test_every_answer_comes_back_as_it_was(chunks, name, usage):
     for sizes in (None, [len(chunk) for chunk in chunks]):
-        stored = Stored(b"".join(chunks), "application/json", sizes, 1, name, usage, "stop", name)
+        stored = Stored(b"".join(chunks), "application/json", sizes, 1, name, usage, False, "stop", name)
         assert unpack(pack(stored)) == stored
 
 
@@ -72,6 +72,8 @@ def test_every_answer_comes_back_as_it_was(chunks, name, usage):
         {"usage": [1, 2, 3, 4, True]},
         {"usage": [1, 2, 3, 4, 2**63]},
         {"usage": {}},
+        {"estimated": 1},
+        {"estimated": None},
         {"finish": None},
         {"finish": 3},
         {"finish": "x" * 65},
