@@ -10,7 +10,7 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
-from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserManager
+from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserManager
 
 feature_name = RegexValidator(r"^[a-z_.]{1,64}\Z", "A feature is named with 1 to 64 of a-z, _ and the dot.")
 
@@ -127,8 +127,6 @@ class Group(models.Model):
 
     name = models.CharField(max_length=100, validators=[check_name])
     members = models.ManyToManyField(User, related_name="groups", blank=True)
-
-    objects = GroupQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]

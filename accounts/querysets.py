@@ -69,12 +69,6 @@ class UserManager(BaseUserManager.from_queryset(UserQuerySet)):
         user.roles.add(roles._default_manager.using(self._db).get(name=role_name))
 
 
-class GroupQuerySet(models.QuerySet["Group"]):
-    def holding(self, user: "User") -> Self:
-        """Groups that the user is a member of."""
-        return self.filter(members=user)
-
-
 class SessionQuerySet(models.QuerySet["Session"]):
     def live(self, at: datetime | None = None) -> Self:
         """Sessions whose tokens count at the given moment (now, unless told)."""

@@ -41,8 +41,8 @@ def _read(secret: Path | None) -> str:
 # Where none is set, one that the checks refuse: an empty one makes Django fail before they can say what is missing.
 SECRET_KEY = env.text("SECRET_KEY") or _read(_local_secret("secret_key")) or "django-insecure-missing"
 # Signs access and refresh tokens; a key of its own, so that neither secret opens what the other guards.
-GATEWAY_TOKEN_KEY = env.text("GATEWAY_TOKEN_KEY") or (
-    hashlib.blake2b(b"gateway access tokens", key=SECRET_KEY.encode()[:64]).hexdigest() if SECRET_KEY else ""
+GATEWAY_TOKEN_KEY = (
+    env.text("GATEWAY_TOKEN_KEY") or hashlib.blake2b(b"gateway access tokens", key=SECRET_KEY.encode()[:64]).hexdigest()
 )
 # Encrypts provider credentials; the first key encrypts, all of them decrypt.
 GATEWAY_ENCRYPTION_KEYS: Sequence[str] = env.names("GATEWAY_ENCRYPTION_KEYS")

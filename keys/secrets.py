@@ -20,6 +20,7 @@ ID_END = ID_START + ID_LENGTH
 SECRET_START = ID_END + 1
 SECRET_END = SECRET_START + SECRET_LENGTH
 LENGTH = SECRET_END + CHECKSUM_LENGTH
+NOBODYS_DIGEST = bytes(32)
 
 # Two digits at a time: the checksum is on the way of every request.
 _PAIRS = tuple(a + b for a, b in product(BASE62, repeat=2))
@@ -54,9 +55,9 @@ def parse(text: object) -> tuple[str, bytes] | None:
     return public_id, hashlib.sha256(rest[:SECRET_LENGTH].encode()).digest()
 
 
-def matches(digest_a: bytes, digest_b: bytes) -> bool:
-    """Whether two digests are equal, in a time that does not tell where they differ."""
-    return hmac.compare_digest(digest_a, digest_b)
+def matches(known: bytes | None, digest: bytes) -> bool:
+    """Whether two digests are equal, in a time that does not tell where they differ, nor whether one is known."""
+    return hmac.compare_digest(known or NOBODYS_DIGEST, digest) and known is not None
 
 
 def _checksum(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -92,7 +91,7 @@ def note_peaks(uses: Uses, today: date) -> None:
 
 def statistics(days: int) -> dict[str, Any]:
     """The usage statistics of the specification: {currentUses, peakDailyUses} of the last days up to today (UTC)."""
-    today, uses = datetime.now(UTC).date(), _counter(settings.GATEWAY_ACTIVE_USES)()
+    today, uses = datetime.now(UTC).date(), import_string(settings.GATEWAY_ACTIVE_USES)()
     written = DailyPeak.objects.since(today - timedelta(days=days)).values_list("date", "peak_use")
     return {"currentUses": uses.current, "peakDailyUses": daily_peaks(written, uses, today, days)}
 
@@ -104,11 +103,6 @@ def _defaults() -> tuple[int, int]:
 @lru_cache(maxsize=16)
 def _verified(key: str, public_key: str) -> Claims:
     return verify(key, public_key)
-
-
-@lru_cache(maxsize=8)
-def _counter(name: str) -> Callable[[], Uses]:
-    return import_string(name)
 
 
 @transaction.atomic

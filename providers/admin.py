@@ -19,14 +19,11 @@ from gateway_project.console.admin import ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
 from providers import services
 from providers.discovery import ask_for_models
-from providers.models import AMOUNTS, SUBJECT, Model, ModelPrice, Provider
+from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider
 from providers.standing import health_of
 from providers.transport import Transport
 from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
-TIMEOUTS = [
-    "connect_timeout_seconds", "first_byte_timeout_seconds", "idle_timeout_seconds", "total_timeout_seconds",
-]  # fmt: skip
 LISTED = ("input", "output", "cache_read")
 OWN_WORDS = "Empty leaves it to the setting."
 

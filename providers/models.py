@@ -15,6 +15,23 @@ from providers.prices import PRICE_DECIMALS, Offer, Price
 from providers.querysets import ModelPriceQuerySet, ModelQuerySet, ProviderQuerySet
 
 MASK = "…"
+TIMEOUTS = (
+    "connect_timeout_seconds",
+    "first_byte_timeout_seconds",
+    "idle_timeout_seconds",
+    "total_timeout_seconds",
+)
+# What a provider may be given beside its address and its name.
+OPTIONS = (
+    "enabled",
+    "priority",
+    "weight",
+    "cache_scope",
+    "cache_ttl_seconds",
+    *TIMEOUTS,
+    "max_response_bytes",
+    "unknown_parameters",
+)
 
 
 def check_provider_name(value: str) -> None:
@@ -122,12 +139,7 @@ class Provider(models.Model):
             models.CheckConstraint(condition=models.Q(weight__gte=1), name="provider_weight_is_a_share"),
             *(
                 models.CheckConstraint(condition=models.Q(**{f"{field}__gt": 0}), name=f"provider_{field}_above_0")
-                for field in (
-                    "connect_timeout_seconds",
-                    "first_byte_timeout_seconds",
-                    "idle_timeout_seconds",
-                    "total_timeout_seconds",
-                )
+                for field in TIMEOUTS
             ),
         ]
 

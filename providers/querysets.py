@@ -18,17 +18,9 @@ class ProviderQuerySet(models.QuerySet["Provider"]):
         """Providers that may be sent work."""
         return self.filter(enabled=True)
 
-    def offering(self, model_name: str) -> Self:
-        """Providers with a model of exactly this name."""
-        return self.filter(models__name=model_name)
-
     def shown(self) -> Self:
         """Providers with the format and the models that lists show, in two queries."""
         return self.select_related("format").prefetch_related("models")
-
-    def best_first(self) -> Self:
-        """Lowest priority number first."""
-        return self.order_by("priority", "id")
 
 
 class ModelQuerySet(models.QuerySet["Model"]):

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, Text, Whole
 from providers.models import (
     AMOUNTS,
+    OPTIONS,
     AuthMethod,
     CacheScope,
     Model,
@@ -25,22 +26,6 @@ LONGEST_CREDENTIAL = 20_000
 MOST_MODELS = 1000
 GREATEST_WHOLE = 2**31 - 1
 LONGEST_TIMEOUT = 86_400
-TIMEOUTS = (
-    "connect_timeout_seconds",
-    "first_byte_timeout_seconds",
-    "idle_timeout_seconds",
-    "total_timeout_seconds",
-)
-OPTIONS = (
-    "enabled",
-    "priority",
-    "weight",
-    "cache_scope",
-    "cache_ttl_seconds",
-    *TIMEOUTS,
-    "max_response_bytes",
-    "unknown_parameters",
-)
 
 
 class ProviderSerializer(serializers.ModelSerializer):

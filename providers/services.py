@@ -19,6 +19,7 @@ from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_o
 from providers.formats import FORMATS
 from providers.models import (
     MASK,
+    OPTIONS,
     SUBJECT,
     Model,
     ModelPrice,
@@ -28,22 +29,7 @@ from providers.models import (
     UnknownParameters,
 )
 
-OPTIONS = frozenset(
-    {
-        "enabled",
-        "priority",
-        "weight",
-        "cache_scope",
-        "cache_ttl_seconds",
-        "connect_timeout_seconds",
-        "first_byte_timeout_seconds",
-        "idle_timeout_seconds",
-        "total_timeout_seconds",
-        "max_response_bytes",
-        "unknown_parameters",
-    }
-)
-CHANGEABLE = OPTIONS | {"name", "url", "auth_method"}
+CHANGEABLE = (*OPTIONS, "name", "url", "auth_method")
 CLOCKS_DIFFER = timedelta(minutes=1)
 
 
@@ -298,6 +284,6 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _refuse_unknown(given: dict[str, Any], known: frozenset[str]) -> None:
+def _refuse_unknown(given: dict[str, Any], known: Iterable[str]) -> None:
     if unknown := given.keys() - known:
         raise TypeError(f"A provider has no option {', '.join(sorted(unknown))}.")

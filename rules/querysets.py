@@ -13,7 +13,3 @@ class RuleQuerySet(models.QuerySet["Rule"]):
     def shown(self) -> Self:
         """Rules with the user, the group and the provider that lists show, in one query."""
         return self.select_related("user", "group", "provider")
-
-    def in_order(self) -> Self:
-        """Rules as they are tried, with what a snapshot of them needs."""
-        return self.order_by("id")

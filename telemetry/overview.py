@@ -14,8 +14,8 @@ from accounts.models import User
 from providers.models import Provider
 from telemetry import rollups
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS
+from telemetry.rollups import TOKENS
 
-TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
 SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
 MOST = 5

@@ -72,10 +72,6 @@ class LogEntryQuerySet(EntryQuerySet):
 class CacheEntryQuerySet(EntryQuerySet):
     moment = "created_at"
 
-    def fresh(self, at: datetime | None = None) -> Self:
-        """Entries that may still be served at the given moment (now, unless told)."""
-        return self.filter(expires_at__gt=at or timezone.now())
-
     def telling(self, text: str) -> Self:
         """Entries with this text in the model or the response."""
         return self.filter(Q(model__icontains=text) | Q(response__icontains=text))

@@ -118,7 +118,7 @@ def added_up(rows: str) -> str:
 
 def insertion(rows: str) -> str:
     """The INSERT of what such rows add up to."""
-    return f'INSERT INTO "{USAGE}" ({columns((*DIMENSIONS, *MEASURES))}) {added_up(rows)}'
+    return f'INSERT INTO "{USAGE}" ({_SUMS}) {added_up(rows)}'
 
 
 def tidy(hour: datetime) -> None:

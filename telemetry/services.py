@@ -1,8 +1,7 @@
 """What people do with what is stored of the past: remove answers, and ask for usage with the names of everything."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,7 +41,7 @@ def purge(entries: CacheEntryQuerySet) -> int:
 
     Raises ServiceUnavailable, with nothing removed from the list, while the cache does not answer.
     """
-    forget = _forgetter(settings.GATEWAY_FORGET)
+    forget = import_string(settings.GATEWAY_FORGET)
     removed = 0
     for batch in _batches(entries):
         # In this order: what is stored anew in between gets its row when this transaction is over.
@@ -59,11 +58,6 @@ def _batches(entries: CacheEntryQuerySet) -> Iterator[dict[int, str]]:
     while batch := dict(rows.filter(pk__gt=last)[:BATCH]):
         yield batch
         last = max(batch)
-
-
-@lru_cache(maxsize=8)
-def _forgetter(name: str) -> Callable[[Collection[str]], bool]:
-    return import_string(name)
 
 
 def period(start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:

@@ -74,11 +74,6 @@ class Shipper:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="shipper", daemon=True)
 
-    @property
-    def behind(self) -> bool:
-        """Whether the database is not taking entries at the moment."""
-        return self._failures > 0
-
     def backlog(self) -> Backlog:
         """What the database does not have yet of this process's journal."""
         waiting = sum(segment.end - self._shipped.get(segment.path, 0) for segment in list(self._journal.segments))

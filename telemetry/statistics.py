@@ -17,7 +17,7 @@ from django.db.models import Max, Sum
 from providers.formats.usage import MONEY_DECIMALS
 from telemetry import rollups
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
-from telemetry.rollups import MEASURES
+from telemetry.rollups import MEASURES, columns
 
 # What usage can be added up by, with the name of the column in the answer.
 DIMENSIONS = {
@@ -100,13 +100,13 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
 def _statement(question: Question) -> tuple[str, list[Any]]:
     dialect = _DIALECTS[connection.vendor]
     names = [DIMENSIONS[name] for name in question.by]
-    groups = ", ".join(f'"{name}"' for name in names)
+    groups = columns(names)
     expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in question.by)
     joins = " ".join(dialect.get(f"join {name}", "") for name in question.by)
     rows, parameters = rollups.used(question.start, question.end, by_hour="hour" in question.by)
     conditions, values = _conditions(question, dialect)
     sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
-    hours = f'SELECT {expressions}, "currency", {_named(MEASURES)} FROM {rows} {joins} WHERE {conditions}'
+    hours = f'SELECT {expressions}, "currency", {columns(MEASURES)} FROM {rows} {joins} WHERE {conditions}'
     each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
     return (
         f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
@@ -127,10 +127,6 @@ def _order(question: Question, names: Sequence[str]) -> str:
     measure = _COST if column == "cost" else f'coalesce(sum("{column}"), 0)'
     first = measure if column in SORTED_BY else f'"{DIMENSIONS[column]}"'
     return ", ".join([f"{first}{down}", *(f'"{name}"' for name in names)])
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """What the log is told of every change; the room that keeps the log is named by the setting GATEWAY_AUDIT."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -30,9 +28,4 @@ class Change:
 
 def record(change: Change) -> None:
     """Write it to the log, in the transaction that makes the change."""
-    _recorder(settings.GATEWAY_AUDIT)(change)
-
-
-@lru_cache(maxsize=8)
-def _recorder(name: str) -> Callable[[Change], None]:
-    return import_string(name)
+    import_string(settings.GATEWAY_AUDIT)(change)

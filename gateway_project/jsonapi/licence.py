@@ -1,8 +1,5 @@
 """What is served only under a good licence; the room that knows it is named by the setting GATEWAY_LICENCE_CHECK."""
 
-from collections.abc import Callable
-from functools import lru_cache
-
 from django.conf import settings
 from django.utils.module_loading import import_string
 
@@ -17,9 +14,4 @@ def require_for(resource: str) -> None:
 
 def require() -> None:
     """Raise LicenceInvalid where the installed licence is expired or invalid."""
-    _check(settings.GATEWAY_LICENCE_CHECK)()
-
-
-@lru_cache(maxsize=8)
-def _check(name: str) -> Callable[[], None]:
-    return import_string(name)
+    import_string(settings.GATEWAY_LICENCE_CHECK)()

@@ -37,16 +37,13 @@ class Chore:
             connection.close_if_unusable_or_obsolete()  # before the next one somebody else may need it
             self._failed = False
         except DatabaseError as error:
-            self._tell("waits for the database: %s", str(error).split("\n")[0])
+            if not self._failed:
+                log.warning("The chore %s waits for the database: %s", self.name, str(error).split("\n")[0])
+            self._failed = True
+            connection.close()
         except Exception:
             log.exception("The chore %s failed; it is tried again.", self.name)
             connection.close()
-
-    def _tell(self, words: str, *details: str) -> None:
-        if not self._failed:
-            log.warning(f"The chore %s {words}", self.name, *details)
-        self._failed = True
-        connection.close()
 
 
 class Chores:

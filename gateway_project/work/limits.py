@@ -30,10 +30,10 @@ SPREAD_SECONDS = 2
 class LimitCheck(NamedTuple):
     """At most `amount` of something; `name` says of what, and whose.
 
-    To add a check: put one more of these among those that a request is admitted with (stages/cache.py, admit).
+    To add a check: put one more of these among those that a request is admitted with (stages/admission.py).
     Nothing else is needed: the one script of an admission asks it together with all others, a request that is
     refused by any takes from none, `Admission.holds` is settled when the request ends, and leases are renewed
-    while it runs. `Admission.refused.check` is the one that refused, of which stages/cache.py makes an error.
+    while it runs. `Admission.refused.check` is the one that refused, of which stages/admission.py makes an error.
 
     - COUNT, RESERVE: `window_seconds` is 60, 86400 or MONTH. `take` is what this request takes; of a RESERVE that
       finds less room it takes what there is, as long as that is `least` or more. `since` is set (seconds since

@@ -75,7 +75,6 @@ def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
         write_log(exchange, gateway)
     except JournalFull:
         exchange.error = ServiceUnavailable("The request cannot be logged: the journal's disk is full.")
-        return deliver(exchange, gateway)
     return deliver(exchange, gateway)
 
 

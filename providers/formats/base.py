@@ -123,6 +123,12 @@ class WorkRequest:
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
 
+    def asking(self, model: str, **changes: Any) -> bytes:
+        """The client's own bytes where nothing has to change, else its body with the model's name and the changes."""
+        if model != self.model:
+            changes["model"] = model
+        return dumped({**self.body, **changes}) if changes else self.raw
+
     @cached_property
     def chat(self) -> Chat:
         """The body as a conversation. Raises ValidationError."""

@@ -67,12 +67,10 @@ class OpenAI(TranslatedFormat):
         return PATHS[work.operation]
 
     def passed(self, work: WorkRequest, model: str) -> bytes:
-        changes: dict[str, Any] = {}
-        if model != work.model:
-            changes["model"] = model
         if work.stream and work.operation != "embedding" and not work.wants_usage:
-            changes["stream_options"] = {**as_dict(work.body.get("stream_options")), "include_usage": True}
-        return changed(work, changes)
+            reported = {**as_dict(work.body.get("stream_options")), "include_usage": True}
+            return work.asking(model, stream_options=reported)
+        return work.asking(model)
 
     def left_out(self, chat: Chat, model: str) -> set[str]:
         """What a budget comes to is known of models that are known to think."""
@@ -213,11 +211,6 @@ class OpenAIReader(StreamReader):
             return b""
         del value["usage"]
         return b"data: " + dumped(value) + b"\n\n"
-
-
-def changed(work: WorkRequest, changes: dict[str, Any]) -> bytes:
-    """The client's own bytes where nothing has to change, else its body with the changes."""
-    return dumped({**work.body, **changes}) if changes else work.raw
 
 
 def _says_nothing(data: bytes) -> bool:

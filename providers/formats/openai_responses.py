@@ -22,7 +22,7 @@ from providers.formats.base import (
 )
 from providers.formats.events import JsonReader
 from providers.formats.neutral import ReasoningDelta, TextDelta
-from providers.formats.openai import OpenAI, changed
+from providers.formats.openai import OpenAI
 from providers.formats.parts import reason_in
 from providers.formats.usage import Usage, count
 
@@ -54,7 +54,7 @@ class OpenAIResponses(OpenAI):
     def passed(self, work: WorkRequest, model: str) -> bytes:
         if work.dialect.name != DIALECT:
             return super().passed(work, model)
-        return changed(work, {"model": model} if model != work.model else {})
+        return work.asking(model)
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.dialect.name != DIALECT:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gateway_project.errors import ProviderError
-from providers.formats import openai, openai_responses
+from providers.formats import openai_responses
 from providers.formats.base import (
     AS_IS,
     Answer,
@@ -16,6 +16,7 @@ from providers.formats.base import (
     read_json,
 )
 from providers.formats.events import error_midway
+from providers.formats.openai import DONE
 from providers.formats.openai_reply import FINISH_REASONS, usage_of
 from providers.formats.usage import Usage, count
 
@@ -29,7 +30,7 @@ class Passthrough(Format):
     name = "passthrough"
 
     def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
-        return Outgoing("", openai.changed(work, {"model": model} if model != work.model else {}))
+        return Outgoing("", work.asking(model))
 
     def translates(self, work: WorkRequest) -> bool:
         return False  # into a shape that nobody knows, and out of it
@@ -106,7 +107,7 @@ class PassthroughReader(StreamReader):
 
     def _line(self, line: bytes) -> None:
         data = line.removeprefix(b"data:").strip()
-        if data == openai.DONE:
+        if data == DONE:
             self._marked = True
         elif not line.rstrip(b"\r\n"):  # only the blank line ends the event that holds the mark
             self.done = self.done or self._marked

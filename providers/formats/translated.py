@@ -91,8 +91,7 @@ class TranslatedFormat(Format):
 
     def passed(self, work: WorkRequest, model: str) -> bytes:
         """The body of a client that speaks the format's own shape."""
-        changes = {"model": model} if model != work.model else {}
-        return dumped({**work.body, **changes}) if changes else work.raw
+        return work.asking(model)
 
     def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
         path, headers = self.path(work, model), self.headers(work)

@@ -98,7 +98,7 @@ def test_a_group_knows_its_members_and_they_know_it(db):
     group.members.add(ann)
     group.members.add(ann)
     assert list(group.members.all()) == [ann]
-    assert list(Group.objects.holding(ann)) == [group]
+    assert list(ann.groups.all()) == [group]
 
 
 def test_a_session_is_live_until_it_ends_or_expires(db):

@@ -38,7 +38,7 @@ def test_a_first_run_makes_all_that_a_first_request_needs():
     assert admin.username == prepared.adminUser
     public_id, digest = secrets.parse(prepared.apiKey)
     assert bytes(ApiKey.objects.usable().get(public_id=public_id).digest) == digest
-    assert Provider.objects.enabled().offering(prepared.model).exists()
+    assert Provider.objects.enabled().filter(models__name=prepared.model).exists()
     assert Rule.objects.enabled().count() == 1
 
 

@@ -41,7 +41,7 @@ def test_every_format_that_the_gateway_speaks_is_there(db):
 def test_a_new_provider_offers_its_models_and_is_enabled(make):
     provider = make(models=["fast", "fast", "org/slow"], priority=5)
     assert list(provider.models.values_list("name", flat=True)) == ["fast", "org/slow"]
-    assert list(Provider.objects.enabled().offering("fast")) == [provider]
+    assert list(Provider.objects.enabled()) == [provider]
     assert (provider.priority, provider.weight, provider.unknown_parameters) == (5, 1, "pass")
 
 
@@ -230,8 +230,3 @@ def test_a_model_that_was_removed_meanwhile_is_not_brought_back(make):
     with pytest.raises(NotFound):
         change_model(model, name="n")
     assert not Model.objects.exists()
-
-
-def test_providers_are_tried_lowest_priority_first(make):
-    last, first = make(priority=200), make(name="second", priority=1)
-    assert list(Provider.objects.best_first()) == [first, last]

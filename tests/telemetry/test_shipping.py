@@ -100,9 +100,7 @@ def test_a_batch_that_was_not_stored_while_the_connection_broke_is_stored(journa
     shipper.ship()
     serve(journal, "r2")
     shipper._away(OperationalError("server closed the connection unexpectedly"))
-    assert shipper.behind
     assert shipper.ship()
-    assert not shipper.behind
     assert stored() == {"r1": 1, "r2": 1}
 
 

@@ -199,7 +199,7 @@ def forget(keys) -> bool:
 @pytest.fixture
 def forgets(monkeypatch):
     monkeypatch.setattr("telemetry.services.BATCH", 2)
-    monkeypatch.setattr("telemetry.services._forgetter", lambda name: forget)
+    monkeypatch.setattr("telemetry.services.import_string", lambda name: forget)
     forgotten.clear()
 
 
