@@ -164,16 +164,18 @@ def change_price(
 ) -> ModelPrice:
     """The row of the new price; the old one ends where it begins, which is now unless told.
 
-    A price that has not begun is changed where it stands. Raises Conflict for one that ends, and ValidationError.
+    A price that has not begun is changed where it stands, and one that would stay what it is stays as it is. Raises
+    Conflict for one that ends, and ValidationError.
     """
     now = timezone.now()
-    price = _held(price)
+    price, begins = _held(price), _not_past(valid_from, now)
+    if price.valid_from >= now and valid_from not in (None, price.valid_from):
+        raise Conflict("validFrom: this price has not begun yet, and begins when it was said; delete it first.")
+    if all(getattr(price, name) == value for name, value in changes.items()):
+        return price
     if price.valid_from < now:
-        begins = _not_past(valid_from, now)
         ModelPrice.objects.filter(pk=price.pk).update(valid_until=begins)
         price.pk, price.valid_from, price._state.adding = None, begins, True
-    elif valid_from not in (None, price.valid_from):
-        raise Conflict("validFrom: this price has not begun yet, and begins when it was said; delete it first.")
     for name, value in {**changes, "source": source}.items():
         setattr(price, name, value)
     save_or_refuse(price, taken="There is a price of this already: change that one.")
