@@ -134,7 +134,9 @@ def remove_model(model: Model) -> None:
 
 @transaction.atomic
 def delete_provider(provider: Provider) -> None:
-    """Delete it with its models; raises Conflict, saying how many there are, while keys or rules refer to it."""
+    """Delete it with its models; raises NotFound, and Conflict while keys or rules refer to it, counting them."""
+    # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
+    hold(provider, Provider.objects.all())
     try:
         provider.delete()
     except ProtectedError as error:
@@ -200,6 +202,9 @@ def end_price(price: ModelPrice) -> None:
 
 def _held(price: ModelPrice) -> ModelPrice:
     """The row read again and held, so that two changes at once make two rows; raises Conflict if it ends."""
+    if price.provider_id is not None:
+        # In this order, as whoever deletes the provider with its prices holds them: neither waits for the other.
+        list(Provider.objects.select_for_update().filter(pk=price.provider_id))
     held = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
     if held is None:
         raise Conflict("This price has an end: what it was stays as it is. Change the one that follows it.")
