@@ -10,6 +10,7 @@ from rest_framework import serializers
 from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, Text, Whole
 from providers.models import (
     AMOUNTS,
+    LEAST_SECONDS,
     AuthMethod,
     CacheScope,
     Model,
@@ -71,13 +72,13 @@ class OneOf(Text):
 
 
 class Seconds(serializers.Field):
-    """A time-out: a number above 0 and of a day at most; null leaves it to the setting."""
+    """A time-out: a number of seconds, a day at most; null leaves it to the setting."""
 
-    schema = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TIMEOUT}
+    schema = {"type": "number", "minimum": LEAST_SECONDS, "maximum": LONGEST_TIMEOUT}
 
     def to_internal_value(self, data: Any) -> float:
-        if isinstance(data, bool) or not isinstance(data, int | float) or not 0 < data <= LONGEST_TIMEOUT:
-            raise serializers.ValidationError(f"Must be a number of seconds above 0, {LONGEST_TIMEOUT} at most.")
+        if isinstance(data, bool) or not isinstance(data, int | float) or not LEAST_SECONDS <= data <= LONGEST_TIMEOUT:
+            raise serializers.ValidationError(f"Must be a number of seconds from {LEAST_SECONDS} to {LONGEST_TIMEOUT}.")
         return float(data)
 
 

@@ -1,5 +1,6 @@
 """Every change to providers and their models."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,6 +45,9 @@ OPTIONS = frozenset(
     }
 )
 CHANGEABLE = OPTIONS | {"name", "url", "auth_method"}
+# Names with an underscore are none of the Internet's, but many a container has one.
+LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+HOST = re.compile(rf"{LABEL}(\.{LABEL})*\.?\Z")
 CLOCKS_DIFFER = timedelta(minutes=1)
 
 
@@ -88,7 +92,7 @@ def update_provider(
     """
     _refuse_unknown(changes, CHANGEABLE)
     hold(provider, Provider.objects.all())
-    origin = provider.origin
+    origin, auth_method = provider.origin, provider.auth_method
     if "url" in changes:
         _checked_url(changes["url"])
     for name, value in changes.items():
@@ -99,6 +103,8 @@ def update_provider(
         _seal(provider, credential)
     elif provider.origin != origin:
         _seal(provider, "")
+    elif provider.auth_method != auth_method:
+        _refuse_unsendable(provider)
     _save(provider)
     return provider
 
@@ -272,13 +278,24 @@ def _save(provider: Provider) -> None:
 
 def _seal(provider: Provider, credential: str) -> None:
     try:
-        auth.signer(provider.auth_method, credential, provider.url)
+        auth.check(provider.auth_method, credential, provider.url)
     except auth.CredentialUnusable as error:
         raise ValidationError(f"apiKey: {error}.") from None
     provider.credential = (
         encrypt(credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS) if credential else ""
     )
     provider.credential_hint = hint_of(credential)
+
+
+def _refuse_unsendable(provider: Provider) -> None:
+    """Refuse a method that cannot carry the credential that stays; of one that cannot be read nobody knows."""
+    try:
+        credential = decrypt(provider.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
+        auth.check(provider.auth_method, credential, provider.url)
+    except CredentialUnreadable:
+        return
+    except auth.CredentialUnusable as error:
+        raise ValidationError(f"authMethod: the stored credential cannot be sent so: {error}.") from None
 
 
 def _format(name: str) -> ProviderFormat:
@@ -302,6 +319,8 @@ def _checked_url(url: str) -> str:
         raise ValidationError("url: must be http or https.")
     if "@" in parts.netloc or "#" in url:
         raise ValidationError("url: must hold neither user information nor a fragment.")
+    if not url.isascii() or not (":" in parts.hostname or HOST.match(parts.hostname)):
+        raise ValidationError("url: must name a host that can be asked, all of it in ASCII.")
     return url
 
 
