@@ -21,7 +21,7 @@ from providers.models import (
 )
 
 DIGITS = 12
-AMOUNT = re.compile(rf"[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{DIGITS}}})?([eE]-[0-9]{{1,2}})?\Z")
+AMOUNT = re.compile(rf"^[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{DIGITS}}})?([eE]-[0-9]{{1,2}})?\Z")
 LONGEST_CREDENTIAL = 20_000
 MOST_MODELS = 1000
 GREATEST_WHOLE = 2**31 - 1
@@ -192,13 +192,13 @@ class Money(serializers.Field):
 class PriceSerializer(serializers.ModelSerializer):
     """A price as lists show it; amounts are texts."""
 
-    provider_id = serializers.IntegerField()
+    provider_id = serializers.IntegerField(allow_null=True)
     provider_name = serializers.SerializerMethodField()
     input = Money()
     output = Money()
-    cache_read = Money()
-    cache_write = Money()
-    reasoning = Money()
+    cache_read = Money(allow_null=True)
+    cache_write = Money(allow_null=True)
+    reasoning = Money(allow_null=True)
     request = Money()
     current = serializers.SerializerMethodField()
 
