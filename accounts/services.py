@@ -173,7 +173,9 @@ def remove_member(group: Group, *, user_id: int) -> User:
 
 @transaction.atomic
 def delete_group(group: Group) -> None:
-    """Delete it; its rules stay and are for nobody, its limits go with it."""
+    """Delete it; its rules stay and are for nobody, its limits go with it. Raises NotFound."""
+    # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
+    hold(group, Group.objects.all())
     group.delete()
 
 

@@ -1,13 +1,21 @@
 """How services store a row: what the row refuses becomes an error of ours, before and at the database."""
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from django.core.exceptions import ValidationError as FieldsRefused
-from django.db import IntegrityError, models, transaction
+from django.db import DatabaseError, IntegrityError, models, transaction
 
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
 TAKEN = {"unique", "unique_together"}
+CROSSED = "This, or something that it refers to, was changed at the same moment: nothing was written. Try again."
+# What a write meets that crosses another one: a row that is gone or taken, as PostgreSQL often says only when all is
+# to be committed, and two that wait for each other.
+_CROSSED = {
+    *("23503", "23505", "40001", "40P01"),  # PostgreSQL's words
+    *("SQLITE_CONSTRAINT_FOREIGNKEY", "SQLITE_CONSTRAINT_UNIQUE"),
+}
 
 
 def save_or_refuse(row: models.Model, *, taken: str) -> None:
@@ -34,6 +42,24 @@ def hold(row: models.Model, rows: models.QuerySet) -> None:
         row.refresh_from_db(from_queryset=rows.select_for_update())
     except type(row).DoesNotExist:
         raise NotFound(f"This {row._meta.verbose_name} exists no more.") from None
+
+
+def is_crossed(error: BaseException) -> bool:
+    """Whether it is the database's refusal of a write that crossed another one."""
+    cause = error.__cause__
+    words = {getattr(cause, "sqlstate", None), getattr(cause, "sqlite_errorname", None)}
+    return isinstance(error, DatabaseError) and not words.isdisjoint(_CROSSED)
+
+
+@contextmanager
+def crossing_told() -> Iterator[None]:
+    """Around a transaction: raises Conflict where its writes crossed others."""
+    try:
+        yield
+    except DatabaseError as error:
+        if not is_crossed(error):
+            raise
+        raise Conflict(CROSSED) from error
 
 
 def referred(rows: models.QuerySet, ids: Collection[int], *, field: str) -> list:

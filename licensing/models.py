@@ -97,6 +97,8 @@ class Limit(models.Model):
                     fields=[subject, "measure", "window"],
                     condition=Q(**{f"{subject}__isnull": False}),
                     name=f"one_limit_of_a_kind_a_{subject}",
+                    violation_error_message=f"There is a limit of this measure and window for this {subject} already.",
+                    violation_error_code="unique",
                 )
                 for subject in SUBJECTS
             ),

@@ -103,14 +103,14 @@ class Amount(Money):
 class LimitSerializer(serializers.ModelSerializer):
     """A limit as lists show it, with how it stands now; null where nobody knows, or where there is no limit."""
 
-    key_id = serializers.IntegerField()
-    key_name = serializers.CharField(source="key.name", default=None)
-    user_id = serializers.IntegerField()
-    user_name = serializers.CharField(source="user.username", default=None)
-    group_id = serializers.IntegerField()
-    group_name = serializers.CharField(source="group.name", default=None)
-    provider_id = serializers.IntegerField()
-    provider_name = serializers.CharField(source="provider.name", default=None)
+    key_id = serializers.IntegerField(allow_null=True)
+    key_name = serializers.CharField(source="key.name", default=None, allow_null=True)
+    user_id = serializers.IntegerField(allow_null=True)
+    user_name = serializers.CharField(source="user.username", default=None, allow_null=True)
+    group_id = serializers.IntegerField(allow_null=True)
+    group_name = serializers.CharField(source="group.name", default=None, allow_null=True)
+    provider_id = serializers.IntegerField(allow_null=True)
+    provider_name = serializers.CharField(source="provider.name", default=None, allow_null=True)
     amount = Amount()
     used = serializers.SerializerMethodField()
     remaining = serializers.SerializerMethodField()

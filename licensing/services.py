@@ -123,9 +123,11 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
 
 
 @transaction.atomic
-def change_limit(limit: Limit, *, amount: Decimal) -> None:
-    """Let a limit be another amount; 0 is unlimited. Raises NotFound and ValidationError."""
+def change_limit(limit: Limit, *, amount: Decimal | None = None) -> None:
+    """Let a limit be another amount, where one is given; 0 is unlimited. Raises NotFound and ValidationError."""
     hold(limit, Limit.objects.all())
+    if amount is None:
+        return
     values = {"amount": _fitting(limit.measure, amount)}
     if amount and not limit.amount:
         values["bounds_since"] = Now()

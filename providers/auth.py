@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 from providers.sigv4 import Signer
 
 SIGV4 = "aws-sigv4"
+ENCODED = ("basic", "query", "none")  # whatever the credential holds, what is sent of it is plain ASCII
 REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]+")
 
 
@@ -41,6 +42,16 @@ def signer(method: str, credential: str, address: str) -> Signer | None:
     if not (named or region):
         raise CredentialUnusable("the host names no region: add it, as ACCESS_KEY:SECRET_KEY:SESSION_TOKEN:REGION")
     return Signer(access_key, secret_key, token, named or region, service)
+
+
+def check(method: str, credential: str, address: str) -> None:
+    """Raise CredentialUnusable where no request to the address could carry the credential, which is never repeated."""
+    signer(method, credential, address)
+    if method == "basic" and credential and ":" not in credential:
+        raise CredentialUnusable("for basic it is written user:password")
+    if method in ENCODED or (credential.isascii() and credential.replace("\t", " ").isprintable()):
+        return
+    raise CredentialUnusable("it holds a character that no header carries, such as a line break or one beyond ASCII")
 
 
 def secrets(method: str, credential: str) -> set[str]:

@@ -32,6 +32,7 @@ OPTIONS = (
     "max_response_bytes",
     "unknown_parameters",
 )
+LEAST_SECONDS = 0.01  # as of the settings that stand in for a time-out that is not given
 
 
 def check_provider_name(value: str) -> None:
@@ -47,9 +48,9 @@ def check_model_name(value: str) -> None:
 
 
 def check_positive(value: float) -> None:
-    """Refuse what is no duration: zero, less, infinite or not a number."""
-    if not 0 < value < float("inf"):
-        raise ValidationError("Must be a number of seconds above 0.")
+    """Refuse what is no duration: less than anything takes, infinite or not a number."""
+    if not LEAST_SECONDS <= value < float("inf"):
+        raise ValidationError(f"Must be a number of seconds, {LEAST_SECONDS} at least.")
 
 
 class ProviderFormat(models.Model):

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, Text, Whole
 from providers.models import (
     AMOUNTS,
+    LEAST_SECONDS,
     OPTIONS,
     AuthMethod,
     CacheScope,
@@ -21,7 +22,7 @@ from providers.models import (
 )
 
 DIGITS = 12
-AMOUNT = re.compile(rf"[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{DIGITS}}})?([eE]-[0-9]{{1,2}})?\Z")
+AMOUNT = re.compile(rf"^[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{DIGITS}}})?([eE]-[0-9]{{1,2}})?\Z")
 LONGEST_CREDENTIAL = 20_000
 MOST_MODELS = 1000
 GREATEST_WHOLE = 2**31 - 1
@@ -56,13 +57,13 @@ class OneOf(Text):
 
 
 class Seconds(serializers.Field):
-    """A time-out: a number above 0 and of a day at most; null leaves it to the setting."""
+    """A time-out: a number of seconds, a day at most; null leaves it to the setting."""
 
-    schema = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_TIMEOUT}
+    schema = {"type": "number", "minimum": LEAST_SECONDS, "maximum": LONGEST_TIMEOUT}
 
     def to_internal_value(self, data: Any) -> float:
-        if isinstance(data, bool) or not isinstance(data, int | float) or not 0 < data <= LONGEST_TIMEOUT:
-            raise serializers.ValidationError(f"Must be a number of seconds above 0, {LONGEST_TIMEOUT} at most.")
+        if isinstance(data, bool) or not isinstance(data, int | float) or not LEAST_SECONDS <= data <= LONGEST_TIMEOUT:
+            raise serializers.ValidationError(f"Must be a number of seconds from {LEAST_SECONDS} to {LONGEST_TIMEOUT}.")
         return float(data)
 
 
@@ -176,13 +177,13 @@ class Money(serializers.Field):
 class PriceSerializer(serializers.ModelSerializer):
     """A price as lists show it; amounts are texts."""
 
-    provider_id = serializers.IntegerField()
+    provider_id = serializers.IntegerField(allow_null=True)
     provider_name = serializers.SerializerMethodField()
     input = Money()
     output = Money()
-    cache_read = Money()
-    cache_write = Money()
-    reasoning = Money()
+    cache_read = Money(allow_null=True)
+    cache_write = Money(allow_null=True)
+    reasoning = Money(allow_null=True)
     request = Money()
     current = serializers.SerializerMethodField()
 

@@ -1,5 +1,6 @@
 """Every change to providers and their models."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from providers.models import (
 )
 
 CHANGEABLE = (*OPTIONS, "name", "url", "auth_method")
+# Names with an underscore are none of the Internet's, but many a container has one.
+LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+HOST = re.compile(rf"{LABEL}(\.{LABEL})*\.?\Z")
 CLOCKS_DIFFER = timedelta(minutes=1)
 
 
@@ -74,7 +78,7 @@ def update_provider(
     """
     _refuse_unknown(changes, CHANGEABLE)
     hold(provider, Provider.objects.all())
-    origin = provider.origin
+    origin, auth_method = provider.origin, provider.auth_method
     if "url" in changes:
         _checked_url(changes["url"])
     for name, value in changes.items():
@@ -85,6 +89,8 @@ def update_provider(
         _seal(provider, credential)
     elif provider.origin != origin:
         _seal(provider, "")
+    elif provider.auth_method != auth_method:
+        _refuse_unsendable(provider)
     _save(provider)
     return provider
 
@@ -120,7 +126,9 @@ def remove_model(model: Model) -> None:
 
 @transaction.atomic
 def delete_provider(provider: Provider) -> None:
-    """Delete it with its models; raises Conflict, saying how many there are, while keys or rules refer to it."""
+    """Delete it with its models; raises NotFound, and Conflict while keys or rules refer to it, counting them."""
+    # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
+    hold(provider, Provider.objects.all())
     try:
         provider.delete()
     except ProtectedError as error:
@@ -150,16 +158,18 @@ def change_price(
 ) -> ModelPrice:
     """The row of the new price; the old one ends where it begins, which is now unless told.
 
-    A price that has not begun is changed where it stands. Raises Conflict for one that ends, and ValidationError.
+    A price that has not begun is changed where it stands, and one that would stay what it is stays as it is. Raises
+    Conflict for one that ends, and ValidationError.
     """
     now = timezone.now()
-    price = _held(price)
+    price, begins = _held(price), _not_past(valid_from, now)
+    if price.valid_from >= now and valid_from not in (None, price.valid_from):
+        raise Conflict("validFrom: this price has not begun yet, and begins when it was said; delete it first.")
+    if all(getattr(price, name) == value for name, value in changes.items()):
+        return price
     if price.valid_from < now:
-        begins = _not_past(valid_from, now)
         ModelPrice.objects.filter(pk=price.pk).update(valid_until=begins)
         price.pk, price.valid_from, price._state.adding = None, begins, True
-    elif valid_from not in (None, price.valid_from):
-        raise Conflict("validFrom: this price has not begun yet, and begins when it was said; delete it first.")
     for name, value in {**changes, "source": source}.items():
         setattr(price, name, value)
     save_or_refuse(price, taken="There is a price of this already: change that one.")
@@ -184,6 +194,9 @@ def end_price(price: ModelPrice) -> None:
 
 def _held(price: ModelPrice) -> ModelPrice:
     """The row read again and held, so that two changes at once make two rows; raises Conflict if it ends."""
+    if price.provider_id is not None:
+        # In this order, as whoever deletes the provider with its prices holds them: neither waits for the other.
+        list(Provider.objects.select_for_update().filter(pk=price.provider_id))
     held = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
     if held is None:
         raise Conflict("This price has an end: what it was stays as it is. Change the one that follows it.")
@@ -251,13 +264,24 @@ def _save(provider: Provider) -> None:
 
 def _seal(provider: Provider, credential: str) -> None:
     try:
-        auth.signer(provider.auth_method, credential, provider.url)
+        auth.check(provider.auth_method, credential, provider.url)
     except auth.CredentialUnusable as error:
         raise ValidationError(f"apiKey: {error}.") from None
     provider.credential = (
         encrypt(credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS) if credential else ""
     )
     provider.credential_hint = hint_of(credential)
+
+
+def _refuse_unsendable(provider: Provider) -> None:
+    """Refuse a method that cannot carry the credential that stays; of one that cannot be read nobody knows."""
+    try:
+        credential = decrypt(provider.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
+        auth.check(provider.auth_method, credential, provider.url)
+    except CredentialUnreadable:
+        return
+    except auth.CredentialUnusable as error:
+        raise ValidationError(f"authMethod: the stored credential cannot be sent so: {error}.") from None
 
 
 def _format(name: str) -> ProviderFormat:
@@ -281,6 +305,8 @@ def _checked_url(url: str) -> str:
         raise ValidationError("url: must be http or https.")
     if "@" in parts.netloc or "#" in url:
         raise ValidationError("url: must hold neither user information nor a fragment.")
+    if not url.isascii() or not (":" in parts.hostname or HOST.match(parts.hostname)):
+        raise ValidationError("url: must name a host that can be asked, all of it in ASCII.")
     return url
 
 

@@ -9,10 +9,11 @@ from rest_framework.response import Response
 
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.jsonapi.documents import Plain, prefers
+from gateway_project.jsonapi.fields import read_id
 from gateway_project.jsonapi.filters import Filter, Moment, Text, Whole, read_parameters
 from gateway_project.jsonapi.names import camel, snake
 from gateway_project.jsonapi.paging import ApiPagination, listing
-from gateway_project.jsonapi.viewsets import ApiViewSet, Lists
+from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, Lists
 from telemetry import services, statistics
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.paging import EntryPagination
@@ -75,12 +76,11 @@ class CacheViewSet(EntryViewSet):
     def chosen(self) -> EntryQuerySet:
         """The entries that are meant: an id in the path narrows what the filters select, and never puts them aside.
 
-        Raises ValidationError, NotFound and Conflict.
+        Raises ValidationError and NotFound.
         """
         entries, target = self.get_queryset(), self.target_entry()
         for name, value in read_parameters(self.request.query_params, self.filters).items():
-            if target is None or name != "id":  # which is the path's then
-                entries = self.filters[name].apply(entries, value)
+            entries = self.filters[name].apply(entries, value)
         if target is None:
             return entries
         if not entries.filter(pk=target).exists():
@@ -89,7 +89,7 @@ class CacheViewSet(EntryViewSet):
 
     def target_entry(self) -> int | None:
         """The id in the path; the one in the query is a user's."""
-        return super().target_id() if "id" in self.kwargs else None
+        return read_id(self.kwargs["id"]) if "id" in self.kwargs else None
 
 
 class Dimensions(Filter):
@@ -174,16 +174,22 @@ class UsageViewSet(ApiViewSet):
         several tags for each of those.
         """
         values = self.filter_values()
+        size, number = self.paginator.size(request), self.paginator.number(request)
         question = self.question(values)
         if values.get("format") == "csv" or ("format" not in values and prefers(request, CSV)):
+            self.refuse_paging()
             return csv_response(services.exported_usage(question), question)
-        size, number = self.paginator.size(request), self.paginator.number(request)
         page = services.usage(question, (number - 1) * size, size)
         if number > 1 and not page.rows:
             raise ValidationError("page[number]: there are not so many pages.")
         response = listing(self.get_serializer(page.rows, many=True).data, total=page.total, number=number, size=size)
         response.data["meta"] |= {"from": question.start, "to": question.end}
         return response
+
+    def refuse_paging(self) -> None:
+        """A file has all rows; raises ValidationError where a page of it is asked for."""
+        if given := [name for name in PAGING if name in self.request.query_params]:
+            raise ValidationError(f"{given[0]}: comma-separated values have no pages; leave it out.")
 
     def question(self, values: dict[str, Any]) -> statistics.Question:
         """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""

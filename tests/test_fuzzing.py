@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from contextlib import ExitStack
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ import pytest
 import requests
 
 from accounts.models import User
+from licensing.services import set_limit
+from providers.models import PriceSource
+from providers.services import set_price
 from tests.management import JSON_API, Client, new_admin, token_of
 from tests.running import RunningGateway, fresh_store
 from tests.world import World
@@ -47,6 +51,9 @@ def fuzzed(tmp_path_factory, django_db_blocker):
         world.provider("demo", world.model)
         world.allow(everyone="user")
         world.allow(group=world.new_group(world.user))
+        set_limit(user=world.user, measure="requests", window="month", amount=Decimal(10**6))
+        amounts = {"currency": "USD", "input": Decimal("2.5"), "output": Decimal(10)}
+        set_price(host="api.example.org", model="large*", source=PriceSource.BUNDLED, **amounts)
         world.entry(world.ask())
         yield Fuzzed(world, new_admin(), requests.get(f"{running.url}/schema/", timeout=30).json())
 

@@ -17,9 +17,10 @@ from django.urls import reverse
 from unfold.admin import ModelAdmin
 
 from gateway_project.console.log import record
-from gateway_project.errors import GatewayError
+from gateway_project.errors import Conflict, GatewayError
 from gateway_project.jsonapi.documents import flat
 from gateway_project.jsonapi.viewsets import ApiViewSet
+from gateway_project.saving import crossing_told
 
 MEANWHILE = "Somebody changed this since the page was opened; nothing was stored. Open it again and look."
 
@@ -95,7 +96,7 @@ class Deeds(ModelAdmin):
     def attempt(self, request: HttpRequest, do: Any, *args: Any, atomic: bool = True) -> bool:
         """Whether it could be done; what speaks against it is told on the next page."""
         try:
-            with transaction.atomic() if atomic else nullcontext():
+            with crossing_told(), transaction.atomic() if atomic else nullcontext():
                 do(*args)
         except GatewayError as error:
             self.message_user(request, error.message, messages.ERROR)
@@ -181,6 +182,14 @@ class ServiceAdmin(Deeds):
             self.record(request, "update", row.pk, before=before, after=self.shown(row), attributes=changed)
         return row
 
+    def changeform_view(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
+        try:
+            with crossing_told():
+                return super().changeform_view(request, *args, **options)
+        except Conflict as error:
+            self.message_user(request, error.message, messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> type:
         form = super().get_form(request, obj, change=change, **options)
         # Fields that a form declares stay in it, and may be required, unless they are taken away.
@@ -211,7 +220,8 @@ class ServiceAdmin(Deeds):
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         try:
-            return super().delete_view(request, object_id, extra_context)
+            with crossing_told():
+                return super().delete_view(request, object_id, extra_context)
         except GatewayError as error:
             self.message_user(request, error.message, messages.ERROR)
             return HttpResponseRedirect(self.page_of(object_id))

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from gateway_project import errors
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.names import camel
+from gateway_project.saving import CROSSED, is_crossed
 
 log = logging.getLogger("gateway.management")
 
@@ -33,6 +34,8 @@ def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
         return exception
     if isinstance(exception, rest.ValidationError):
         return errors.ValidationError(" ".join(_told(exception.detail)))
+    if is_crossed(exception):
+        return errors.Conflict(CROSSED)
     for kinds, error, message in MEANINGS:
         if isinstance(exception, kinds):
             return error(message)

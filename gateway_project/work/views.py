@@ -46,8 +46,8 @@ def answer(environ: dict[str, Any]) -> Delivery:
     found = door_of(environ)
     if path != MODELS and not path.startswith(MODELS + "/"):
         return _refused(NotFound(f"There is nothing at {decoded(environ['PATH_INFO'])}."), environ, found)
-    if environ["REQUEST_METHOD"] != "GET":
-        return _refused(refusal(["GET"]), environ, found)
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        return _refused(refusal(["GET", "HEAD"]), environ, found)
     return listing.answer(_exchange(environ, Entrance(found), gateway()), decoded(path[len(MODELS) + 1 :]))
 
 

@@ -2,11 +2,18 @@
 
 import json
 import socket
+from decimal import Decimal
 from urllib.parse import urlsplit
 
 import pytest
 
 from accounts.models import Feature, Role
+from accounts.services import create_group
+from gateway_project.routes import routes
+from keys.services import issue_key
+from licensing.services import set_limit
+from providers.services import add_model, set_price
+from rules.services import create_rule
 from tests.management import JSON_API, body, refused
 
 HOSTILE = {
@@ -295,6 +302,29 @@ def test_a_change_without_attributes_is_refused_and_not_taken_for_none(admin, da
     role = Role.objects.create(name="before")
     document = {"data": {"id": str(role.pk), **data}}
     refused(admin.send("PATCH", "/roles/", json=document), 400, "ValidationError", "attributes")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
+    model = add_model(provider=known_provider, name="fast")
+    amounts = {"currency": "USD", "input": Decimal(1), "output": Decimal(1)}
+    rows = {
+        "users": ann,
+        "roles": Role.objects.create(name="role"),
+        "groups": create_group(name="team", member_ids=[ann.pk]),
+        "providers": known_provider,
+        f"providers/{known_provider.pk}/models": model,
+        "prices": set_price(provider=known_provider, model="fast", **amounts),
+        "keys": issue_key(owner=ann, name="key", provider=known_provider).key,
+        "rules": create_rule(name="rule", user=ann, provider=known_provider),
+        "limits": set_limit(user=ann, measure="requests", window="day", amount=Decimal(1)),
+    }
+    updated = {route.path for route in routes() if route.operation == "update" and route.path.endswith("{id}/")}
+    assert len(rows) == len(updated)
+    for path, row in rows.items():
+        before = admin.rows(f"/{path}/")
+        assert admin.patch(f"/{path}/{row.pk}/").status_code == 200, path
+        assert admin.rows(f"/{path}/") == before
 
 
 @pytest.mark.parametrize("given", [None, [], {}, True, "x", -1, 10**30, 1.5, "1\0"])

@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from base64 import b64encode
+from decimal import Decimal
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -15,6 +16,7 @@ from drf_spectacular.validation import validate_schema
 from jsonschema import ValidationError, validate
 from rest_framework import serializers
 
+from accounts.services import create_group
 from gateway_project.access import OTHER_ROUTES, TABLE
 from gateway_project.jsonapi.fields import Attributes, Text
 from gateway_project.jsonapi.filters import Flag
@@ -24,6 +26,11 @@ from gateway_project.openapi import document as documents
 from gateway_project.openapi import views
 from gateway_project.openapi.page import prose, words
 from gateway_project.routes import routes
+from keys.services import issue_key
+from licensing.services import set_limit
+from providers.services import set_price
+from rules.models import Rule
+from rules.services import write_rule
 from tests.management import refused
 
 
@@ -121,6 +128,31 @@ def test_the_examples_are_what_the_schema_allows(document):
                 shown += 1
                 validate(content["example"], {**content["schema"], "components": document["components"]})
     assert shown > 30
+
+
+@pytest.mark.parametrize("media_type", ["application/vnd.api+json", "application/json"])
+def test_rows_are_what_it_says_they_are(admin, document, ann, known_provider, media_type):
+    group = create_group(name="team", member_ids=[ann.pk])
+    for subject in ({"user": ann}, {"group": group}, {"provider": known_provider}):
+        set_limit(measure="requests", window="day", amount=Decimal(5), **subject)
+    amounts = {"currency": "USD", "input": Decimal("2.5"), "output": Decimal(10)}
+    set_price(host="api.example.org", model="large*", source="bundled", **amounts)
+    set_price(provider=known_provider, model="small", cache_read=Decimal("0.1"), **amounts)
+    issue_key(owner=ann, name="plain")
+    write_rule(Rule(), name="everyone", user_id=0)
+    for path in ("/limits/", "/prices/", "/keys/", "/rules/", "/providers/", "/groups/", "/users/", "/roles/"):
+        told = document["paths"][path]["get"]["responses"]["200"]["content"][media_type]["schema"]
+        answer = admin.get(path, headers={"Accept": media_type}).json()
+        assert answer["data"], path
+        validate(answer, {**told, "components": document["components"]})
+
+
+@pytest.mark.parametrize("amount", ["abc1", "1abc", "-1", "1.", ""])
+def test_an_amount_is_nothing_but_an_amount(document, amount):
+    schema = document["components"]["schemas"]["PriceAttributes"]["properties"]["input"]
+    validate("2.50", schema)
+    with pytest.raises(ValidationError):
+        validate(amount, schema)
 
 
 def test_what_must_stand_in_a_body_is_told(document):

@@ -108,6 +108,13 @@ def test_the_amount_is_all_that_changes(admin, ann):
     assert (found["amount"], found["remaining"]) == (0, None)
 
 
+def test_a_change_without_an_amount_changes_nothing(admin, ann):
+    row = limit(user=ann)
+    before = admin.rows("/limits/")
+    assert admin.patch(f"/limits/{row.pk}/").status_code == 200
+    assert admin.rows("/limits/") == before
+
+
 def test_what_was_counted_for_an_earlier_limit_counts_no_more_once_it_was_unlimited(admin, ann):
     row = limit(user=ann)
     set_at = row.bounds_since

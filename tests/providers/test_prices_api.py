@@ -54,6 +54,14 @@ def test_a_change_makes_a_new_row_and_leaves_the_old_one(admin):
     assert '"input":"3"' in entry.payload
 
 
+@pytest.mark.parametrize("attributes", [{}, {"input": 2.50, "currency": "USD", "cacheRead": None}])
+def test_a_change_that_changes_nothing_makes_no_row(admin, attributes):
+    price_id = int(new(admin).headers["PriceId"])
+    before = admin.rows("/prices/")
+    assert admin.patch(f"/prices/{price_id}/", **attributes).status_code == 200
+    assert admin.rows("/prices/") == before
+
+
 def test_a_change_can_be_told_ahead(admin):
     price_id = int(new(admin).headers["PriceId"])
     later = timezone.now() + timedelta(days=3)

@@ -58,9 +58,59 @@ def test_the_credential_is_stored_sealed_and_shown_masked(make, settings):
     assert opened(provider, settings) == "sk-1234567890"
 
 
-@pytest.mark.parametrize("credential", ["${OPENAI_KEY}", "os.environ/OPENAI_KEY", "user:pass\twörd"])
+@pytest.mark.parametrize("credential", ["${OPENAI_KEY}", "os.environ/OPENAI_KEY", "user:pass\tword"])
 def test_a_credential_is_literal_text(make, settings, credential):
     assert opened(make(credential=credential), settings) == credential
+
+
+def test_a_credential_that_is_sent_encoded_may_hold_anything(make, settings):
+    assert opened(make(credential="user:pass\twörd\n", auth_method="basic"), settings) == "user:pass\twörd\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "credential", "word"),
+    [
+        ("bearer", "hidden\nkey", "line break"),
+        ("x-api-key", "hidden\r\nX-Evil: 1", "line break"),
+        ("bearer", "schlüssel-hidden€", "ASCII"),
+        ("aws-sigv4", "hidden:schlüssel:token:eu-west-1", "ASCII"),
+        ("basic", "hidden", "user:password"),
+    ],
+)
+def test_a_credential_that_can_never_be_sent_is_refused_and_not_repeated(make, settings, method, credential, word):
+    with pytest.raises(ValidationError, match=f"^apiKey: .*{word}") as refusal:
+        make(credential=credential, auth_method=method)
+    assert "hidden" not in refusal.value.message
+    provider = make(credential="sk-1234567890")
+    with pytest.raises(ValidationError, match="^apiKey: "):
+        update_provider(provider, credential=credential, auth_method=method)
+    assert opened(provider, settings) == "sk-1234567890"
+
+
+@pytest.mark.parametrize("method", ["aws-sigv4", "basic"])
+def test_a_method_that_cannot_send_the_credential_that_stays_is_refused(make, method):
+    provider = make(credential="sk-1234567890")
+    with pytest.raises(ValidationError, match="^authMethod: ") as refusal:
+        update_provider(provider, auth_method=method)
+    assert "7890" not in refusal.value.message
+    assert Provider.objects.get().auth_method == "bearer"
+    update_provider(provider, auth_method="x-api-key")
+    update_provider(provider, auth_method=method, credential="")
+    assert Provider.objects.get().auth_method == method
+
+
+def test_of_a_credential_that_cannot_be_read_the_method_may_change(make, settings):
+    provider = make(credential="sk-1234567890")
+    settings.GATEWAY_ENCRYPTION_KEYS = ["another" * 8]
+    update_provider(provider, auth_method="basic")
+    assert Provider.objects.get().auth_method == "basic"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:11434/api", "http://my_model.local.:80", "http://[::1]:8080", "http://10.0.0.1/%20"]
+)
+def test_hosts_have_names_and_addresses(make, url):
+    assert make(url=url).url == url
 
 
 def test_a_short_credential_is_not_hinted_at(make):
@@ -142,6 +192,11 @@ def test_a_stored_credential_opens_nothing_in_another_row(make, settings):
         "https://api.example.org/v1\t",
         "https://[::1/v1",
         "file:///etc/passwd",
+        "http://*",
+        "http://%61",
+        "http://a..b",
+        "http://bücher.example",
+        "http://example.org/bücher",
     ],
 )
 def test_a_url_leads_to_one_host_over_http_or_https(make, url):
@@ -165,6 +220,7 @@ def test_a_url_leads_to_one_host_over_http_or_https(make, url):
         {"cache_scope": "planet"},
         {"unknown_parameters": "maybe"},
         {"connect_timeout_seconds": 0},
+        {"connect_timeout_seconds": 1e-300},
         {"idle_timeout_seconds": float("inf")},
         {"total_timeout_seconds": float("nan")},
         {"first_byte_timeout_seconds": "soon"},

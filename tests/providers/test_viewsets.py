@@ -180,6 +180,8 @@ def test_a_taken_name_is_a_conflict_and_changes_nothing(admin, make):
         ({"models": "fast"}, "models"),
         ({"priority": -1}, "priority"),
         ({"connectTimeoutSeconds": 0}, "connectTimeoutSeconds"),
+        ({"totalTimeoutSeconds": 1e-300}, "totalTimeoutSeconds"),
+        ({"apiKey": "a\nb"}, "apiKey"),
         ({"credential": "x"}, "credential"),
         ({"createdAt": "2020-01-01T00:00:00Z"}, "createdAt"),
     ],

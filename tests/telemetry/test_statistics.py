@@ -244,6 +244,12 @@ class TestSpreadsheets:
             assert admin.get(path, headers={"Accept": accept}).json()["meta"]["totalCount"] == 1
         assert admin.get(f"{path}&format=json", headers={"Accept": "text/csv"}).json()["data"]
 
+    @pytest.mark.parametrize("query", ["page[size]=x", "page[size]=5", "page[number]=1", "page[number]=9"])
+    def test_there_are_no_pages_of_it(self, admin, query):
+        path, name = f"/stats/usage/?{WITHIN}&{query}", query.partition("=")[0]
+        refused(admin.get(f"{path}&format=csv"), 400, "ValidationError", name)
+        refused(admin.get(path, headers={"Accept": "text/csv"}), 400, "ValidationError", name)
+
     @pytest.mark.parametrize("name", ['=HYPERLINK("http://evil")', "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
     def test_a_formula_is_shown_as_a_text(self, admin, name):
         insert_log_entries([done("r", model=name, tags={"team": "x"})])

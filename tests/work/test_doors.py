@@ -239,7 +239,7 @@ class TestModels:
 
     def test_another_method(self, world):
         response = world.post({}, path="/v1/models")
-        assert response.headers["Allow"] == "GET"
+        assert response.headers["Allow"] == "GET, HEAD"
         error(response, 405, "method_not_allowed")
 
 
