@@ -23,6 +23,7 @@ from keys.models import ApiKey
 from licensing import services
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.serializers import shown
+from licensing.signing import LONGEST_SENT
 from licensing.standing import standing_of
 from licensing.viewsets import LimitViewSet, lasting
 
@@ -184,7 +185,7 @@ class LicenceForm(forms.Form):
 
     key = forms.CharField(
         label="Licence key",
-        max_length=10_000,
+        max_length=LONGEST_SENT,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 5}),
         help_text="It is checked first: one that is not good changes nothing.",
     )

@@ -19,6 +19,7 @@ from unfold.admin import ModelAdmin
 from gateway_project.console.log import record
 from gateway_project.errors import GatewayError
 from gateway_project.jsonapi.documents import flat
+from gateway_project.jsonapi.names import snake
 from gateway_project.jsonapi.viewsets import ApiViewSet
 
 MEANWHILE = "Somebody changed this since the page was opened; nothing was stored. Open it again and look."
@@ -36,6 +37,7 @@ class ServiceForm(forms.ModelForm):
 
     admin: "ServiceAdmin"
     request: HttpRequest
+    wire_names: ClassVar[dict[str, str]] = {}  # fields by the names of services, where those are others
 
     def __init__(self, *args: Any, **options: Any) -> None:
         row = options.get("instance")
@@ -73,8 +75,9 @@ class ServiceForm(forms.ModelForm):
 
     def _tell(self, message: str) -> None:
         """Put the refusal beside the field that it names."""
-        name, colon, rest = message.partition(": ")
-        field = name if colon and name in self.fields else None
+        name, _, rest = message.partition(": ")
+        known = (name, snake(name), self.wire_names.get(name))
+        field = next((field for field in known if rest and field in self.fields), None)
         self.add_error(field, rest if field else message)
 
     def save(self, commit: bool = True) -> models.Model:
