@@ -264,10 +264,8 @@ class PriceAdmin(ServiceAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
         return list(SUBJECT) if obj else []
 
-    def has_change_permission(self, request: HttpRequest, obj: ModelPrice | None = None) -> bool:
-        return super().has_change_permission(request, obj) and (obj is None or obj.valid_until is None)
-
-    has_delete_permission = has_change_permission
+    def is_over(self, row: ModelPrice) -> bool:
+        return row.valid_until is not None
 
     @display(description="Source", ordering="source")
     def origin(self, row: ModelPrice) -> str:

@@ -105,6 +105,14 @@ class Deeds(ModelAdmin):
             return False
         return True
 
+    def is_over(self, row: Any) -> bool:
+        """Whether the row is history: it is shown, and nothing is done to it any more."""
+        return False
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list:
+        row = self.get_object(request, object_id)
+        return [] if row is None or self.is_over(row) else super().get_actions_detail(request, object_id)
+
     def response_action(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
         """What is chosen are keys of this table; Django's own takes the word of whoever sends the form for that."""
         for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
@@ -145,6 +153,7 @@ class ServiceAdmin(Deeds):
     viewset: ClassVar[type[ApiViewSet]]  # of the same resource: its name and its view of a row go into the log
     form = ServiceForm
     change_form_before_template = "console/seen.html"
+    delete_confirmation_template = delete_selected_confirmation_template = "console/delete.html"
     compressed_fields = True
     list_filter_submit = True
     list_per_page = 50
@@ -167,6 +176,12 @@ class ServiceAdmin(Deeds):
     def deleting_means(self, row: Any) -> list[str]:
         """What deleting the row does, in sentences, for whoever is asked to confirm it."""
         return []
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or not self.is_over(obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and (obj is None or not self.is_over(obj))
 
     # -- How it comes about -----------------------------------------------------------------------------
 
@@ -205,25 +220,30 @@ class ServiceAdmin(Deeds):
     @admin.action(permissions=["delete"], description="Delete selected %(verbose_name_plural)s")
     def delete_selected(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
         """Ask as Django's own does, and then delete those that services let go; each of the others says why not."""
-        if not request.POST.get("post"):
-            return delete_selected(self, request, queryset)
-        rows = list(queryset)
+        rows = [row for row in queryset if self.has_delete_permission(request, row)]
+        if rows and not request.POST.get("post"):
+            asked = delete_selected(self, request, queryset.filter(pk__in=[row.pk for row in rows]))
+            [told] = asked.context_data["deletable_objects"]
+            asked.context_data |= {"deleted_objects": told, "back": request.get_full_path()}
+            return asked
         deleted = sum(self.attempt(request, self.delete_model, request, row) for row in rows)
-        self.message_user(request, f"{deleted} of {len(rows)} {self.opts.verbose_name_plural} are deleted.")
+        self.message_user(request, f"{deleted} of {len(queryset)} {self.opts.verbose_name_plural} are deleted.")
         return None
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        context = {"back": self.page_of(object_id), **(extra_context or {})}
         try:
-            return super().delete_view(request, object_id, extra_context)
+            return super().delete_view(request, object_id, context)
         except GatewayError as error:
             self.message_user(request, error.message, messages.ERROR)
             return HttpResponseRedirect(self.page_of(object_id))
 
     def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> tuple[list, dict, set, list]:
-        """What is asked before deleting: services decide what goes with a row, not Django's collector."""
-        told = [[str(row), sentences] if (sentences := self.deleting_means(row)) else str(row) for row in objs]
-        flattened = [item for entry in told for item in (entry if isinstance(entry, list) else [entry])]
-        return flattened, {}, set(), []
+        """The rows by what deleting them means: services decide what goes with a row, not Django's collector."""
+        told: dict[tuple[str, ...], list[Any]] = {}
+        for row in objs:
+            told.setdefault(tuple(self.deleting_means(row)), []).append(row)
+        return list(told.items()), {}, set(), []
 
     # -- The log ----------------------------------------------------------------------------------------
 
