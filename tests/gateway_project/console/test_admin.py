@@ -86,3 +86,9 @@ class TestOneThatIsOver:
         delete_keys(ApiKey.objects.all())
         assert not any(what in console.get(f"{path}change/").text for what in offered)
         assert console.post(f"{path}rotate/").status_code == 404
+
+
+def test_a_name_stands_above_its_page_as_it_was_given(console):
+    user = new_user(username="ann")
+    title = console.get(f"{USERS}{user.pk}/change/").text.partition('id="header-inner"')[2]
+    assert re.findall(r"tracking-tight\">\s*(\S+)\s*</a", title) == ["Access", "Users", "ann"]
