@@ -16,7 +16,7 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
-from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain
 from gateway_project.console.log import record
 from gateway_project.errors import GatewayError
 from keys.models import ApiKey
@@ -139,7 +139,7 @@ class LimitAdmin(ServiceAdmin):
     @display(description="Used now")
     def used(self, row: Limit) -> str:
         used = _stands(row).used
-        return "unknown" if used is None else f"{used.normalize():f}"
+        return "unknown" if used is None else plain(used)
 
     @display(description="Of it")
     def share(self, row: Limit) -> str:

@@ -13,7 +13,7 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain
 from gateway_project.console.deeds import deed
 from providers import services
 from providers.discovery import ask_for_models
@@ -238,12 +238,12 @@ class PriceForm(ServiceForm):
 
 
 def amount(field: str) -> Any:
-    """A column with a price for a million tokens, without the zeros that say nothing."""
+    """A column with a price, without the zeros that say nothing."""
 
     @display(description=field.replace("_", " ").capitalize(), ordering=field)
     def shown(row: ModelPrice) -> str:
         value = getattr(row, field)
-        return "" if value is None else f"{value.normalize():f}"
+        return "" if value is None else plain(value)
 
     return shown
 
@@ -263,6 +263,12 @@ class PriceAdmin(ServiceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
         return list(SUBJECT) if obj else []
+
+    def get_fieldsets(self, request: HttpRequest, obj: ModelPrice | None = None) -> list:
+        [(name, told)] = super().get_fieldsets(request, obj)
+        if obj is None or not self.is_over(obj):
+            return [(name, told)]
+        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in told["fields"]]})]
 
     def is_over(self, row: ModelPrice) -> bool:
         return row.valid_until is not None

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from contextlib import nullcontext
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django import forms
@@ -44,6 +45,9 @@ class ServiceForm(forms.ModelForm):
         if row is not None and row.pk is not None:
             options["initial"] = {**self.of_row(row), **(options.get("initial") or {})}
         super().__init__(*args, **options)
+        for field in self.fields.values():
+            if isinstance(field, forms.DecimalField):
+                field.prepare_value = plain
 
     def of_row(self, row: models.Model) -> dict[str, Any]:
         """The values of declared fields for a stored row."""
@@ -85,6 +89,11 @@ class ServiceForm(forms.ModelForm):
 
     def save_m2m(self) -> None:
         """Services store what belongs to a row with it."""
+
+
+def plain(value: Any) -> Any:
+    """A decimal number without the zeros that say nothing, and without an exponent; anything else as it is."""
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 def _settled(value: Any) -> Any:

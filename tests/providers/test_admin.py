@@ -1,5 +1,6 @@
 """Providers, models and prices in the console: what the API refuses is refused there too, beside the field."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,7 @@ from providers.models import (
     ModelPrice,
     Provider,
 )
-from providers.services import create_provider, set_price
+from providers.services import create_provider, end_price, set_price
 from tests.console.forms import fields_of
 from tests.management import PASSWORD, new_admin
 
@@ -111,3 +112,20 @@ def test_a_changed_price_begins_now_however_old_the_one_before_is(console, price
     ModelPrice.objects.update(valid_from=timezone.now() - timedelta(days=90))
     assert sent(console, f"{PRICES}{price.pk}/change/", input="3").status_code == 302
     assert timezone.now() - ModelPrice.objects.open().get().valid_from < timedelta(minutes=1)
+
+
+def test_amounts_stand_there_without_zeros_that_say_nothing(console, price):
+    set_price(model="cheap", currency="USD", input="0.00001", output=100)
+    for row, shown in ((price, ["1", "2", "0"]), (ModelPrice.objects.get(model="cheap"), ["0.00001", "100", "0"])):
+        fields = fields_of(console.get(f"{PRICES}{row.pk}/change/").text)
+        assert [fields[name][0] for name in ("input", "output", "request")] == shown
+    before = list(ModelPrice.objects.values())
+    assert sent(console, f"{PRICES}{price.pk}/change/").status_code == 302
+    assert list(ModelPrice.objects.values()) == before
+
+
+def test_so_they_do_on_the_page_of_one_that_has_ended(console, price):
+    end_price(price)
+    page = console.get(f"{PRICES}{price.pk}/change/").text
+    assert 'name="_save"' not in page
+    assert not re.search(r"0\.0|E-|\.0", page.partition("<fieldset")[2].partition("</fieldset")[0])
