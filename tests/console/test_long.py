@@ -78,3 +78,17 @@ def test_headings_stand_apart(console, paths):
     headings = window.page.locator("#main th[scope=col] + th")
     assert headings.count() >= 2
     assert min(headings.evaluate_all("all => all.map(th => parseFloat(getComputedStyle(th).paddingLeft))")) >= 8
+
+
+def test_a_search_that_is_too_long_is_told_so_where_it_stands(console):
+    window = console()
+    window.open("telemetry/logentry/")
+    field = window.page.locator("#main input[name=q]")
+    field.fill("x" * 5000)
+    field.press("Enter")
+    assert field.evaluate("field => field.validationMessage") == "This is too long to be looked for."
+    field.fill("short")
+    with window.page.expect_navigation():
+        field.press("Enter")
+    assert "q=short" in window.page.url
+    assert window.problems == []

@@ -92,3 +92,11 @@ def test_a_name_stands_above_its_page_as_it_was_given(console):
     user = new_user(username="ann")
     title = console.get(f"{USERS}{user.pk}/change/").text.partition('id="header-inner"')[2]
     assert re.findall(r"tracking-tight\">\s*(\S+)\s*</a", title) == ["Access", "Users", "ann"]
+
+
+@pytest.mark.parametrize("query", ["q=a%00b", "password__startswith=argon2"])
+def test_an_address_of_which_nothing_can_be_made_has_a_page(console, query):
+    answer = console.get(f"{USERS}?{query}")
+    assert answer.status_code == 400
+    assert "text/html" in answer.headers["Content-Type"]
+    assert "Nothing can be made of this address." in answer.text
