@@ -92,7 +92,7 @@ class UserAdmin(ServiceAdmin):
     list_filter = ["is_active", "is_deleted", "roles"]
     search_fields = ["username", "display_name", "email"]
     ordering = ["id"]
-    readonly_fields = ["created_at", "last_login"]
+    readonly_fields = ["state", "created_at", "last_login"]
     autocomplete_fields = ["roles"]
     actions_detail = ["sign_out"]
 
@@ -101,14 +101,19 @@ class UserAdmin(ServiceAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> list:
         own = ["present_password"] if obj is not None and obj.pk == request.user.pk else []
+        # What cannot be typed would be shown: of the password its hash.
+        over = obj is not None and self.is_over(obj)
         return [
-            (None, {"fields": ["username", "display_name", "email", "password", *own]}),
-            ("Access", {"fields": ["is_active", "roles"]}),
+            (None, {"fields": ["username", "display_name", "email", *([] if over else ["password", *own])]}),
+            ("Access", {"fields": ["state" if over else "is_active", "roles"]}),
             ("History", {"fields": ["created_at", "last_login"]}),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         return [*self.readonly_fields, *(["username"] if obj else [])]
+
+    def is_over(self, row: User) -> bool:
+        return row.is_deleted
 
     @display(description="Roles")
     def role_names(self, row: User) -> str:

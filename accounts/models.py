@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.builtin import ADMIN_ROLE
 from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserManager
 
+LONGEST_PASSWORD = 4096
 feature_name = RegexValidator(r"^[a-z_.]{1,64}\Z", "A feature is named with 1 to 64 of a-z, _ and the dot.")
 
 

@@ -5,10 +5,9 @@ from typing import Any
 from django.core.validators import EmailValidator
 from rest_framework import serializers
 
-from accounts.models import Group, Role, User, check_name, check_text, feature_name
+from accounts.models import LONGEST_PASSWORD, Group, Role, User, check_name, check_text, feature_name
 from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, References, Text, Whole
 
-LONGEST_PASSWORD = 4096
 LONGEST_TOKEN = 8192
 
 

@@ -6,10 +6,11 @@ from uuid import UUID
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError as PasswordRefused
+from django.core.validators import MaxLengthValidator
 from django.db import transaction
 
 from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
-from accounts.models import Feature, Group, Role, User, check_text
+from accounts.models import LONGEST_PASSWORD, Feature, Group, Role, User, check_text
 from accounts.sessions import end_sessions
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from gateway_project.saving import hold, referred, save_or_refuse
@@ -188,6 +189,7 @@ def _checked(password: str) -> str:
         raise ValidationError("password: must not be empty.")
     try:
         check_text(password)
+        MaxLengthValidator(LONGEST_PASSWORD)(password)
         validate_password(password)
     except PasswordRefused as refused:
         raise ValidationError.from_fields({"password": refused.messages}) from None

@@ -1,8 +1,9 @@
 """The pages of the console that are about the whole gateway: the playground, and the system."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from django.template.response import TemplateResponse
 from django.views.decorators.http import require_POST
 
 from accounts.tokens import issue_access
+from gateway_project.console.admin import plain
 from gateway_project.console.log import LOGIN
 from gateway_project.version import version
 from gateway_project.work.gateway import gateway
@@ -27,6 +29,7 @@ from telemetry.models import JournalPosition
 SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "PASSWORD")
 ADDRESSES = ("REDIS_URL",)
 WIRED = {"gateway_project", "telemetry", "licensing"}
+OTHER_WORDS = {"journal_backlog_seconds": "Oldest in the journal backlog"}  # beside its bytes
 YES_OR_NO = {"provider_resting", "store_available"}
 
 
@@ -102,6 +105,8 @@ def _gauges(gauges: Gauges) -> Iterator[tuple[str, str, str]]:
 
 
 def _words(name: str) -> str:
+    if name in OTHER_WORDS:
+        return OTHER_WORDS[name]
     words = name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " ")
     return words[:1].upper() + words[1:]
 
@@ -132,7 +137,22 @@ def _is_wiring(value: Any) -> bool:
 def _told(name: str, value: Any) -> str:
     if any(word in name for word in SECRET):
         return "set" if value else "not set"
-    return _without_password(str(value)) if name in ADDRESSES else str(value)
+    return _without_password(str(value)) if name in ADDRESSES else _in_words(value)
+
+
+def _in_words(value: Any) -> str:
+    """A setting as whoever set it would write it, and not as Python does."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{subject}: {_limits(limits)}" for subject, limits in value.items() if limits)
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _limits(limits: Mapping[tuple[str, str], Decimal]) -> str:
+    """As Env.limits() reads them."""
+    kinds = {(measure, window): measure if window == "none" else f"{measure}/{window}" for measure, window in limits}
+    return ", ".join(f"{kinds[kind]}={plain(amount)}" for kind, amount in limits.items())
 
 
 def _without_password(url: str) -> str:

@@ -76,8 +76,8 @@ class KeyAdmin(ServiceAdmin):
             "last_used", "former",
         ]  # fmt: skip
 
-    def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and (obj is None or not obj.is_deleted)
+    def is_over(self, row: ApiKey) -> bool:
+        return row.is_deleted
 
     @display(description="Permissions")
     def permission_names(self, row: ApiKey) -> str:

@@ -16,13 +16,14 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
-from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain
 from gateway_project.console.log import record
 from gateway_project.errors import GatewayError
 from keys.models import ApiKey
 from licensing import services
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.serializers import shown
+from licensing.signing import LONGEST_SENT
 from licensing.standing import standing_of
 from licensing.viewsets import LimitViewSet, lasting
 
@@ -138,7 +139,7 @@ class LimitAdmin(ServiceAdmin):
     @display(description="Used now")
     def used(self, row: Limit) -> str:
         used = _stands(row).used
-        return "unknown" if used is None else f"{used.normalize():f}"
+        return "unknown" if used is None else plain(used)
 
     @display(description="Of it")
     def share(self, row: Limit) -> str:
@@ -184,7 +185,7 @@ class LicenceForm(forms.Form):
 
     key = forms.CharField(
         label="Licence key",
-        max_length=10_000,
+        max_length=LONGEST_SENT,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 5}),
         help_text="It is checked first: one that is not good changes nothing.",
     )

@@ -14,7 +14,7 @@ from gateway_project.jsonapi.names import camel
 from gateway_project.saving import referred
 from keys.models import ApiKey
 from licensing.models import SUBJECTS, Limit, Measure, Window
-from licensing.signing import LONGEST
+from licensing.signing import LONGEST_SENT
 from licensing.standing import Stands
 from licensing.terms import Terms
 from providers.models import Provider
@@ -24,7 +24,7 @@ from providers.serializers import Money, OneOf
 class LicenceAttributes(Attributes):
     """A licence key; blanks around it are those of the file that it was copied from."""
 
-    licence_key = Text(trim_whitespace=True, max_length=2 * LONGEST)
+    licence_key = Text(trim_whitespace=True, max_length=LONGEST_SENT)
 
 
 class LicenceStatus(serializers.Serializer):

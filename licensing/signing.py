@@ -15,6 +15,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.strictjson import parse_object
 
 LONGEST = 4096
+LONGEST_SENT = 2 * LONGEST  # with the blanks of the file that it was copied from
 LONGEST_TEXT = 200
 MOST_USES = 10**9
 MOST_SECONDS = 366 * 24 * 3600

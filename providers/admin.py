@@ -1,7 +1,6 @@
 """Providers and their models in the console."""
 
 import time
-from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -10,12 +9,11 @@ from django.contrib import admin
 from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from gateway_project.console.admin import ServiceAdmin, ServiceForm
+from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain
 from gateway_project.console.deeds import deed
 from providers import services
 from providers.discovery import ask_for_models
@@ -43,6 +41,7 @@ class CurrentFilter(admin.SimpleListFilter):
 class ProviderForm(ServiceForm):
     """A provider; its credential is only ever written."""
 
+    wire_names = {"apiKey": "secret", "models": "new_models"}
     secret = forms.CharField(
         label="Credential",
         required=False,
@@ -225,17 +224,23 @@ class PriceForm(ServiceForm):
             "input": "For a million tokens.",
             "output": "For a million tokens.",
             "request": "For each request, beside its tokens.",
-            "valid_from": "In UTC; now, unless it is to begin later.",
+            "valid_from": "In UTC. Empty, or left as it is: from now on.",
         }
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if field := self.fields.get("valid_from"):
+            # A form that took a while to fill in would send a moment of the past, which services refuse.
+            field.required, field.initial, field.show_hidden_initial = False, None, False
 
 
 def amount(field: str) -> Any:
-    """A column with a price for a million tokens, without the zeros that say nothing."""
+    """A column with a price, without the zeros that say nothing."""
 
     @display(description=field.replace("_", " ").capitalize(), ordering=field)
     def shown(row: ModelPrice) -> str:
         value = getattr(row, field)
-        return "" if value is None else f"{value.normalize():f}"
+        return "" if value is None else plain(value)
 
     return shown
 
@@ -256,10 +261,14 @@ class PriceAdmin(ServiceAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
         return list(SUBJECT) if obj else []
 
-    def has_change_permission(self, request: HttpRequest, obj: ModelPrice | None = None) -> bool:
-        return super().has_change_permission(request, obj) and (obj is None or obj.valid_until is None)
+    def get_fieldsets(self, request: HttpRequest, obj: ModelPrice | None = None) -> list:
+        [(name, told)] = super().get_fieldsets(request, obj)
+        if obj is None or not self.is_over(obj):
+            return [(name, told)]
+        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in told["fields"]]})]
 
-    has_delete_permission = has_change_permission
+    def is_over(self, row: ModelPrice) -> bool:
+        return row.valid_until is not None
 
     @display(description="Source", ordering="source")
     def origin(self, row: ModelPrice) -> str:
@@ -271,8 +280,7 @@ class PriceAdmin(ServiceAdmin):
         return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"
 
     def create(self, request: HttpRequest, values: dict[str, Any]) -> ModelPrice:
-        moment = values.pop("valid_from", None)
-        return services.set_price(valid_from=_later(moment), **values)
+        return services.set_price(**values)
 
     def store(self, request: HttpRequest, form: ServiceForm) -> ModelPrice:
         """The stored row: a new one, where the price had begun."""
@@ -280,8 +288,7 @@ class PriceAdmin(ServiceAdmin):
             return super().store(request, form)
         row, before = form.instance, self.shown(form.instance)
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
-        moment = changed.pop("valid_from", None)
-        new = services.change_price(row, valid_from=_later(moment), **changed)
+        new = services.change_price(row, **changed)
         self.record(request, "update", new.pk, before=before, after=self.shown(new), attributes=changed)
         return new
 
@@ -290,11 +297,6 @@ class PriceAdmin(ServiceAdmin):
 
     def deleting_means(self, row: ModelPrice) -> list[str]:
         return ["From now on its models have no such price; entries keep theirs.", "The row stays as history."]
-
-
-def _later(moment: datetime | None) -> datetime | None:
-    """The moment, if it lies ahead: a form that took a minute to fill in means now."""
-    return moment if moment is not None and moment > timezone.now() else None
 
 
 def _ask(provider: Provider) -> list[str]:

@@ -4,7 +4,7 @@ from datetime import datetime
 from math import inf
 
 from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator, RegexValidator
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
@@ -33,6 +33,11 @@ OPTIONS = (
     "unknown_parameters",
 )
 LEAST_SECONDS = 0.01  # as of the settings that stand in for a time-out that is not given
+# What may be stored, and so what the API and the console take.
+LONGEST_CREDENTIAL = 20_000
+LONGEST_TIMEOUT = 86_400
+GREATEST_WHOLE = 2**31 - 1  # of a whole number of 32 bits, also where the database would take more
+MOST_MODELS = 1000  # of a new provider
 
 
 def check_provider_name(value: str) -> None:
@@ -99,7 +104,13 @@ class UnknownParameters(models.TextChoices):
 
 def _seconds() -> models.FloatField:
     """A time-out of the provider's own; null leaves it to the setting."""
-    return models.FloatField(null=True, blank=True, validators=[check_positive])
+    return models.FloatField(null=True, blank=True, validators=[check_positive, MaxValueValidator(LONGEST_TIMEOUT)])
+
+
+def _whole(*, least: int = 0, **options) -> models.PositiveIntegerField:
+    """A whole number that is the same on every database: SQLite would take one of 64 bits."""
+    validators = [MinValueValidator(least), MaxValueValidator(GREATEST_WHOLE)]
+    return models.PositiveIntegerField(validators=validators, **options)
 
 
 class Provider(models.Model):
@@ -112,17 +123,15 @@ class Provider(models.Model):
     credential_hint = models.CharField(max_length=4, blank=True, default="", editable=False)
     format = models.ForeignKey(ProviderFormat, on_delete=models.PROTECT, related_name="providers")
     enabled = models.BooleanField(default=True)
-    priority = models.PositiveIntegerField(default=100, help_text="Lower is tried first.")
-    weight = models.PositiveIntegerField(
-        default=1, validators=[MinValueValidator(1)], help_text="Share of the work within a priority."
-    )
+    priority = _whole(default=100, help_text="Lower is tried first.")
+    weight = _whole(least=1, default=1, help_text="Share of the work within a priority.")
     cache_scope = models.CharField(max_length=10, choices=CacheScope, blank=True, default=CacheScope.SETTING)
-    cache_ttl_seconds = models.PositiveIntegerField(null=True, blank=True)
+    cache_ttl_seconds = _whole(null=True, blank=True)
     connect_timeout_seconds = _seconds()
     first_byte_timeout_seconds = _seconds()
     idle_timeout_seconds = _seconds()
     total_timeout_seconds = _seconds()
-    max_response_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    max_response_bytes = models.PositiveBigIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     unknown_parameters = models.CharField(max_length=10, choices=UnknownParameters, default=UnknownParameters.PASS)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
@@ -163,10 +172,10 @@ class Model(models.Model):
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="models", db_index=False)
     name = models.CharField(max_length=200, validators=[check_model_name])
-    max_output_tokens = models.PositiveIntegerField(
+    max_output_tokens = _whole(
+        least=1,
         null=True,
         blank=True,
-        validators=[MinValueValidator(1)],
         help_text="The longest answer that it gives, for providers that want to be told; empty: as far as it is known.",
     )
 

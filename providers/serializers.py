@@ -10,7 +10,11 @@ from rest_framework import serializers
 from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, Text, Whole
 from providers.models import (
     AMOUNTS,
+    GREATEST_WHOLE,
     LEAST_SECONDS,
+    LONGEST_CREDENTIAL,
+    LONGEST_TIMEOUT,
+    MOST_MODELS,
     OPTIONS,
     AuthMethod,
     CacheScope,
@@ -23,10 +27,6 @@ from providers.models import (
 
 DIGITS = 12
 AMOUNT = re.compile(rf"^[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{DIGITS}}})?([eE]-[0-9]{{1,2}})?\Z")
-LONGEST_CREDENTIAL = 20_000
-MOST_MODELS = 1000
-GREATEST_WHOLE = 2**31 - 1
-LONGEST_TIMEOUT = 86_400
 
 
 class ProviderSerializer(serializers.ModelSerializer):

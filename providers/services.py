@@ -19,7 +19,9 @@ from providers import auth
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
 from providers.formats import FORMATS
 from providers.models import (
+    LONGEST_CREDENTIAL,
     MASK,
+    MOST_MODELS,
     OPTIONS,
     SUBJECT,
     Model,
@@ -56,13 +58,15 @@ def create_provider(
     _refuse_unknown(options, OPTIONS)
     if credential.startswith(MASK):
         raise ValidationError("apiKey: this is a masked credential, and the whole one is needed.")
+    if len(names := dict.fromkeys(models)) > MOST_MODELS:
+        raise ValidationError(f"models: must be at most {MOST_MODELS}.")
     provider = Provider(name=name, url=_checked_url(url), auth_method=auth_method, **options)
     provider.format = _format(format_name)
     if FORMATS[format_name].strict and "unknown_parameters" not in options:
         provider.unknown_parameters = UnknownParameters.DROP
     _seal(provider, credential)
     _save(provider)
-    for model_name in dict.fromkeys(models):
+    for model_name in names:
         add_model(provider=provider, name=model_name)
     return provider
 
@@ -263,6 +267,8 @@ def _save(provider: Provider) -> None:
 
 
 def _seal(provider: Provider, credential: str) -> None:
+    if len(credential) > LONGEST_CREDENTIAL:
+        raise ValidationError(f"apiKey: must have at most {LONGEST_CREDENTIAL} characters.")
     try:
         auth.check(provider.auth_method, credential, provider.url)
     except auth.CredentialUnusable as error:

@@ -9,6 +9,8 @@ from accounts.models import Group, User, check_name, check_text
 from providers.models import Provider
 from rules.querysets import RuleQuerySet
 
+LONGEST_PATTERN, LONGEST_DESCRIPTION = 1000, 10_000
+
 
 class Everyone(models.TextChoices):
     """Which of userId and groupId was written as 0; either way the rule is for everyone."""
@@ -22,12 +24,14 @@ class Rule(models.Model):
     """Whoever it is for may ask for models that match the pattern, of its provider where it names one."""
 
     name = models.CharField(max_length=100, validators=[check_name])
-    description = models.TextField(blank=True, default="", validators=[check_text])
+    description = models.TextField(
+        blank=True, default="", validators=[MaxLengthValidator(LONGEST_DESCRIPTION), check_text]
+    )
     enabled = models.BooleanField(default=True)
     regex = models.TextField(
         blank=True,
         default="",
-        validators=[MaxLengthValidator(1000), check_text],
+        validators=[MaxLengthValidator(LONGEST_PATTERN), check_text],
         help_text="RE2, against the whole model name; empty matches every model.",
     )
     # SET_NULL: a rule for somebody who is gone is a rule for nobody.

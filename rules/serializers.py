@@ -5,10 +5,9 @@ from typing import Any
 from rest_framework import serializers
 
 from gateway_project.jsonapi.fields import Attributes, Flag, Id, Text
-from rules.models import Everyone, Rule
+from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Everyone, Rule
 
 LONGEST_NAME = Rule._meta.get_field("name").max_length
-LONGEST_PATTERN, LONGEST_DESCRIPTION = 1000, 10_000
 EVERYONE = 0  # what userId or groupId is for a rule for everyone
 
 

@@ -1,5 +1,6 @@
 """The statistics page of the console: usage by whatever one likes, as a chart, a table and a file."""
 
+import re
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,6 +19,7 @@ from telemetry.viewsets import csv_response
 
 SHOWN, IN_CHART, LABEL_LENGTH = 100, 30, 40
 TIMES = ("hour", "day")
+NAMES = re.compile(r"\bfrom\b|\bto(?=[:.])")  # what the API calls the days, in what it says of them
 # What a chart shows, and what comes first where it is not the time.
 CHARTS = {
     "requests": "Requests",
@@ -69,7 +71,7 @@ def show(request: HttpRequest) -> HttpResponse:
             told = _told(question, form.measure)
             form = UsageForm({**form.data, **_days(question)})
     except GatewayError as error:
-        problem = error.message
+        problem = NAMES.sub(lambda name: name[0].capitalize(), error.message)
     context = admin.site.context(request, "Statistics", form=form, problem=problem, **told)
     return TemplateResponse(request, "console/statistics.html", context)
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from contextlib import nullcontext
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django import forms
@@ -19,6 +20,7 @@ from unfold.admin import ModelAdmin
 from gateway_project.console.log import record
 from gateway_project.errors import Conflict, GatewayError
 from gateway_project.jsonapi.documents import flat
+from gateway_project.jsonapi.names import snake
 from gateway_project.jsonapi.viewsets import ApiViewSet
 from gateway_project.saving import crossing_told
 
@@ -37,12 +39,16 @@ class ServiceForm(forms.ModelForm):
 
     admin: "ServiceAdmin"
     request: HttpRequest
+    wire_names: ClassVar[dict[str, str]] = {}  # fields by the names of services, where those are others
 
     def __init__(self, *args: Any, **options: Any) -> None:
         row = options.get("instance")
         if row is not None and row.pk is not None:
             options["initial"] = {**self.of_row(row), **(options.get("initial") or {})}
         super().__init__(*args, **options)
+        for field in self.fields.values():
+            if isinstance(field, forms.DecimalField):
+                field.prepare_value = plain
 
     def of_row(self, row: models.Model) -> dict[str, Any]:
         """The values of declared fields for a stored row."""
@@ -74,8 +80,9 @@ class ServiceForm(forms.ModelForm):
 
     def _tell(self, message: str) -> None:
         """Put the refusal beside the field that it names."""
-        name, colon, rest = message.partition(": ")
-        field = name if colon and name in self.fields else None
+        name, _, rest = message.partition(": ")
+        known = (name, snake(name), self.wire_names.get(name))
+        field = next((field for field in known if rest and field in self.fields), None)
         self.add_error(field, rest if field else message)
 
     def save(self, commit: bool = True) -> models.Model:
@@ -83,6 +90,11 @@ class ServiceForm(forms.ModelForm):
 
     def save_m2m(self) -> None:
         """Services store what belongs to a row with it."""
+
+
+def plain(value: Any) -> Any:
+    """A decimal number without the zeros that say nothing, and without an exponent; anything else as it is."""
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 def _settled(value: Any) -> Any:
@@ -102,6 +114,14 @@ class Deeds(ModelAdmin):
             self.message_user(request, error.message, messages.ERROR)
             return False
         return True
+
+    def is_over(self, row: Any) -> bool:
+        """Whether the row is history: it is shown, and nothing is done to it any more."""
+        return False
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list:
+        row = self.get_object(request, object_id)
+        return [] if row is None or self.is_over(row) else super().get_actions_detail(request, object_id)
 
     def response_action(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
         """What is chosen are keys of this table; Django's own takes the word of whoever sends the form for that."""
@@ -143,6 +163,7 @@ class ServiceAdmin(Deeds):
     viewset: ClassVar[type[ApiViewSet]]  # of the same resource: its name and its view of a row go into the log
     form = ServiceForm
     change_form_before_template = "console/seen.html"
+    delete_confirmation_template = delete_selected_confirmation_template = "console/delete.html"
     compressed_fields = True
     list_filter_submit = True
     list_per_page = 50
@@ -165,6 +186,12 @@ class ServiceAdmin(Deeds):
     def deleting_means(self, row: Any) -> list[str]:
         """What deleting the row does, in sentences, for whoever is asked to confirm it."""
         return []
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or not self.is_over(obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and (obj is None or not self.is_over(obj))
 
     # -- How it comes about -----------------------------------------------------------------------------
 
@@ -211,26 +238,31 @@ class ServiceAdmin(Deeds):
     @admin.action(permissions=["delete"], description="Delete selected %(verbose_name_plural)s")
     def delete_selected(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
         """Ask as Django's own does, and then delete those that services let go; each of the others says why not."""
-        if not request.POST.get("post"):
-            return delete_selected(self, request, queryset)
-        rows = list(queryset)
+        rows = [row for row in queryset if self.has_delete_permission(request, row)]
+        if rows and not request.POST.get("post"):
+            asked = delete_selected(self, request, queryset.filter(pk__in=[row.pk for row in rows]))
+            [told] = asked.context_data["deletable_objects"]
+            asked.context_data |= {"deleted_objects": told, "back": request.get_full_path()}
+            return asked
         deleted = sum(self.attempt(request, self.delete_model, request, row) for row in rows)
-        self.message_user(request, f"{deleted} of {len(rows)} {self.opts.verbose_name_plural} are deleted.")
+        self.message_user(request, f"{deleted} of {len(queryset)} {self.opts.verbose_name_plural} are deleted.")
         return None
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        context = {"back": self.page_of(object_id), **(extra_context or {})}
         try:
             with crossing_told():
-                return super().delete_view(request, object_id, extra_context)
+                return super().delete_view(request, object_id, context)
         except GatewayError as error:
             self.message_user(request, error.message, messages.ERROR)
             return HttpResponseRedirect(self.page_of(object_id))
 
     def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> tuple[list, dict, set, list]:
-        """What is asked before deleting: services decide what goes with a row, not Django's collector."""
-        told = [[str(row), sentences] if (sentences := self.deleting_means(row)) else str(row) for row in objs]
-        flattened = [item for entry in told for item in (entry if isinstance(entry, list) else [entry])]
-        return flattened, {}, set(), []
+        """The rows by what deleting them means: services decide what goes with a row, not Django's collector."""
+        told: dict[tuple[str, ...], list[Any]] = {}
+        for row in objs:
+            told.setdefault(tuple(self.deleting_means(row)), []).append(row)
+        return list(told.items()), {}, set(), []
 
     # -- The log ----------------------------------------------------------------------------------------
 

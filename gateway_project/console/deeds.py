@@ -22,7 +22,7 @@ def deed(description: str, *, icon: str, path: str, means: str, atomic: bool = T
         @wraps(do)
         def ask_and_do(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             row = self.get_object(request, object_id)
-            if row is None:
+            if row is None or self.is_over(row):
                 raise Http404
             if request.method != "POST":
                 context = {"row": row, "means": means, "back": self.page_of(row.pk), "opts": self.opts}

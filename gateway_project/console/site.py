@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -44,21 +44,29 @@ class ConsoleSite(UnfoldAdminSite):
         return super().admin_view(self._licensed(view), cacheable)
 
     def _licensed(self, view: Page) -> Page:
-        """The view, or a word on the licence where it is expired or invalid and the page is not one of OPEN."""
+        """The view, or a word on the licence where it is expired or invalid and the page is not one of OPEN.
+
+        Or a word on the address where nothing can be made of it.
+        """
 
         @wraps(view)
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if "%00" in request.META.get("QUERY_STRING", ""):
-                raise BadRequest("No database takes such a character.")
             try:
                 if not _is_open(request):
                     licence.require()
+                if "%00" in request.META.get("QUERY_STRING", ""):
+                    raise BadRequest
+                return view(request, *args, **kwargs)
             except LicenceInvalid as error:
-                context = self.context(request, "The licence", problem=error.message)
-                return TemplateResponse(request, "console/unlicensed.html", context, status=error.code)
-            return view(request, *args, **kwargs)
+                return self._refusal(request, "The licence", error.message, error.code)
+            except (BadRequest, SuspiciousOperation):
+                return self._refusal(request, "This address", "Nothing can be made of this address.", 400)
 
         return answer
+
+    def _refusal(self, request: HttpRequest, title: str, problem: str, code: int) -> HttpResponse:
+        context = self.context(request, title, problem=problem)
+        return TemplateResponse(request, "console/refused.html", context, status=code)
 
     def get_urls(self) -> list:
         # Nothing has a page outside of the console.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.models import Group, Session, User
+from accounts.models import LONGEST_PASSWORD, Group, Session, User
 from providers.models import Provider
 from providers.services import create_provider
 from telemetry.models import LogEntry
@@ -78,3 +78,10 @@ def test_what_a_search_finds_by_many_is_counted_once(console):
         assert len(listed.result_list) == 1
     assert rows[Group].size == 3
     assert rows[Provider].model_count == 2
+
+
+def test_a_password_has_the_bound_of_the_api(console):
+    user = new_user()
+    answer = change(console, user, password="x" * (LONGEST_PASSWORD + 1))
+    assert list(answer.context["adminform"].form.errors) == ["password"]
+    assert change(console, user, password="x" * LONGEST_PASSWORD).status_code == 302

@@ -1,11 +1,15 @@
 """The licence is installed in the console as over the API, and the log knows by whom."""
 
+from decimal import Decimal
+
 import pytest
 
 from licensing.models import Licence
+from licensing.services import change_limit, set_limit
 from telemetry.models import LogEntry
+from tests.console.forms import fields_of
 from tests.licences import Vendor
-from tests.management import PASSWORD, new_admin
+from tests.management import PASSWORD, new_admin, new_user
 
 pytestmark = pytest.mark.django_db
 
@@ -41,3 +45,10 @@ def test_one_that_is_not_good_changes_nothing_and_says_why(console, vendor):
     assert 'role="alert"' in answer.text
     assert not Licence.objects.exists()
     assert not LogEntry.objects.filter(message__contains="licence").exists()
+
+
+def test_an_amount_stands_there_without_zeros_that_say_nothing(console):
+    limit = set_limit(user=new_user(), measure="cost", window="day", amount=Decimal("100.5"))
+    for amount, shown in ((Decimal("100.5"), "100.5"), (Decimal(500), "500"), (Decimal(0), "0")):
+        change_limit(limit, amount=amount)
+        assert fields_of(console.get(f"/admin/licensing/limit/{limit.pk}/change/").text)["amount"] == [shown]

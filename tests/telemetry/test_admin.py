@@ -79,3 +79,11 @@ def test_an_export_holds_what_the_days_select(console):
     lines = console.get(f"{LOG}export.jsonl?timestamp_from_0=2020-01-01&timestamp_from_1=").getvalue().decode()
     assert "of 2021" in lines
     assert "of 2001" not in lines
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [("start=2020-01-02&end=2020-01-01", "From: must be before To."), ("end=0001-01-01", "To: must not be before ")],
+)
+def test_what_is_wrong_with_the_days_is_said_in_the_forms_own_words(console, days, said):
+    assert said in console.get(f"/admin/statistics/?{days}").text

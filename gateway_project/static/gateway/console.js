@@ -41,6 +41,22 @@ document.addEventListener("keydown", (event) => {
 
 new MutationObserver(() => (nameBoxes(), takeKeys())).observe(document.documentElement, { childList: true, subtree: true });
 
+// What is looked for stands in the address, of which the server reads so much and no more. The field says so: whoever
+// answers instead is not the console.
+const LONGEST_ADDRESS = 4000;
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  const address = new URLSearchParams(new FormData(form)).toString();
+  if (form.method !== "get" || location.pathname.length + address.length < LONGEST_ADDRESS) return;
+  event.preventDefault();
+  const fields = [...form.querySelectorAll("input")].filter((field) => field.checkVisibility());
+  const longest = fields.reduce((one, other) => (other.value.length > one.value.length ? other : one));
+  longest.setCustomValidity("This is too long to be looked for.");
+  longest.reportValidity();
+  longest.addEventListener("input", () => longest.setCustomValidity(""), { once: true });
+});
+
 // A button with data-copy="id" copies the text of that element.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");

@@ -131,7 +131,7 @@ def _day(text: str) -> date:
 def _key(given: str) -> str:
     """The key itself; a key has dots and no slash, and is longer than any file's name."""
     if given == "-":
-        return sys.stdin.read(2 * signing.LONGEST)
+        return sys.stdin.read(signing.LONGEST_SENT)
     return given if signing.PARTS.match(given) and len(given) > 255 else _read(Path(given))
 
 

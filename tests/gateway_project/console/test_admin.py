@@ -1,0 +1,102 @@
+"""What all tables of the console do alike: what they ask before they delete, and what they let alone."""
+
+import re
+
+import pytest
+
+from accounts.models import User
+from accounts.services import delete_user
+from keys.models import ApiKey
+from keys.services import delete_keys, issue_key
+from telemetry.models import LogEntry
+from tests.management import PASSWORD, new_admin, new_user
+
+pytestmark = pytest.mark.django_db
+USERS = "/admin/accounts/user/"
+MEANS = ["The user's logins end", "The record and its log stay"]
+
+
+@pytest.fixture
+def console(client):
+    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
+    return client
+
+
+def chosen(*users: User, **more: str) -> dict:
+    return {"action": "delete_selected", "_selected_action": [user.pk for user in users], **more}
+
+
+def shown(answer) -> str:
+    """What a page says below its heading, in one line."""
+    return " ".join(re.sub(r"<[^>]*>", " ", answer.text.partition("<h1")[2]).split()).replace("&#x27;", "'")
+
+
+class TestDeleting:
+    def test_it_asks_with_what_it_means_and_nothing_that_contradicts_it(self, console):
+        user = new_user()
+        told = shown(console.get(f"{USERS}{user.pk}/delete/"))
+        assert f"Delete user: {user.username}" in told
+        assert all(sentence in told for sentence in MEANS)
+        assert "will be deleted" not in told
+        assert "Summary" not in told
+        assert console.post(f"{USERS}{user.pk}/delete/", {"post": "yes"}).status_code == 302
+        user.refresh_from_db()
+        assert user.is_deleted
+
+    def test_of_many_it_asks_once(self, console):
+        ann, ben = new_user(username="ann"), new_user(username="ben")
+        told = shown(console.post(USERS, chosen(ann, ben)))
+        assert "Delete 2 users ann ben" in told
+        assert [told.count(sentence) for sentence in MEANS] == [1, 1]
+        assert "will be deleted" not in told
+        console.post(USERS, chosen(ann, ben, post="yes"))
+        assert User.objects.filter(is_deleted=True).count() == 2
+
+
+class TestOneThatIsOver:
+    @pytest.fixture
+    def gone(self) -> User:
+        user = new_user()
+        delete_user(user)
+        return user
+
+    def test_it_says_so_and_offers_nothing(self, console, gone):
+        page = console.get(f"{USERS}{gone.pk}/change/").text
+        assert re.search(r"deleted\s*<", page)
+        for offered in ('name="_save"', 'name="is_active"', f"{gone.pk}/delete/", f"{gone.pk}/sign-out/"):
+            assert offered not in page
+        assert gone.password not in page
+        assert "argon2" not in page
+
+    def test_it_is_not_deleted_again(self, console, gone):
+        live = new_user(username="live")
+        assert console.post(f"{USERS}{gone.pk}/delete/", {"post": "yes"}).status_code == 403
+        assert console.get(f"{USERS}{gone.pk}/sign-out/").status_code == 404
+        assert gone.username not in shown(console.post(USERS, chosen(live, gone)))
+        assert "1 of 2 users are deleted." in console.post(USERS, chosen(live, gone, post="yes"), follow=True).text
+        assert "0 of 1 users are deleted." in console.post(USERS, chosen(gone), follow=True).text
+        deleted = LogEntry.objects.filter(message__contains="deleted users")
+        assert [entry.message.rpartition(" ")[2] for entry in deleted] == [f"{live.pk}."]
+
+    def test_so_it_is_with_keys(self, console):
+        key = issue_key(owner=new_user(), name="laptop", permissions=["work"]).key
+        offered = ('name="_save"', f"{key.pk}/delete/", f"{key.pk}/rotate/")
+        path = f"/admin/keys/apikey/{key.pk}/"
+        assert all(what in console.get(f"{path}change/").text for what in offered)
+        delete_keys(ApiKey.objects.all())
+        assert not any(what in console.get(f"{path}change/").text for what in offered)
+        assert console.post(f"{path}rotate/").status_code == 404
+
+
+def test_a_name_stands_above_its_page_as_it_was_given(console):
+    user = new_user(username="ann")
+    title = console.get(f"{USERS}{user.pk}/change/").text.partition('id="header-inner"')[2]
+    assert re.findall(r"tracking-tight\">\s*(\S+)\s*</a", title) == ["Access", "Users", "ann"]
+
+
+@pytest.mark.parametrize("query", ["q=a%00b", "password__startswith=argon2"])
+def test_an_address_of_which_nothing_can_be_made_has_a_page(console, query):
+    answer = console.get(f"{USERS}?{query}")
+    assert answer.status_code == 400
+    assert "text/html" in answer.headers["Content-Type"]
+    assert "Nothing can be made of this address." in answer.text
