@@ -245,6 +245,11 @@ class UpstreamError(GatewayError):
     code = 502
     usage: Any = None  # providers.formats.Usage, which stands above
 
+    @property
+    def next_may_serve(self) -> bool:
+        """Whether another provider may do better."""
+        return True
+
 
 class ProviderRejected(UpstreamError):
     """The provider refused the request itself; status, message, reason and field are the provider's.
@@ -259,6 +264,11 @@ class ProviderRejected(UpstreamError):
     def __init__(self, message: str = "", *, code: int, **options: object) -> None:
         self.code = code
         super().__init__(message, **options)
+
+    @property
+    def next_may_serve(self) -> bool:
+        """Not where it is the request that is rejected."""
+        return self.code == self.UNPAID
 
 
 class ProviderError(UpstreamError):

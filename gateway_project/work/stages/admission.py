@@ -39,16 +39,17 @@ def admit(
     ActiveUseLimitReached; then nothing was counted.
     """
     checks = _checks(exchange, gateway, asks=asks)
-    choices = _choices(exchange, gateway) if asks and gateway.snapshot.limits.of_providers else ()
+    limits_providers = gateway.snapshot.limits.of_providers and exchange.admitted is None
+    choices = _choices(exchange, gateway) if asks and limits_providers else ()
     if not checks and not choices and not key:
         exchange.standing = exchange.standing or []
         return Admission([])
     if asks and not token:
         token = exchange.token or gateway.flights.token()
     admission = _ask(exchange, gateway, checks, key, token, reads=reads, choices=choices)
-    if choices and admission.refused is None:
-        exchange.passed_over = exchange.candidates[: admission.choice]
-        exchange.admitted = exchange.candidates[admission.choice]
+    if choices and (admission.leads or not key):  # who waits, or has found an answer, has taken from none
+        exchange.passed_over += exchange.left[: admission.choice]
+        exchange.admitted = exchange.left[admission.choice]
     return admission
 
 
@@ -59,13 +60,19 @@ def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """
     if not gateway.snapshot.limits.of_providers or target is exchange.admitted:
         return
-    if holds := [hold for hold in exchange.holds if _is_of_provider(hold)]:
-        gateway.state.settle(_settlement(exchange, gateway, holds))
-    exchange.admitted = None
+    if (given_back := let_go(exchange, gateway)).holds:
+        gateway.state.settle(given_back)
     if checks := gateway.snapshot.limits.of_provider(target.provider).checks:
         choice = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
         _ask(exchange, gateway, (), "", exchange.token or gateway.flights.token(), reads=False, choices=[choice])
     exchange.admitted = target
+
+
+def let_go(exchange: Exchange, gateway: Gateway) -> Settlement:
+    """What the request has taken of its provider's limits, to be given back: another one is asked."""
+    exchange.admitted = None
+    holds = [hold for hold in exchange.holds if _is_of_provider(hold)]
+    return _settlement(exchange, gateway, holds) if holds else NOTHING_HELD
 
 
 def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
@@ -127,9 +134,9 @@ def _checks(exchange: Exchange, gateway: Gateway, *, asks: bool) -> Checks:
 
 
 def _choices(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
-    """The limits of each candidate, up to the first that has none and so has room always."""
+    """The limits of each candidate that is left, up to the first that has none and so has room always."""
     choices: list[Checks] = []
-    for target in exchange.candidates:
+    for target in exchange.left:
         checks = gateway.snapshot.limits.of_provider(target.provider).checks
         choices.append(reserving(checks, _demand(exchange), (target,), gateway.snapshot))
         if not checks:
@@ -187,7 +194,7 @@ def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
         return []
     exchange.book = book
     checks, asked = book.of_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
-    if exchange.attempts:
+    if exchange.attempts and exchange.target is not None:
         provider = exchange.target.provider
         checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
     known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
