@@ -215,10 +215,17 @@ class LicenceInvalid(AccessError):
 
 
 class LimitError(GatewayError):
-    """The caller may do this, but later."""
+    """The caller may do this, but later; `for_good` where no later is late enough, and none is told."""
 
     code = 429
     default_retry_after = 1
+
+    def __init__(self, message: str = "", *, for_good: bool = False, **options: Any) -> None:
+        super().__init__(message, **options)
+        self.for_good = for_good
+        if for_good:
+            self.retry_after = None
+            del self.headers["Retry-After"]
 
 
 class RateLimited(LimitError):

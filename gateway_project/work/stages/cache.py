@@ -13,7 +13,7 @@ from gateway_project.work.flights import Following, StillFlying
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import NOTHING_HELD, Admission
 from gateway_project.work.snapshot import Target
-from gateway_project.work.stages.admission import admit, let_go, settle, settlement_of
+from gateway_project.work.stages.admission import admit, let_go, of_caller, settle, settlement_of
 from gateway_project.work.stages.log import cache_record
 from gateway_project.work.stored import pack, unpack
 from providers.calls import End
@@ -46,6 +46,7 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
             if exchange.failure is None:
                 raise
             note(exchange, exchange.left[0], Candidate.FULL, full)
+            exchange.standing = of_caller(exchange.standing)
             break
     raise exchange.failure
 
