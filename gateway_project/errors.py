@@ -215,10 +215,14 @@ class LicenceInvalid(AccessError):
 
 
 class LimitError(GatewayError):
-    """The caller may do this, but later."""
+    """The caller may do this, but later; `for_good` where no later is late enough for so large a request."""
 
     code = 429
     default_retry_after = 1
+
+    def __init__(self, message: str = "", *, for_good: bool = False, **options: Any) -> None:
+        super().__init__(message, **options)
+        self.for_good = for_good
 
 
 class RateLimited(LimitError):
@@ -245,6 +249,11 @@ class UpstreamError(GatewayError):
     code = 502
     usage: Any = None  # providers.formats.Usage, which stands above
 
+    @property
+    def next_may_serve(self) -> bool:
+        """Whether another provider may do better."""
+        return True
+
 
 class ProviderRejected(UpstreamError):
     """The provider refused the request itself; status, message, reason and field are the provider's.
@@ -259,6 +268,11 @@ class ProviderRejected(UpstreamError):
     def __init__(self, message: str = "", *, code: int, **options: object) -> None:
         self.code = code
         super().__init__(message, **options)
+
+    @property
+    def next_may_serve(self) -> bool:
+        """Not where it is the request that is rejected."""
+        return self.code == self.UNPAID
 
 
 class ProviderError(UpstreamError):

@@ -35,14 +35,14 @@ class Reply:
     a body that only ended with the connection is not settled, and its content has to prove itself.
     """
 
-    __slots__ = ("_body", "_framed", "_head_done", "_keeps", "_padding", "_parser", "_read_size", "_sock",
-                 "_surplus", "body_bytes", "headers", "limit", "on_bytes", "settled", "status")  # fmt: skip
+    __slots__ = ("_body", "_framed", "_head_done", "_heard", "_keeps", "_padding", "_parser", "_read_size",
+                 "_sock", "_surplus", "body_bytes", "headers", "limit", "on_bytes", "settled", "status")  # fmt: skip
 
     def __init__(self, sock: socket.socket, *, limit: int, on_bytes=lambda: None) -> None:
         self._sock = sock
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
-        self._head_done = self.settled = self._framed = self._surplus = self._keeps = False
+        self._heard = self._head_done = self.settled = self._framed = self._surplus = self._keeps = False
         self._read_size = FIRST_READ
         self._padding = 0  # bytes of trailers and of framing since the last byte of the body
         self.limit = limit
@@ -97,7 +97,7 @@ class Reply:
         while not self._head_done:
             size = self._receive()
             if not size:
-                if received:
+                if self._heard:
                     raise Truncated("it closed the connection in its headers")
                 raise NoReply("it closed the connection without an answer")
             received += max(size, 0)
@@ -138,9 +138,10 @@ class Reply:
         except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):  # silent, not dead
             return -1
         except (ConnectionError, ssl.SSLError) as error:
-            raise (Truncated if self._head_done else NoReply)("it reset the connection") from error
+            raise (Truncated if self._heard else NoReply)("it reset the connection") from error
         if not data:
             return 0
+        self._heard = True
         if len(data) == self._read_size:
             self._read_size = min(self._read_size * 4, LARGEST_READ)
         self.on_bytes()

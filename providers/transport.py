@@ -29,6 +29,9 @@ from providers.resolver import Resolver
 RESOLVER = Resolver()
 LOOK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
+# A goodbye that was under way when a request was sent comes within half a round trip, which is 0.2 s around the world;
+# the rest is for a busy machine. What comes later may be the end of somebody who has read the request and worked on it.
+CROSSING_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,10 @@ def _connect_first(found: list, deadline: float) -> socket.socket:
             sock.close()
             failure = error
     raise failure
+
+
+class _Crossed(NoReply):
+    """The provider had closed the connection before the request reached it whole: it has not worked on it."""
 
 
 class _SharedContext(ssl.SSLContext):
@@ -176,7 +183,7 @@ class Transport:
             if (line := self._kept(origin)) is not None:
                 try:
                     return self._exchange(line, head, request.body, patience, call)
-                except NoReply:
+                except _Crossed:
                     # The provider closed a kept connection while it was idle: ask once more, on a new one.
                     if call.end is not None:
                         raise
@@ -242,9 +249,9 @@ class Transport:
             try:
                 line.sock.sendall(head + body)  # in one piece, and gone before the wait
             except ConnectionError as error:
-                raise NoReply("it closed the connection while the request was sent") from error
+                raise _Crossed("it closed the connection while the request was sent") from error
             reply = Reply(line.sock, limit=patience.response_bytes, on_bytes=call.heard)
-            reply.read_head()
+            _read_head(reply)
             return Conversation(self, line, reply, call)
         except BaseException:
             call.detach()
@@ -350,6 +357,17 @@ class Conversation:
             self._transport.keep(line)
         else:
             line.close()
+
+
+def _read_head(reply: Reply) -> None:
+    """Wait for status and headers. Raises _Crossed where the end came too soon for the request to have been read."""
+    sent = time.monotonic()
+    try:
+        reply.read_head()
+    except NoReply as error:
+        if time.monotonic() - sent < CROSSING_SECONDS:
+            raise _Crossed(str(error)) from error
+        raise
 
 
 def _told(call: Call, error: Exception) -> GatewayError | Interrupted:

@@ -59,7 +59,7 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
         price = snapshot.price(exchange.target, time())
         nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
         return Bill(answer.usage, exchange.stored.estimated, nothing, cost(answer.usage, price).amount)
-    if not exchange.attempts or exchange.request.operation == COUNT_TOKENS:
+    if not exchange.attempts or exchange.target is None or exchange.request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
     counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
     if answer is None and counted is None:

@@ -78,7 +78,8 @@ class Counters:
         """Whether these limits let a request in, whatever becomes of it; blind to what is not known."""
         if not blind and (lost := self._lost(checks, now)):
             return Admission([], lost=lost)
-        return Admission([], self._used_up(checks, token, now))
+        refused = self._used_up(checks, token, now)
+        return Admission(self.stand(checks, now) if refused else [], refused)
 
     def ask_candidates(
         self,
@@ -94,6 +95,8 @@ class Counters:
         if not blind:
             admission.lost = self._lost([check for choice in choices for check in choice], now)
         admission.refused = self._short(checks, now)
+        if admission.refused:
+            admission.standing = self.stand(checks, now)
         if admission.turned_away or not choices:
             return
         full = []
@@ -104,6 +107,7 @@ class Counters:
                 return
             full.append(standing)
         admission.refused = min(full, key=lambda standing: standing.reset_seconds)
+        admission.standing = self.stand(checks, now)
 
     def take(self, admission: Admission, checks: Iterable[LimitCheck], token: str, mode: int, now: float) -> None:
         """Count a request that nothing refuses."""
@@ -111,7 +115,11 @@ class Counters:
             hold = self._take(check, token, mode, now)
             if hold is not None:
                 admission.holds.append(hold)
-            admission.standing.append(Standing(check, self._room(check, now), self._reset(check, now)))
+            admission.standing.append(self._stands(check, now))
+
+    def stand(self, checks: Iterable[LimitCheck], now: float) -> list[Standing]:
+        """How these limits stand."""
+        return [self._stands(check, now) for check in checks]
 
     def take_use(self, check: LimitCheck, token: str, now: float) -> None:
         """A member is at work: until the request of this token ends, or without one up to now."""
@@ -240,14 +248,14 @@ class Counters:
             else:
                 full = 0 < amount <= used and not self._has(check, token, now)
             if full:
-                return Standing(check, 0, self._reset(check, now))
+                return self._stands(check, now)
         return None
 
     def _short(self, checks: Iterable[LimitCheck], now: float) -> Standing | None:
         """The first limit without room for what is to be reserved."""
         for check in checks:
             if check.kind == RESERVE and self._room(check, now) < check.least:
-                return Standing(check, 0, self._reset(check, now))
+                return self._stands(check, now)
         return None
 
     def _count(self, check: LimitCheck, now: float) -> Count:
@@ -282,6 +290,9 @@ class Counters:
         if check.kind == LEASE:
             return token in self._leases[check.name]
         return check.member in self._uses[check.name]
+
+    def _stands(self, check: LimitCheck, now: float) -> Standing:
+        return Standing(check, self._room(check, now), self._reset(check, now))
 
     def _room(self, check: LimitCheck, now: float) -> int:
         return self._amount(check, now) - self._total(check, now)

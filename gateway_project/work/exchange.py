@@ -87,6 +87,8 @@ class Exchange:
     offered: "tuple[Target, ...]" = ()  # apply_rules: who of them may serve it
     rule: "RuleSnapshot | None" = None  # apply_rules
     candidates: "tuple[Target, ...]" = ()  # select_provider: best first
+    tried: int = 0  # pass_on: so many of them are done with
+    failure: GatewayError | None = None  # each_candidate, look_up_cache: what those met
     content: bytes = b""  # select_provider: the digest of the canonical request
     demand: "Demand | None" = None  # admit: what it may come to
     standing: "list[Standing] | None" = None  # admit: what the limits leave; settlement_of: after what was used
@@ -99,7 +101,7 @@ class Exchange:
     cache_status: str = "BYPASS"  # look_up_cache
     following: "Following | None" = None  # look_up_cache, while it waits for another's answer
     flight: "Flight | None" = None  # look_up_cache, for the one request that others wait for
-    target: "Target | None" = None  # call_provider: who served it; look_up_cache on a hit
+    target: "Target | None" = None  # call_provider: who served it; look_up_cache on a hit; pass_on: nobody as yet
     attempts: int = 0  # call_provider
     dropped: str = ""  # call_provider: names of parameters that the provider did not get; look_up_cache on a hit
     conversation: "Conversation | None" = None  # call_provider
@@ -119,6 +121,11 @@ class Exchange:
 
     def elapsed_ms(self) -> float:
         return (time.perf_counter() - self.started) * 1000
+
+    @property
+    def left(self) -> "tuple[Target, ...]":
+        """The candidates that are not done with, best first."""
+        return self.candidates[self.tried :] if self.tried else self.candidates
 
     @property
     def served_by(self) -> int | None:

@@ -124,9 +124,10 @@ NOTHING_HELD = Settlement("")
 class Admission:
     """What one round trip found out.
 
-    `refused` is the limit that is used up, and `lost` are counts that have to be rebuilt first: with either,
-    nothing was counted. `value` is a cached answer; `leads` says that this request is the one to call the
-    provider. `choice` is the candidate whose limits have room, those before it were passed over because of `full`.
+    `refused` is the limit that has no room, and `lost` are counts that have to be rebuilt first: with either,
+    nothing was counted; `standing` then tells of the caller's own limits alone. `value` is a cached answer; `leads`
+    says that this request is the one to call the provider. `choice` is the candidate whose limits have room, those
+    before it were passed over because of `full`.
     """
 
     standing: list[Standing]

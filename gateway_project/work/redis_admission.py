@@ -12,13 +12,15 @@ local now = tonumber(time[1])
 local token, flies = ARGV[2], ARGV[3] == '1'
 local leader = flies and redis.pcall('GET', KEYS[2])
 local again = flies and leader == token  -- its first reply was lost
-local names, counts = {}, {}
+local names, counts, refused = {}, {}, 0
 for i = 1, #KEYS - 2 do
   local window = tonumber(ARGV[3 * i + 3])
   names[i] = KEYS[i + 2] .. ':' .. now - now % window
   counts[i] = tonumber(redis.call('HGET', names[i], 'used') or '0')
-  if not again and counts[i] + tonumber(ARGV[3 * i + 4]) > tonumber(ARGV[3 * i + 2]) then return {i, now} end
+  local full = counts[i] + tonumber(ARGV[3 * i + 4]) > tonumber(ARGV[3 * i + 2])
+  if full and not again and refused == 0 then refused = i end
 end
+if refused > 0 then return {refused, now, unpack(counts)} end
 for i = 1, again and 0 or #names do
   local window, take = tonumber(ARGV[3 * i + 3]), tonumber(ARGV[3 * i + 4])
   counts[i] = redis.call('HINCRBY', names[i], 'used', take)
@@ -160,14 +162,23 @@ local function take(c, mode)  -- what it comes to with this request
   return c.used + c.held + c.take
 end
 
+local function total(c) return c.used + (c.held or 0) end
+
 local leader = flies and redis.pcall('GET', KEYS[2])
 local again = flies and leader == token  -- its first reply was lost
 
 local checks = {}
+
+local function refuse(c)  -- which, when it is whole again, what it came to, and what the caller's own came to
+  local totals = {}
+  for n = 1, own do totals[n] = total(checks[n]) end
+  return {c.i, ms, c.ends, total(c), totals}
+end
+
 for i = 1, own do checks[i] = check(i) end
 if #lost > 0 then return {-1, ms, lost} end
 for _, c in ipairs(checks) do
-  if is_used_up(c) and not again then return {c.i, ms, c.ends} end
+  if is_used_up(c) and not again then return refuse(c) end
 end
 
 local value = reads and redis.call('GET', KEYS[1])
@@ -177,7 +188,7 @@ if mode == 2 and type(leader) == 'string' and not again and redis.call('PTTL', K
 local choice, full = 0, {}
 if mode == 2 then
   for _, c in ipairs(checks) do
-    if lacks_room(c) and not again then return {c.i, ms, c.ends} end
+    if lacks_room(c) and not again then return refuse(c) end
   end
   local i = own + 1
   for candidate = 1, candidates do
@@ -194,19 +205,20 @@ if mode == 2 then
       choice = candidate
       break
     end
-    full[#full + 1] = {short.i, short.ends}
+    full[#full + 1] = short
   end
   if choice == 0 and candidates > 0 then
-    table.sort(full, function(one, other) return one[2] < other[2] end)
-    return {full[1][1], ms, full[1][2]}
+    table.sort(full, function(one, other) return one.ends < other.ends end)
+    return refuse(full[1])
   end
 end
 
 local totals, takes = {}, {}
 for n, c in ipairs(checks) do
-  totals[n] = again and c.used + (c.held or 0) or take(c, mode)
+  totals[n] = again and total(c) or take(c, mode)
   takes[n] = c.take
 end
+for n, c in ipairs(full) do full[n] = {c.i, c.ends} end
 if flies and mode == 2 then redis.call('SET', KEYS[2], token, 'PX', patience) end
 return {0, ms, value, mode, choice, full, totals, takes}
 """

@@ -35,7 +35,7 @@ def admission_of(reply: Any, checks: Checks, choices: Sequence[Checks], *, flies
     """The script's reply. What Redis holds is hostile until it has been looked at: it may be anything."""
     now = reply[1] / 1000
     if reply[0]:
-        return _turned_away(reply, [*checks, *chain.from_iterable(choices)], now)
+        return _turned_away(reply, checks, choices, now)
     _, _, value, mode, choice, full, totals, takes = reply
     taken = [*checks, *choices[choice - 1]] if choice else checks
     admission = Admission([standing_of(check, total, now) for check, total in zip(taken, totals, strict=True)])
@@ -51,10 +51,14 @@ def admission_of(reply: Any, checks: Checks, choices: Sequence[Checks], *, flies
     return admission
 
 
-def _turned_away(reply: Any, checks: Checks, now: float) -> Admission:
+def _turned_away(reply: Any, checks: Checks, choices: Sequence[Checks], now: float) -> Admission:
+    numbered = [*checks, *chain.from_iterable(choices)]
     if reply[0] > 0:
-        return Admission([], Standing(checks[reply[0] - 1], 0, _until(reply[2], now)))
-    lost = [(checks[number - 1], since / 1000) for number, since in reply[2]]
+        number, _, ends, total, totals = reply
+        check = numbered[number - 1]
+        standing = [standing_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
+        return Admission(standing, Standing(check, check.amount - total, _until(ends, now)))
+    lost = [(numbered[number - 1], since / 1000) for number, since in reply[2]]
     return Admission([], lost=[Lost(check, window_begin(check.window_seconds, now), since) for check, since in lost])
 
 

@@ -106,10 +106,11 @@ class RedisState:
             arguments += check[1:3]
             arguments.append(check.take)
         refused, now, *rest = self._link.run(ADMIT_PLAIN, keys, arguments)
-        if refused:
-            return Admission([], standing_of(checks[refused - 1], checks[refused - 1].amount, now)), now
-        value, mode, *counts = rest
+        counts = rest if refused else rest[2:]
         standing = [standing_of(check, count, now) for check, count in zip(checks, counts, strict=True)]
+        if refused:
+            return Admission(standing, standing[refused - 1]), now
+        value, mode = rest[:2]
         value = value if isinstance(value, bytes) else None
         return Admission(standing, None, value, flies and mode == ASKS), now
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.reply import HEAD_LIMIT, BadReply, NoReply, Reply, Truncated
+from tests.provider import NO_LINGER
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n" + b'{"a": 12}'
 CHUNKED = (
@@ -92,10 +93,25 @@ def test_a_body_that_ends_with_the_connection_is_not_settled_at_any_byte():
         assert whole(CLOSED[:size]) == (200, CLOSED[start:size], False, False)
 
 
-def test_a_reset_connection_is_no_reply_or_a_truncated_one():
-    with Provider(ends=False) as reply, pytest.raises(NoReply):
-        reply._sock.shutdown(socket.SHUT_RDWR)
-        reply.read_head()
+@pytest.mark.parametrize(("said", "error"), [(b"", NoReply), (b"HTTP/1.1 200 OK\r\nContent-", Truncated)])
+def test_a_reset_connection_is_no_reply_or_a_truncated_one(said, error):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    with ours:
+        reply = Reply(ours, limit=100, on_bytes=lambda: reset(theirs))
+        if said:
+            theirs.sendall(said)
+        else:
+            reset(theirs)
+        with pytest.raises(BadReply, match="reset") as caught:
+            reply.read_head()
+        assert type(caught.value) is error
+
+
+def reset(sock):
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+    sock.close()
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,20 @@ def test_a_new_connection_without_an_answer_is_not_asked_again(provider, transpo
     assert len(provider.seen) == 1
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [{"silent": True, "silent_limit": 0.8}, {"raw": b"HTTP/1.1 200 OK\r\nContent-", "reset": True}],
+    ids=["after a while", "in the middle of its headers"],
+)
+def test_a_provider_that_may_have_worked_on_a_request_is_not_asked_again(provider, transport, answer):
+    provider.answers().answers(**answer)
+    ask(transport, url_of(provider))
+    with pytest.raises(ProviderError):
+        ask(transport, url_of(provider))
+    assert [seen.connection for seen in provider.wait_for(2)] == [1, 1]
+    assert len(provider.seen) == 2
+
+
 def test_connections_close_after_a_while(provider, transport):
     ask(transport, url_of(provider))
     transport.close_idle(100)

@@ -108,6 +108,24 @@ class TestTokens:
         )
         assert provider.seen == []
 
+    def test_clients_are_told_not_to_repeat_what_never_fits(self, world, provider):
+        key = limited(world, "tokens", "minute", 100)
+        body = {"model": world.model, "messages": [{"role": "user", "content": "Hi"}]}
+        first = world.post(body | {"max_tokens": 20}, key=key, path="/v1/chat/completions")
+        later, never = (
+            world.post(body | {"max_tokens": most}, key=key, path="/v1/chat/completions") for most in (90, 200)
+        )
+        assert [response.status_code for response in (first, later, never)] == [200, 429, 429]
+        assert [response.headers.get("x-should-retry") for response in (later, never)] == [None, "false"]
+
+    def test_a_refusal_tells_what_is_left_of_all_limits(self, world, provider):
+        key = limited(world, "tokens", "day", 1000)
+        provider.default = Answer(usage={"prompt_tokens": 4, "completion_tokens": 8})
+        assert bypass(world, key).status_code == 200
+        response = bypass(world, key, max_tokens=990)
+        refused(response, "QuotaExceeded", "has no room")
+        assert (left(response, "key-tokens-day"), left(response, "key")) == (988, 599)
+
     def test_a_stored_answer_costs_no_tokens_and_is_refused_once_they_are_used_up(self, world, provider):
         key = limited(world, "tokens", "minute", 65)
         body = {"max_tokens": 30}
@@ -199,7 +217,9 @@ class TestConcurrency:
         assert response.status_code == 200
         policy = next(name for name in items(response.headers["RateLimit"]) if name.endswith("concurrent"))
         assert items(response.headers["RateLimit-Policy"])[policy] == {"q": 3, "qu": "concurrent-requests"}
-        assert items(response.headers["RateLimit"])[policy] == {"r": 2}
+        assert items(response.headers["RateLimit"])[policy] == {"r": 3}, "its own place is free again"
+        with bypass(world, key, stream=True) as response:
+            assert items(response.headers["RateLimit"])[policy] == {"r": 2}
 
     def test_a_client_that_leaves_makes_room(self, world, provider):
         key = limited(world, "concurrent", "none", 1)
@@ -227,8 +247,8 @@ class TestQuotas:
         resets = datetime.now(UTC) + timedelta(seconds=int(responses[3].headers["Retry-After"]))
         assert (resets + timedelta(seconds=5)).strftime("%H:%M") == "00:00"
         assert window == "day" or (resets + timedelta(seconds=5)).day == 1
-        (told,) = items(responses[3].headers["RateLimit"]).values()
-        assert told["r"] == 0
+        told = items(responses[3].headers["RateLimit"])
+        assert [told[policy]["r"] for policy in told if policy.endswith(window)] == [0]
 
     def test_a_new_quota_counts_what_was_used_before_it_was_set(self, world, provider):
         provider.default = Answer(usage=USED)
@@ -343,6 +363,23 @@ class TestProviders:
         codes = [bypass(world, prompt=str(n)).status_code for n in range(4)]
         assert codes == [200, 200, 503, 503]
         assert (len(first.seen), len(second.seen)) == (4, 2)
+
+    def test_only_the_callers_limits_and_those_of_who_answered_are_told(self, world, two):
+        first, second = two
+        third = world.provider()
+        self.rank(world, *two, third)
+        first.default = Answer(status=500)
+        self.limit(world, first, "requests", "minute", 40)
+        self.limit(world, second, "requests", "minute", 1)
+        self.limit(world, third, "tokens", "minute", 9000)
+        assert bypass(world, prompt="fills the second").status_code == 200
+        response = bypass(world, prompt="for the third")
+        assert response.headers["X-Svc-Provider"] == world.row(third).name
+        assert items(response.headers["RateLimit"]).keys() == {"key", "provider-tokens"}
+        Limit.objects.filter(provider=world.row(third)).update(amount=1)
+        world.settle()
+        response = bypass(world, prompt="for nobody", max_tokens=10)
+        assert (response.status_code, items(response.headers["RateLimit"]).keys()) == (502, {"key"})
 
     def test_what_it_used_is_counted_where_it_was_used(self, world, two):
         first, second = two

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gateway_project.delivery import Delivery, of_error
-from gateway_project.errors import CacheMiss, GatewayError, QuotaExceeded
+from gateway_project.errors import CacheMiss, GatewayError, LimitError, QuotaExceeded
 from providers.formats.base import Dialect
 
 # What is no better a moment later.
@@ -52,7 +52,7 @@ class ClientDoor(Door, ABC):
     def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
         delivery = super().refusal(error, request_id, tried)
         # The SDKs of both ecosystems repeat what failed, and wait for as long as Retry-After says.
-        if tried > 1 or isinstance(error, POINTLESS):
+        if tried > 1 or isinstance(error, POINTLESS) or (isinstance(error, LimitError) and error.for_good):
             delivery.headers.append(("x-should-retry", "false"))
         return delivery
 

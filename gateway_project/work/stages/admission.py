@@ -13,6 +13,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.limitbook import CONCURRENT, NANO, TOKENS
 from gateway_project.work.limits import (
     COUNT,
+    LEASE,
     MINUTE,
     MOST,
     NOTHING_HELD,
@@ -39,16 +40,17 @@ def admit(
     ActiveUseLimitReached; then nothing was counted.
     """
     checks = _checks(exchange, gateway, asks=asks)
-    choices = _choices(exchange, gateway) if asks and gateway.snapshot.limits.of_providers else ()
+    limits_providers = gateway.snapshot.limits.of_providers and exchange.admitted is None
+    choices = _choices(exchange, gateway) if asks and limits_providers else ()
     if not checks and not choices and not key:
         exchange.standing = exchange.standing or []
         return Admission([])
     if asks and not token:
         token = exchange.token or gateway.flights.token()
     admission = _ask(exchange, gateway, checks, key, token, reads=reads, choices=choices)
-    if choices and admission.refused is None:
-        exchange.passed_over = exchange.candidates[: admission.choice]
-        exchange.admitted = exchange.candidates[admission.choice]
+    if choices and (admission.leads or not key):  # who waits, or has found an answer, has taken from none
+        exchange.passed_over += exchange.left[: admission.choice]
+        exchange.admitted = exchange.left[admission.choice]
     return admission
 
 
@@ -59,13 +61,20 @@ def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """
     if not gateway.snapshot.limits.of_providers or target is exchange.admitted:
         return
-    if holds := [hold for hold in exchange.holds if _is_of_provider(hold)]:
-        gateway.state.settle(_settlement(exchange, gateway, holds))
-    exchange.admitted = None
+    if (given_back := let_go(exchange, gateway)).holds:
+        gateway.state.settle(given_back)
     if checks := gateway.snapshot.limits.of_provider(target.provider).checks:
         choice = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
         _ask(exchange, gateway, (), "", exchange.token or gateway.flights.token(), reads=False, choices=[choice])
     exchange.admitted = target
+
+
+def let_go(exchange: Exchange, gateway: Gateway) -> Settlement:
+    """What the request has taken of its provider's limits, to be given back: another one is asked."""
+    exchange.admitted = None
+    exchange.standing = of_caller(exchange.standing)
+    holds = [hold for hold in exchange.holds if _is_of_provider(hold)]
+    return _settlement(exchange, gateway, holds) if holds else NOTHING_HELD
 
 
 def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
@@ -94,13 +103,17 @@ def refusal(refused: Standing) -> LimitError:
             retry_after=seconds,
         )
     error = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
-    return error(_told(check, seconds), retry_after=seconds)
+    return error(_told(check, seconds), retry_after=seconds, for_good=_never_fits(check))
+
+
+def _never_fits(check: LimitCheck) -> bool:
+    return check.kind == RESERVE and check.least > check.amount
 
 
 def _told(check: LimitCheck, seconds: int) -> str:
     limit = check.limit
     amount = f"{limit.told(check.amount)} of {limit.whose}"
-    if check.kind == RESERVE and check.least > check.amount:
+    if _never_fits(check):
         return (
             f"The request may come to {limit.quantity(check.least)}, more than the limit of {amount}; "
             "ask for a shorter answer (max_tokens), or send less."
@@ -127,9 +140,9 @@ def _checks(exchange: Exchange, gateway: Gateway, *, asks: bool) -> Checks:
 
 
 def _choices(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
-    """The limits of each candidate, up to the first that has none and so has room always."""
+    """The limits of each candidate that is left, up to the first that has none and so has room always."""
     choices: list[Checks] = []
-    for target in exchange.candidates:
+    for target in exchange.left:
         checks = gateway.snapshot.limits.of_provider(target.provider).checks
         choices.append(reserving(checks, _demand(exchange), (target,), gateway.snapshot))
         if not checks:
@@ -162,10 +175,15 @@ def _ask(
     for full in admission.full:
         gateway.full.note(full)
     if admission.refused is not None:
-        exchange.standing = [admission.refused]
+        exchange.standing = _newest(exchange.standing, _newest(admission.standing, [admission.refused]))
         raise refusal(admission.refused)
     exchange.standing = _newest(exchange.standing, admission.standing)
     return admission
+
+
+def of_caller(standing: list[Standing] | None) -> list[Standing] | None:
+    """Without the limits of a provider that is not asked after all."""
+    return standing and [stands for stands in standing if not _is_of_provider(stands)]
 
 
 def _newest(known: list[Standing] | None, told: list[Standing]) -> list[Standing]:
@@ -175,8 +193,8 @@ def _newest(known: list[Standing] | None, told: list[Standing]) -> list[Standing
     return [standing for standing in known if standing.check.name not in names] + told
 
 
-def _is_of_provider(hold: Hold) -> bool:
-    limit = hold.check.limit  # None for the use of a licence
+def _is_of_provider(held: Hold | Standing) -> bool:
+    limit = held.check.limit  # None for the use of a licence
     return limit is not None and limit.subject.kind == "provider"
 
 
@@ -187,7 +205,7 @@ def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
         return []
     exchange.book = book
     checks, asked = book.of_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
-    if exchange.attempts:
+    if exchange.attempts and exchange.target is not None:
         provider = exchange.target.provider
         checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
     known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
@@ -201,7 +219,9 @@ def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold], ended: 
     exchange.holds = [hold for hold in exchange.holds if hold not in holds]
     for hold, amount in zip(holds, amounts, strict=True):
         if hold.check.kind == RESERVE:
-            _stand_anew(exchange, hold, amount)
+            _stand_anew(exchange, hold, hold.take - amount)
+        elif hold.check.kind == LEASE:
+            _stand_anew(exchange, hold, 1)
     return Settlement(exchange.token, holds, amounts, ended)
 
 
@@ -219,9 +239,9 @@ def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
     return min(round(cost.amount * NANO), MOST) if cost is not None and cost.amount is not None else 0
 
 
-def _stand_anew(exchange: Exchange, hold: Hold, amount: int) -> None:
-    """What is left, now that it is known what was used."""
+def _stand_anew(exchange: Exchange, hold: Hold, freed: int) -> None:
+    """What is left, now that the request has ended, and it is known what it used."""
     standing = exchange.standing or []
     for place, (check, left, reset) in enumerate(standing):
         if check.name == hold.check.name:
-            standing[place] = Standing(check, left + hold.take - amount, reset)
+            standing[place] = Standing(check, left + freed, reset)

@@ -4,33 +4,72 @@ import math
 
 from django.conf import settings
 
-from gateway_project.errors import CacheMiss, GatewayError, UpstreamError
+from gateway_project.errors import CacheMiss, GatewayError, LimitError, UpstreamError
 from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.cache_key import cache_key
+from gateway_project.work.considered import note
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.flights import Following, StillFlying
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.limits import Admission
+from gateway_project.work.limits import NOTHING_HELD, Admission
 from gateway_project.work.snapshot import Target
-from gateway_project.work.stages.admission import admit, settle, settlement_of
+from gateway_project.work.stages.admission import admit, let_go, of_caller, settle, settlement_of
 from gateway_project.work.stages.log import cache_record
 from gateway_project.work.stored import pack, unpack
 from providers.calls import End
 from providers.formats import Answer, Usage
 from providers.formats.base import COUNT_TOKENS
+from telemetry.models import Candidate
 from telemetry.records import written
 
 UNFINISHED = ("error", "pause")  # how an answer ends that is none yet: asked again, the model may well give one
 
 
 def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
-    """Count the request against its limits, and set a stored answer where there is one.
+    """Count the request against its limits, and set a stored answer of the next candidate where there is one.
 
-    Of identical requests without one, the first goes on and the others wait here for its answer.
+    Of identical requests without one, the first goes on and the others wait here for its answer. Where that one meets
+    what another candidate may do better, they too are done with the candidate, and the next one's answer is looked up.
     Raises RateLimited, CacheMiss where only a stored answer was wanted, or what the first one met; StillFlying where
     the client of a stream needs a sign of life: then this is called again.
     """
-    target = exchange.candidates[0]
+    while True:
+        try:
+            return _look_up(exchange, gateway)
+        except UpstreamError as error:
+            exchange.failure = error
+            if not error.next_may_serve:
+                raise
+            note(exchange, exchange.left[0], Candidate.FAILED, error)
+            pass_on(exchange, gateway, error)
+        except LimitError as full:
+            if exchange.failure is None:
+                raise
+            note(exchange, exchange.left[0], Candidate.FULL, full)
+            exchange.standing = of_caller(exchange.standing)
+            break
+    raise exchange.failure
+
+
+def pass_on(exchange: Exchange, gateway: Gateway, error: UpstreamError | None) -> None:
+    """Be done with a candidate, and tell those who wait for its answer why; what it came to goes back to its limits.
+
+    Without an error they find out for themselves. Raises what the candidates met where none is left.
+    """
+    if len(exchange.left) == 1:
+        raise exchange.failure
+    given_back = let_go(exchange, gateway) if exchange.admitted is exchange.left[0] else NOTHING_HELD
+    flight, exchange.flight = exchange.flight, None
+    if flight is not None:
+        gateway.flights.land(flight, None, 0, error, settlement=given_back)
+    elif given_back.holds:
+        gateway.state.settle(given_back)
+    exchange.tried += 1
+    exchange.target, exchange.cache_key = None, ""
+
+
+def _look_up(exchange: Exchange, gateway: Gateway) -> None:
+    target = exchange.left[0]
     if exchange.following is not None:
         following, exchange.following = exchange.following, None
         _use(exchange, gateway, target, _follow(exchange, gateway, following), following.token)
@@ -46,7 +85,7 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
     if exchange.cache_control == "refresh":
         admit(exchange, gateway)
         return
-    token = gateway.flights.token() if asks else ""
+    token = (exchange.token or gateway.flights.token()) if asks else ""
     _use(exchange, gateway, target, admit(exchange, gateway, exchange.cache_key, token, reads=True, asks=asks), token)
 
 
@@ -111,20 +150,11 @@ def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int]
     """
     if not exchange.cache_key:
         return
-    target = exchange.target
     stored = _stored(exchange, answer, chunks, bill := bill_of(exchange, gateway.snapshot))
     value = pack(stored)
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
-    seconds = _cache_seconds(exchange, target) if fits and answer.finish_reason not in UNFINISHED else 0
-    if target == exchange.candidates[0]:
-        _keep_for_all(exchange, gateway, value, seconds)
-    else:
-        # After a fail-over it is another provider's answer, which not all who wait may see: they ask themselves.
-        if exchange.flight is not None:
-            give_up_flight(exchange, gateway, None)
-        exchange.cache_key = key_of(exchange, target)
-        if seconds > 0:
-            gateway.state.store(exchange.cache_key, value, seconds, "", settlement_of(exchange, gateway))
+    seconds = _cache_seconds(exchange, exchange.target) if fits and answer.finish_reason not in UNFINISHED else 0
+    _keep_for_all(exchange, gateway, value, seconds)
     if seconds > 0:
         gateway.note_cached(written(cache_record(exchange, stored, seconds, bill.cost)))
 
@@ -183,7 +213,7 @@ def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admis
 
 def _can_be_told_to_wait(exchange: Exchange) -> bool:
     """Whether its answer is a stream of events, in which a comment may stand before anything else is known."""
-    events = exchange.entrance.door.in_shape or exchange.candidates[0].provider.format.streams("text/event-stream")
+    events = exchange.entrance.door.in_shape or exchange.left[0].provider.format.streams("text/event-stream")
     return exchange.request.stream and events
 
 

@@ -3,7 +3,6 @@
 from gateway_project.work.bill import input_tokens
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.stages.provider_call import with_room
 from providers.formats import Answer
 from providers.formats.base import COUNT_TOKENS, dumped
 
@@ -12,7 +11,7 @@ def count_tokens(exchange: Exchange, gateway: Gateway) -> None:
     """Set the answer to a request for a count that no provider has to be asked for. Raises ValidationError."""
     if exchange.request.operation != COUNT_TOKENS:
         return
-    candidates = with_room(exchange)
+    candidates = [one for one in exchange.candidates if one not in exchange.passed_over]
     first = candidates[0]
     if first.provider.format.counts_tokens:
         exchange.candidates = tuple(one for one in candidates if one.provider.format.counts_tokens)

@@ -1,6 +1,6 @@
 """Stage 6: the provider is called; of several candidates the first that answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter, time
 from urllib.parse import quote
 
@@ -9,8 +9,6 @@ from gateway_project.errors import (
     GatewayError,
     LimitError,
     ProviderError,
-    ProviderOverloaded,
-    ProviderRejected,
     ProviderTimeout,
     ServiceUnavailable,
     UpstreamError,
@@ -21,6 +19,7 @@ from gateway_project.work.exchange import LONGEST_LIST, Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
 from gateway_project.work.stages.admission import admit_to
+from gateway_project.work.stages.cache import look_up_cache, pass_on
 from gateway_project.work.stages.log import start_record
 from providers.calls import End, Interrupted
 from providers.transport import ProviderRequest
@@ -28,7 +27,6 @@ from telemetry.journal import JournalFull
 from telemetry.models import Candidate
 
 REFUSAL_BYTES = 256 * 1024
-FAILURES = (ProviderError, ProviderTimeout, ProviderOverloaded)
 
 Attempt = Callable[[Exchange, Gateway], None]
 
@@ -40,34 +38,48 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
     """
 
     def stage(exchange: Exchange, gateway: Gateway) -> None:
-        if exchange.answer is not None:  # stored, or estimated
-            return
-        gateway.watcher.add(exchange.call)
-        failure: GatewayError | None = None
-        for target in (candidates := with_room(exchange)):
-            if target is not candidates[-1] and not gateway.breakers.admits(target.provider.id):
-                note(exchange, target, Candidate.RESTING)
-                continue
+        while exchange.answer is None:  # else it is stored, maybe by a later candidate, or estimated
+            gateway.watcher.add(exchange.call)
+            target, failed = exchange.left[0], None
+            if _may_be_asked(exchange, gateway, target):
+                try:
+                    admit_to(exchange, gateway, target)
+                    _attempt(exchange, gateway, target, attempt)
+                    return
+                except (LimitError, ValidationError) as unfit:  # its limit is reached, or it has no place for something
+                    exchange.failure = exchange.failure or unfit
+                    note(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
+                except UpstreamError as error:
+                    exchange.failure = failed = error
+                    if not error.next_may_serve or not exchange.call.try_again():
+                        raise
+            pass_on(exchange, gateway, failed)
             try:
-                admit_to(exchange, gateway, target)
-                _attempt(exchange, gateway, target, attempt)
-                return
-            except (LimitError, ValidationError) as unfit:  # its limit is reached, or it has no place for something
-                failure = failure or unfit
-                note(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
+                _run(exchange, gateway, "cache", look_up_cache)
             except UpstreamError as error:
-                failure = error
-                if not next_may_serve(error) or not exchange.call.try_again():
-                    break
-        raise failure
+                if error is failed:  # nobody else could be asked: it is this one's answer that is told
+                    exchange.target = target
+                raise
 
     return stage
 
 
-def with_room(exchange: Exchange) -> Sequence[Target]:
-    """The candidates without those that were passed over when the request was admitted."""
-    full = exchange.passed_over
-    return [target for target in exchange.candidates if target not in full] if full else exchange.candidates
+def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
+    """Whether its limits had room when the request was admitted, and it does not rest while another one is awake."""
+    if target in exchange.passed_over:
+        return False
+    if len(exchange.left) == 1 or gateway.breakers.admits(target.provider.id):
+        return True
+    note(exchange, target, Candidate.RESTING)
+    return False
+
+
+def _run(exchange: Exchange, gateway: Gateway, name: str, step: Attempt) -> None:
+    begun = perf_counter()
+    try:
+        step(exchange, gateway)
+    finally:
+        exchange.timings.append((name, begun, perf_counter()))
 
 
 def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[tuple[str, Attempt], ...]) -> None:
@@ -75,27 +87,17 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
     exchange.target = target
     try:
         for name, step in steps:
-            begun = perf_counter()
-            try:
-                step(exchange, gateway)
-            finally:
-                exchange.timings.append((name, begun, perf_counter()))
+            _run(exchange, gateway, name, step)
     except UpstreamError as error:
         hide_credential(error, target)
         note(exchange, target, Candidate.FAILED, error)
-        if next_may_serve(error):
+        if error.next_may_serve:
             gateway.metrics.failed(target.provider.name, error.exception)
             _note_failure(error, exchange, gateway)
         else:
             gateway.breakers.succeeded(target.provider.id)
         raise
     gateway.breakers.succeeded(target.provider.id)
-
-
-def next_may_serve(error: UpstreamError) -> bool:
-    """Whether another candidate may do better: a request that a provider rejects is rejected, unless it is the
-    gateway's account there that cannot pay."""
-    return isinstance(error, FAILURES) or error.code == ProviderRejected.UNPAID
 
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:

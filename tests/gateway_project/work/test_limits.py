@@ -25,7 +25,7 @@ def test_more_than_was_reserved_counts_too(state):
     _, settle = ask(state, tokens_of(100, 10))
     settle(250)
     admission, _ = ask(state, tokens_of(100, 1))
-    assert (admission.refused.left, admission.refused.check.name) == (0, "tokens")
+    assert (admission.refused.left, admission.refused.check.name) == (-150, "tokens")
     assert 0 < admission.refused.reset_seconds <= HOUR
 
 
@@ -158,6 +158,18 @@ def test_never_more_run_than_may_when_fifty_threads_press(state):
         list(pool.map(press, range(50)))
     assert most <= 7 <= served
     assert [admitted(state, concurrent(7)) for _ in range(8)] == [True] * 7 + [False]
+
+
+def test_a_refusal_tells_what_is_left_of_each(state):
+    requests = LimitCheck("requests", 9, MINUTE)
+    assert ask(state, requests, tokens_of(100, 12), concurrent(3))[0].refused is None
+    refused = ask(state, requests, tokens_of(100, 95), concurrent(3))[0]
+    assert (refused.refused.check.name, refused.refused.left) == ("tokens", 88)
+    assert [standing.left for standing in refused.standing] == [8, 88, 2]
+    alone = [state.admit([requests, LimitCheck("few", 1, MINUTE)], "k", "", read=False) for _ in range(2)][1]
+    assert (alone.refused.check.name, [standing.left for standing in alone.standing]) == ("few", [7, 0])
+    none = ask(state, requests, choices=[[tokens_of(100, 90)]])[0]
+    assert (none.refused.left, [standing.left for standing in none.standing]) == (88, [7])
 
 
 # -- Candidates ----------------------------------------------------------------------------------------------
