@@ -90,7 +90,7 @@ class UserAdmin(ServiceAdmin):
     form = UserForm
     list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
     list_filter = ["is_active", "is_deleted", "roles"]
-    search_fields = ["username", "display_name", "email"]
+    search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
     readonly_fields = ["created_at", "last_login"]
     autocomplete_fields = ["roles"]
@@ -162,7 +162,7 @@ class GroupAdmin(ServiceAdmin):
     viewset = viewsets.GroupViewSet
     form = GroupForm
     list_display = ["name", "size"]
-    search_fields = ["name", "members__username"]
+    search_fields = ["name", "members__name_key"]
     ordering = ["id"]
     autocomplete_fields = ["members"]
 
@@ -257,9 +257,9 @@ class SessionAdmin(ReadOnlyAdmin):
     """Live and ended logins, of the API and of the console."""
 
     list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
-    list_filter = [equals("user", "user", "user__username")]
+    list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True
-    search_fields = ["user__username", "device", "address"]
+    search_fields = ["user__name_key", "device", "address"]
     list_select_related = ["user"]
     fields = ["user", "device", "address", "created_at", "last_used_at", "expires_at", "ended_at"]
     actions_detail = ["end"]
