@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.core.validators import EmailValidator
 from rest_framework import serializers
 
@@ -19,6 +20,10 @@ def _name(model: type, field: str = "name", **options: Any) -> Text:
 
 def _password(**options: Any) -> Text:
     return Text(max_length=LONGEST_PASSWORD, validators=[check_text], write_only=True, **options)
+
+
+def _new_password(**options: Any) -> Text:
+    return _password(min_length=settings.SHORTEST_PASSWORD, **options)
 
 
 class FeatureSerializer(Named):
@@ -84,7 +89,7 @@ class NewUserAttributes(_UserAttributes):
         "roles": [{"id": 2}],
     }
     user_name = _name(User, "username", source="username")
-    password = _password()
+    password = _new_password()
     is_deleted = Flag(required=False)
 
 
@@ -92,7 +97,7 @@ class UserAttributes(_UserAttributes):
     """What may be changed in a user."""
 
     example = {"displayName": "Alice", "email": "alice@example.org"}
-    new_password = _password(required=False, help_text="Ends other sessions of the user.")
+    new_password = _new_password(required=False, help_text="Ends other sessions of the user.")
     current_password = _password(required=False, help_text="Needed beside newPassword for one's own.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:

@@ -135,6 +135,13 @@ TEMPLATES = [
     }
 ]
 AUTH_USER_MODEL = "accounts.User"
+SHORTEST_PASSWORD = 8
+AUTH_PASSWORD_VALIDATORS = [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": SHORTEST_PASSWORD},
+    }
+]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 LANGUAGE_CODE = "en"
 FORMAT_MODULE_PATH = "gateway_project.console.formats"

@@ -78,3 +78,11 @@ def test_what_a_search_finds_by_many_is_counted_once(console):
         assert len(listed.result_list) == 1
     assert rows[Group].size == 3
     assert rows[Provider].model_count == 2
+
+
+def test_a_short_password_is_refused_beside_its_field(console):
+    user = new_user()
+    answer = change(console, user, password="7 chars")
+    assert "at least 8 characters" in answer.context["adminform"].form.errors["password"][0]
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD)

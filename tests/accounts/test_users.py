@@ -209,8 +209,17 @@ class TestUpdatingUsers:
         settings.GATEWAY_LOGIN_FAILURES = 3
         client = nobody.as_user(ann)
         for _ in range(3):
-            refused(client.patch("/users/", newPassword="x", currentPassword="y"), 400, "ValidationError")
-        refused(client.patch("/users/", newPassword="x", currentPassword=PASSWORD), 429, "RateLimited")
+            refused(client.patch("/users/", newPassword="eight or more", currentPassword="y"), 400, "ValidationError")
+        refused(client.patch("/users/", newPassword="eight or more", currentPassword=PASSWORD), 429, "RateLimited")
+
+    def test_a_password_has_eight_characters_or_more(self, admin, nobody, ann):
+        short, enough = "7 chars", "8 chars!"
+        refused(admin.post("/users/", userName="bob", password=short), 400, "ValidationError", "password:", "8")
+        own = nobody.as_user(ann).patch("/users/", newPassword=short, currentPassword=PASSWORD)
+        for response in (own, admin.patch(f"/users/{ann.pk}/", newPassword=short)):
+            refused(response, 400, "ValidationError", "newPassword:", "8")
+        assert admin.post("/users/", userName="bob", password=enough).status_code == 201
+        assert admin.patch(f"/users/{ann.pk}/", newPassword=enough).status_code == 200
 
     def test_an_admin_sets_others_passwords_and_ends_all_their_sessions(self, admin, nobody, ann):
         token = token_of(ann)
