@@ -6,7 +6,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.models import Group as DjangoGroup
+from django.contrib.auth.admin import Group as DjangoGroup
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -22,7 +22,8 @@ from gateway_project.console.filters import equals
 from gateway_project.console.log import caller, record, teller
 from gateway_project.errors import AuthenticationFailed, GatewayError, ValidationError
 
-admin.site.unregister(DjangoGroup)  # Django's own, which nothing here reads
+# Django's own, which nothing here reads; it comes out of the module that registers it.
+admin.site.unregister(DjangoGroup)
 
 
 class UserForm(ServiceForm):

@@ -92,6 +92,7 @@ INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
     "gateway_project.console.apps.ConsoleConfig",
+    "accounts",  # before Django's own: its commands createsuperuser and changepassword stand in for those
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -99,7 +100,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "gateway_project",
-    "accounts",
     "providers",
     "keys",
     "rules",

@@ -156,6 +156,14 @@ class ApiViewSet(GenericViewSet):
         fresh = self.get_queryset().filter(pk=row.pk).first()
         return flat(self.get_serializer(fresh).data) if fresh is not None else None
 
+    @classmethod
+    def as_listed(cls, row) -> dict[str, Any] | None:
+        """The same where there is no request: for the console and for commands."""
+        # None where the rows of a resource are those of a path.
+        rows = type(row)._default_manager.all() if cls.queryset is None else cls.queryset.all()
+        fresh = rows.filter(pk=row.pk).first()
+        return flat(cls.serializer_class(fresh, context={"view": cls()}).data) if fresh is not None else None
+
     def location(self, row_id: int) -> str:
         """Where a row is found."""
         return f"{settings.GATEWAY_BASE_URL}/{self.resource_name}/{row_id}/"
