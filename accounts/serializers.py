@@ -7,7 +7,7 @@ from django.core.validators import EmailValidator
 from rest_framework import serializers
 
 from accounts.models import Group, Role, User, check_name, check_text, feature_name
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, References, Text, Whole
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, OneOf, References, Text, Whole
 
 LONGEST_PASSWORD = 4096
 LONGEST_TOKEN = 8192
@@ -150,8 +150,8 @@ class LoginAttributes(Attributes):
         ("Bearer", "refreshToken"): (),  # the cookie may hold it
     }
 
-    grant_type = serializers.ChoiceField(["password", "Bearer"])
-    token_type = serializers.ChoiceField(
+    grant_type = OneOf(["password", "Bearer"])
+    token_type = OneOf(
         ["accessToken", "refreshToken"], required=False, help_text="With grantType Bearer, and only there."
     )
     user_name = Text(max_length=1000, required=False)
@@ -174,10 +174,10 @@ class LogoutAttributes(Attributes):
     """Whose session ends, and which."""
 
     example = {"logoutDevice": "otherDevices"}
-    grant_type = serializers.ChoiceField(["Bearer"], required=False)
-    token_type = serializers.ChoiceField(["accessToken"], required=False)
+    grant_type = OneOf(["Bearer"], required=False)
+    token_type = OneOf(["accessToken"], required=False)
     access_token = Text(max_length=LONGEST_TOKEN, required=False)
-    logout_device = serializers.ChoiceField(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
+    logout_device = OneOf(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
 
 
 class NewTokens(serializers.Serializer):

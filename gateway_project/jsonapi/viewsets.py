@@ -82,6 +82,11 @@ class ApiViewSet(GenericViewSet):
         self.check_query()
 
     @property
+    def allowed_methods(self) -> list[str]:
+        """For the header Allow: the framework names OPTIONS too, which no path here supports."""
+        return [method for method in super().allowed_methods if method.lower() in self.action_map]
+
+    @property
     def default_response_headers(self) -> dict[str, str]:
         # Answers hold what one caller may see: no cache between us and them may keep one.
         return {**super().default_response_headers, "Cache-Control": "no-store"}
