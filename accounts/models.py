@@ -1,6 +1,7 @@
 """People and what they may do: features, roles, users, groups and sessions."""
 
 import uuid
+from collections.abc import Collection
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
@@ -89,6 +90,11 @@ class User(AbstractBaseUser):
             ),
             models.UniqueConstraint(fields=["username"], name="one_user_of_a_name"),
         ]
+
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """As Django does; the key of a name that was refused is not asked for: it may hold what no database takes."""
+        refused = set(exclude or ())
+        super().validate_constraints(refused | {"name_key"} if "username" in refused else refused)
 
     @property
     def is_usable(self) -> bool:
