@@ -6,7 +6,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.models import Group as DjangoGroup
+from django.contrib.auth.admin import Group as DjangoGroup
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -22,7 +22,8 @@ from gateway_project.console.filters import equals
 from gateway_project.console.log import caller, record, teller
 from gateway_project.errors import AuthenticationFailed, GatewayError, ValidationError
 
-admin.site.unregister(DjangoGroup)  # Django's own, which nothing here reads
+# Django's own, which nothing here reads; it comes out of the module that registers it.
+admin.site.unregister(DjangoGroup)
 
 
 class UserForm(ServiceForm):
@@ -90,7 +91,7 @@ class UserAdmin(ServiceAdmin):
     form = UserForm
     list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
     list_filter = ["is_active", "is_deleted", "roles"]
-    search_fields = ["username", "display_name", "email"]
+    search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
     readonly_fields = ["state", "created_at", "last_login"]
     autocomplete_fields = ["roles"]
@@ -167,7 +168,7 @@ class GroupAdmin(ServiceAdmin):
     viewset = viewsets.GroupViewSet
     form = GroupForm
     list_display = ["name", "size"]
-    search_fields = ["name", "members__username"]
+    search_fields = ["name", "members__name_key"]
     ordering = ["id"]
     autocomplete_fields = ["members"]
 
@@ -262,9 +263,9 @@ class SessionAdmin(ReadOnlyAdmin):
     """Live and ended logins, of the API and of the console."""
 
     list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
-    list_filter = [equals("user", "user", "user__username")]
+    list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True
-    search_fields = ["user__username", "device", "address"]
+    search_fields = ["user__name_key", "device", "address"]
     list_select_related = ["user"]
     fields = ["user", "device", "address", "created_at", "last_used_at", "expires_at", "ended_at"]
     actions_detail = ["end"]

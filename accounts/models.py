@@ -1,25 +1,28 @@
 """People and what they may do: features, roles, users, groups and sessions."""
 
 import uuid
+from collections.abc import Collection
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models.functions import Lower
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
 from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserManager
+from gateway_project.naming import LONGEST_FOLD, NameField, NameKeyField, is_clear
+
+LONGEST_USERNAME = 150
 
 LONGEST_PASSWORD = 4096
 feature_name = RegexValidator(r"^[a-z_.]{1,64}\Z", "A feature is named with 1 to 64 of a-z, _ and the dot.")
 
 
 def check_name(value: str) -> None:
-    """Refuse a name that a reader could not tell from another: surrounding blanks, unprintable characters."""
-    if value != value.strip() or not value.isprintable():
-        raise ValidationError("A name has no blanks around it and only printable characters.")
+    """Refuse a name that a reader could not tell from another: surrounding blanks, characters that nobody sees."""
+    if not is_clear(value):
+        raise ValidationError("A name has no blanks around it and only characters that can be seen.")
 
 
 def check_text(value: str) -> None:
@@ -46,7 +49,7 @@ class Feature(models.Model):
 class Role(models.Model):
     """A set of features to give to users; the role named admin stands for every feature there is."""
 
-    name = models.CharField(max_length=100, validators=[check_name])
+    name = NameField(max_length=100, validators=[check_name])
     features = models.ManyToManyField(Feature, related_name="roles", blank=True)
 
     objects = RoleQuerySet.as_manager()
@@ -62,7 +65,9 @@ class Role(models.Model):
 class User(AbstractBaseUser):
     """A person, or a program, that can log in and own keys; a deleted one stays and keeps the name."""
 
-    username = models.CharField(max_length=150, validators=[check_name])
+    username = models.CharField(max_length=LONGEST_USERNAME, validators=[check_name])
+    # Of the name as it is compared. At its end there is room for the id of a user who was set apart from another.
+    name_key = NameKeyField(of="username", max_length=LONGEST_USERNAME * LONGEST_FOLD + 20, editable=False)
     display_name = models.CharField(max_length=200, blank=True, default="", validators=[check_text])
     email = models.EmailField(blank=True, default="")
     is_active = models.BooleanField(default=True)
@@ -77,15 +82,20 @@ class User(AbstractBaseUser):
     class Meta:
         ordering = ["id"]
         constraints = [
-            # The second follows from the first, but Django's check of USERNAME_FIELD knows only plain ones.
+            # The second follows from the first, but Django's check of USERNAME_FIELD wants it.
             models.UniqueConstraint(
-                Lower("username"),
+                fields=["name_key"],
                 name="one_user_of_a_name_in_any_case",
                 violation_error_message="A user of this name exists already.",
                 violation_error_code="unique",
             ),
             models.UniqueConstraint(fields=["username"], name="one_user_of_a_name"),
         ]
+
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """As Django does; the key of a name that was refused is not asked for: it may hold what no database takes."""
+        refused = set(exclude or ())
+        super().validate_constraints(refused | {"name_key"} if "username" in refused else refused)
 
     @property
     def is_usable(self) -> bool:
@@ -126,7 +136,7 @@ class User(AbstractBaseUser):
 class Group(models.Model):
     """Users under one name, for rules and limits."""
 
-    name = models.CharField(max_length=100, validators=[check_name])
+    name = NameField(max_length=100, validators=[check_name])
     members = models.ManyToManyField(User, related_name="groups", blank=True)
 
     class Meta:

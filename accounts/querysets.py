@@ -1,11 +1,11 @@
 """Every question to the database about people, their rights and their sessions."""
 
-import unicodedata
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from django.contrib.auth.base_user import BaseUserManager
 from django.db import models, transaction
+from django.db.models import Case, Q, When
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE, USER_ROLE
@@ -38,15 +38,23 @@ class UserQuerySet(models.QuerySet["User"]):
         return self.filter(roles__name=ADMIN_ROLE)
 
     def called(self, username: str) -> Self:
-        """The user of this name, if any, in whatever case it is written."""
-        return self.filter(username__iexact=unicodedata.normalize("NFKC", username))
+        """The user of this name, if any, in whatever case it is written.
+
+        Two there are only where names that are one now were two once: then the one who is written like this is first.
+        """
+        exactly = Q(username=self.model.normalize_username(username))
+        return self.filter(Q(name_key=username) | exactly).order_by(Case(When(exactly, then=0), default=1), "id")
 
 
 class UserManager(BaseUserManager.from_queryset(UserQuerySet)):
     """What Django's own commands and backends ask for; the rest of the code calls accounts.services."""
 
     def get_by_natural_key(self, username: str | None) -> "User":
-        return self.called(username or "").get()
+        """The user of this name in whatever case; raises DoesNotExist."""
+        user = self.called(username or "").first()
+        if user is None:
+            raise self.model.DoesNotExist
+        return user
 
     @transaction.atomic
     def create_user(self, username: str, password: str | None = None, **fields: Any) -> "User":

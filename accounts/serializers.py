@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.core.validators import EmailValidator
 from rest_framework import serializers
 
 from accounts.models import LONGEST_PASSWORD, Group, Role, User, check_name, check_text, feature_name
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, References, Text, Whole
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, OneOf, References, Text, Whole
 
 LONGEST_TOKEN = 8192
 
@@ -18,6 +19,10 @@ def _name(model: type, field: str = "name", **options: Any) -> Text:
 
 def _password(**options: Any) -> Text:
     return Text(max_length=LONGEST_PASSWORD, validators=[check_text], write_only=True, **options)
+
+
+def _new_password(**options: Any) -> Text:
+    return _password(min_length=settings.SHORTEST_PASSWORD, **options)
 
 
 class FeatureSerializer(Named):
@@ -83,7 +88,7 @@ class NewUserAttributes(_UserAttributes):
         "roles": [{"id": 2}],
     }
     user_name = _name(User, "username", source="username")
-    password = _password()
+    password = _new_password()
     is_deleted = Flag(required=False)
 
 
@@ -91,7 +96,7 @@ class UserAttributes(_UserAttributes):
     """What may be changed in a user."""
 
     example = {"displayName": "Alice", "email": "alice@example.org"}
-    new_password = _password(required=False, help_text="Ends other sessions of the user.")
+    new_password = _new_password(required=False, help_text="Ends other sessions of the user.")
     current_password = _password(required=False, help_text="Needed beside newPassword for one's own.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -144,8 +149,8 @@ class LoginAttributes(Attributes):
         ("Bearer", "refreshToken"): (),  # the cookie may hold it
     }
 
-    grant_type = serializers.ChoiceField(["password", "Bearer"])
-    token_type = serializers.ChoiceField(
+    grant_type = OneOf(["password", "Bearer"])
+    token_type = OneOf(
         ["accessToken", "refreshToken"], required=False, help_text="With grantType Bearer, and only there."
     )
     user_name = Text(max_length=1000, required=False)
@@ -168,10 +173,10 @@ class LogoutAttributes(Attributes):
     """Whose session ends, and which."""
 
     example = {"logoutDevice": "otherDevices"}
-    grant_type = serializers.ChoiceField(["Bearer"], required=False)
-    token_type = serializers.ChoiceField(["accessToken"], required=False)
+    grant_type = OneOf(["Bearer"], required=False)
+    token_type = OneOf(["accessToken"], required=False)
     access_token = Text(max_length=LONGEST_TOKEN, required=False)
-    logout_device = serializers.ChoiceField(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
+    logout_device = OneOf(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
 
 
 class NewTokens(serializers.Serializer):

@@ -8,7 +8,6 @@ has one of them has them all.
 import hashlib
 import logging
 import time
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address, ip_network
@@ -18,6 +17,7 @@ from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 
 from gateway_project.errors import AuthenticationFailed, RateLimited
+from gateway_project.naming import name_key
 
 log = logging.getLogger("gateway.login")
 
@@ -31,7 +31,7 @@ def guess(username: str, address: str, *, on_first_refusal: Callable[[], None] =
     Each look counts before it is made, so that guesses at the same moment do not all pass for the first. Of the
     refusals in one window the first is told: who goes on guessing must not fill the log.
     """
-    account, origin = unicodedata.normalize("NFKC", username).casefold(), _origin(address)
+    account, origin = name_key(username), _origin(address)
     store = _store()
     pair = Counter(store, settings.GATEWAY_LOGIN_FAILURES, "account", account, origin)
     whole = Counter(store, settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS, "address", origin)

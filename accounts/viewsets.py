@@ -70,7 +70,7 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
         "id": Whole("id"),
         "isDeleted": Flag("is_deleted"),
         "active": Flag("is_active"),
-        "userNameContains": Text("username__icontains", "A part of the name, in any case."),
+        "userNameContains": Text("name_key__icontains", "A part of the name, in any case."),
     }
     variants = {"list": ("current",)}
     shapes = {"update": Shape(errors=(RateLimited,))}  # a wrong currentPassword counts as a failed login
@@ -139,7 +139,7 @@ class GroupViewSet(Lists, Creates, Updates, Destroys):
     create_attributes = update_attributes = serializers.GroupAttributes
     filters = {
         **BY_ID_AND_NAME,
-        "userName": Text("members__username", "Groups that contain the user of this name."),
+        "userName": Text("members__name_key", "Groups that contain the user of this name, in any case."),
         "userId": Whole("members__id", "Groups that contain this user."),
     }
 

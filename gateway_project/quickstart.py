@@ -1,4 +1,7 @@
-"""Prepares an instance without asking: an administrator, a key, a rule, and providers to send work to."""
+"""Prepares an instance without asking: an administrator, a key, a rule, and providers to send work to.
+
+Each of them leaves an entry in the log, as if it had been made through the API.
+"""
 
 import json
 import os
@@ -10,19 +13,25 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import transaction
+from django.db import models, transaction
 
 from accounts.models import User
 from accounts.services import create_user
+from accounts.viewsets import UserViewSet
+from gateway_project.jsonapi.audit import record_command
+from gateway_project.jsonapi.viewsets import ApiViewSet
 from keys.models import ApiKey
 from keys.services import issue_key
+from keys.viewsets import KeyViewSet
 from providers.discovery import offered_models
 from providers.models import ModelPrice, Provider
-from providers.public_prices import sync
+from providers.public_prices import load
 from providers.services import create_provider, set_price
 from providers.transport import Transport
+from providers.viewsets import PriceViewSet, ProviderViewSet
 from rules.models import Rule
 from rules.services import create_rule
+from rules.viewsets import RuleViewSet
 
 ADMIN_NAME = "admin"
 KEY_NAME = "quickstart"
@@ -95,12 +104,13 @@ def prepare(environment: Mapping[str, str] = os.environ) -> Prepared:
         admin, password = _admin()
         api_key = _key(admin)
         if not Rule.objects.exists():
-            create_rule(name=RULE_NAME, everyone="user", description="Made by quickstart.")
+            rule = create_rule(name=RULE_NAME, everyone="user", description="Made by quickstart.")
+            _record(RuleViewSet, rule)
         _demo_provider()
         _prices()
         for name, options in found.items():
             if not Provider.objects.filter(name=name).exists():
-                create_provider(name=name, **options)
+                _record(ProviderViewSet, create_provider(name=name, **options))
     prepared = Prepared(settings.GATEWAY_BASE_URL, admin.username, password, api_key, DEMO_MODEL)
     _remember(prepared)
     return prepared
@@ -118,7 +128,9 @@ def _admin() -> tuple[User, str | None]:
         remembered = _remembered()
         return admin, remembered.get("adminPassword") if remembered.get("adminUser") == admin.username else None
     password = secrets.token_urlsafe(15)
-    return create_user(username=ADMIN_NAME, password=password, roles=["admin", "user"]), password
+    admin = create_user(username=ADMIN_NAME, password=password, roles=["admin", "user"])
+    _record(UserViewSet, admin)
+    return admin, password
 
 
 def _key(owner: User) -> str | None:
@@ -127,7 +139,11 @@ def _key(owner: User) -> str | None:
     remembered = _remembered().get("apiKey")
     if remembered and live.filter(public_id=remembered[4:14]).exists():
         return remembered
-    return None if live.exists() else issue_key(owner=owner, name=KEY_NAME, created_by=owner).text
+    if live.exists():
+        return None
+    issued = issue_key(owner=owner, name=KEY_NAME, created_by=owner)
+    _record(KeyViewSet, issued.key)
+    return issued.text
 
 
 def _demo_provider() -> None:
@@ -135,13 +151,20 @@ def _demo_provider() -> None:
         return
     url = f"http://127.0.0.1:{settings.GATEWAY_DEMO_PORT}/v1"
     demo = create_provider(name=DEMO_NAME, url=url, format_name="openai", auth_method="none", models=[DEMO_MODEL])
+    _record(ProviderViewSet, demo)
     # What a small model costs, so that there is something to see; nobody charges it.
-    set_price(provider=demo, model=DEMO_MODEL, currency="USD", input=Decimal(1), output=Decimal(4))
+    price = set_price(provider=demo, model=DEMO_MODEL, currency="USD", input=Decimal(1), output=Decimal(4))
+    _record(PriceViewSet, price)
 
 
 def _prices() -> None:
     if not ModelPrice.objects.filter(provider=None).exists():
-        sync()
+        load()
+
+
+def _record(viewset: type[ApiViewSet], row: models.Model) -> None:
+    """Tell the log what was made, without its secrets."""
+    record_command("create", viewset.resource_name, row.pk, after=viewset.as_listed(row))
 
 
 def _found_providers(environment: Mapping[str, str]) -> dict[str, dict]:

@@ -92,6 +92,7 @@ INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
     "gateway_project.console.apps.ConsoleConfig",
+    "accounts",  # before Django's own: its commands createsuperuser and changepassword stand in for those
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -99,7 +100,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "gateway_project",
-    "accounts",
     "providers",
     "keys",
     "rules",
@@ -135,6 +135,13 @@ TEMPLATES = [
     }
 ]
 AUTH_USER_MODEL = "accounts.User"
+SHORTEST_PASSWORD = 8
+AUTH_PASSWORD_VALIDATORS = [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": SHORTEST_PASSWORD},
+    }
+]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 LANGUAGE_CODE = "en"
 FORMAT_MODULE_PATH = "gateway_project.console.formats"

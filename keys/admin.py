@@ -52,7 +52,7 @@ class KeyAdmin(ServiceAdmin):
     form = KeyForm
     list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
     list_filter = ["is_deleted", ("locked_time", admin.EmptyFieldListFilter)]
-    search_fields = ["name", "public_id", "former_public_id", "owner__username"]
+    search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]
     actions_detail = ["lock", "unlock", "expire", "rotate"]

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from accounts.models import User, check_name
+from gateway_project.naming import NameField
 from keys.querysets import ApiKeyQuerySet
 from providers.models import Provider
 
@@ -35,7 +36,7 @@ def protect_live_keys(collector, field, rows, using) -> None:
 class ApiKey(models.Model):
     """A credential for work, with permissions of its own out of its owner's."""
 
-    name = models.CharField(max_length=100, validators=[check_name])
+    name = NameField(max_length=100, validators=[check_name])
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     public_id = models.CharField(max_length=16, editable=False)

@@ -94,7 +94,7 @@ class LimitAdmin(ServiceAdmin):
     list_display = ["limit", "kind", "subject_name", "used", "share", "resets_at"]
     list_filter = [SubjectFilter, "measure", "window"]
     search_fields = [
-        "key__name", "key__public_id", "user__username", "group__name", "provider__name",
+        "key__name", "key__public_id", "user__name_key", "group__name", "provider__name",
     ]  # fmt: skip
     autocomplete_fields = list(SUBJECTS)
     ordering = ["id"]

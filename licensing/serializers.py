@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from accounts.models import Group, User
 from gateway_project.jsonapi.documents import flat
-from gateway_project.jsonapi.fields import Attributes, Id, Text
+from gateway_project.jsonapi.fields import Attributes, Id, OneOf, Text
 from gateway_project.jsonapi.names import camel
 from gateway_project.saving import referred
 from keys.models import ApiKey
@@ -18,7 +18,7 @@ from licensing.signing import LONGEST_SENT
 from licensing.standing import Stands
 from licensing.terms import Terms
 from providers.models import Provider
-from providers.serializers import Money, OneOf
+from providers.serializers import Money
 
 
 class LicenceAttributes(Attributes):

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from gateway_project.naming import is_clear
 from providers.credentials import origin_of
 from providers.formats.usage import MONEY_DECIMALS
 from providers.prices import PRICE_DECIMALS, Offer, Price
@@ -42,14 +43,16 @@ MOST_MODELS = 1000  # of a new provider
 
 def check_provider_name(value: str) -> None:
     """Refuse a name that `provider/model` could not be split at, or that no reader can tell from another."""
-    if "/" in value or value != value.strip() or not value.isprintable():
-        raise ValidationError("A provider's name has no slash, no blanks around it and only printable characters.")
+    if "/" in value or not is_clear(value):
+        raise ValidationError(
+            "A provider's name has no slash, no blanks around it and only characters that can be seen."
+        )
 
 
 def check_model_name(value: str) -> None:
     """Refuse a name that no reader can tell from another."""
-    if value != value.strip() or not value.isprintable():
-        raise ValidationError("A model's name has no blanks around it and only printable characters.")
+    if not is_clear(value):
+        raise ValidationError("A model's name has no blanks around it and only characters that can be seen.")
 
 
 def check_positive(value: float) -> None:

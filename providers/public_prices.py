@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from gateway_project.errors import Conflict, ValidationError
+from gateway_project.jsonapi.audit import operator, record_command
 from providers.models import AMOUNTS, ModelPrice, PriceSource
 
 BUNDLED = Path(__file__).parent / "data" / "prices.json"
@@ -44,6 +45,21 @@ def sync(path: Path = BUNDLED) -> Counter[str]:
             return _bring(wanted, now)
     except IntegrityError:
         raise Conflict("Prices were changed at the same moment; load them again.") from None
+
+
+@transaction.atomic
+def load(path: Path = BUNDLED) -> Counter[str]:
+    """sync() for commands: the log is told how many prices it was that changed, if any did."""
+    counted = sync(path)
+    if counted["new"] or counted["changed"]:
+        message = f"{operator()} loaded prices: {told(counted)}, by manage.py."
+        record_command("sync", "prices", after=dict(counted), message=message)
+    return counted
+
+
+def told(counted: Counter[str]) -> str:
+    """What sync() has counted, in words."""
+    return ", ".join(f"{number} {what}" for what, number in counted.items()) + " (edited here)"
 
 
 def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPrice]]:

@@ -7,7 +7,8 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, Text, Whole
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, OneOf, Text, Whole
+from providers.formats.usage import MONEY_DECIMALS
 from providers.models import (
     AMOUNTS,
     GREATEST_WHOLE,
@@ -25,8 +26,7 @@ from providers.models import (
     UnknownParameters,
 )
 
-DIGITS = 12
-AMOUNT = re.compile(rf"^[0-9]{{1,{DIGITS}}}(\.[0-9]{{1,{DIGITS}}})?([eE]-[0-9]{{1,2}})?\Z")
+MOST_DIGITS = 12
 
 
 class ProviderSerializer(serializers.ModelSerializer):
@@ -39,21 +39,6 @@ class ProviderSerializer(serializers.ModelSerializer):
     class Meta:
         model = Provider
         fields = ("id", "name", "url", "auth_method", "api_key", "models", "format_name", *OPTIONS)
-
-
-class OneOf(Text):
-    """A text out of a few."""
-
-    def __init__(self, values: list[str], **options: Any) -> None:
-        super().__init__(allow_blank="" in values, **options)
-        self.values = values
-        self.schema = {"type": "string", "enum": values}
-
-    def to_internal_value(self, data: Any) -> str:
-        text = super().to_internal_value(data)
-        if text not in self.values:
-            raise serializers.ValidationError(f"Must be one of {', '.join(repr(value) for value in self.values)}.")
-        return text
 
 
 class Seconds(serializers.Field):
@@ -162,13 +147,19 @@ class FormatSerializer(Named):
 class Money(serializers.Field):
     """An amount of money: a number, or a text with one, which no reader rounds."""
 
-    schema = {"type": ["string", "number"], "minimum": 0, "pattern": AMOUNT.pattern.replace("\\Z", "$")}
+    def __init__(self, *, whole: int = MOST_DIGITS, decimals: int = MOST_DIGITS, **options: Any) -> None:
+        super().__init__(**options)
+        self.whole, self.decimals = whole, decimals
+        pattern = rf"[0-9]{{1,{whole}}}(\.[0-9]{{1,{decimals}}})?([eE]-[0-9]{{1,2}})?"
+        self.form = re.compile(rf"{pattern}\Z")
+        self.schema = {"type": ["string", "number"], "minimum": 0, "pattern": f"^{pattern}$"}
 
     def to_internal_value(self, data: Any) -> Decimal:
         text = str(data) if isinstance(data, int | float | str) and not isinstance(data, bool) else ""
-        if not AMOUNT.match(text):
-            raise serializers.ValidationError(f"Must be an amount from 0, with at most {DIGITS} digits on each side.")
-        return Decimal(text)
+        if not self.form.match(text) or (amount := Decimal(text)) != round(amount, self.decimals):
+            digits = f"{self.whole} digits before the point and {self.decimals} behind it"
+            raise serializers.ValidationError(f"Must be an amount from 0, with at most {digits}.")
+        return amount
 
     def to_representation(self, value: Decimal) -> str:
         return f"{value.normalize():f}"
@@ -212,20 +203,23 @@ class ProviderId(Id):
         return found
 
 
-def _part() -> Money:
-    return Money(required=False, allow_null=True)
+def _amount(name: str, **options: Any) -> Money:
+    """An amount that fits the column of this name."""
+    column = ModelPrice._meta.get_field(name)
+    return Money(whole=column.max_digits - column.decimal_places, decimals=column.decimal_places, **options)
 
 
 class PriceChanges(Attributes):
     """What may be changed about a price; the change is a row of its own."""
 
     currency = Text(max_length=3)
-    input = Money()
-    output = Money()
-    cache_read = _part()
-    cache_write = _part()
-    reasoning = _part()
-    request = Money(required=False)
+    input = _amount("input")
+    output = _amount("output")
+    cache_read = _amount("cache_read", required=False, allow_null=True)
+    cache_write = _amount("cache_write", required=False, allow_null=True)
+    reasoning = _amount("reasoning", required=False, allow_null=True)
+    # A digit less than the column has: SQLite keeps fifteen, and rounds more nines up to a number that does not fit.
+    request = Money(whole=5, decimals=MONEY_DECIMALS, required=False)
     valid_from = Moment(required=False)
 
 

@@ -56,7 +56,7 @@ class RuleAdmin(ServiceAdmin):
     list_display = ["id", "name", "is_enabled", "audience", "models", "provider", "hint"]
     list_display_links = ["id", "name"]
     list_filter = ["enabled", "provider"]
-    search_fields = ["name", "description", "regex", "user__username", "group__name"]
+    search_fields = ["name", "description", "regex", "user__name_key", "group__name"]
     autocomplete_fields = ["user", "group", "provider"]
     ordering = ["id"]
     fieldsets = [

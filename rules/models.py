@@ -6,6 +6,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import Group, User, check_name, check_text
+from gateway_project.naming import NameField
 from providers.models import Provider
 from rules.querysets import RuleQuerySet
 
@@ -23,7 +24,7 @@ class Everyone(models.TextChoices):
 class Rule(models.Model):
     """Whoever it is for may ask for models that match the pattern, of its provider where it names one."""
 
-    name = models.CharField(max_length=100, validators=[check_name])
+    name = NameField(max_length=100, validators=[check_name])
     description = models.TextField(
         blank=True, default="", validators=[MaxLengthValidator(LONGEST_DESCRIPTION), check_text]
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from accounts.models import Group, User
 from gateway_project.errors import ValidationError
@@ -81,7 +81,9 @@ def _address(rule: Rule, changes: dict[str, Any]) -> None:
     if user_id is not None and group_id is not None:
         raise ValidationError("userId, groupId: at most one of them is set; send null for the other.")
     rule.everyone = Everyone.USER if user_id == 0 else Everyone.GROUP if group_id == 0 else Everyone.NOT
-    rule.user = _one(User.objects.all(), user_id or None, "userId")
+    # A deleted user is no choice, and no obstacle to other changes of a rule that has been for them.
+    users = User.objects.filter(Q(is_deleted=False) | Q(pk=rule.user_id))
+    rule.user = _one(users, user_id or None, "userId")
     rule.group = _one(Group.objects.all(), group_id or None, "groupId")
 
 

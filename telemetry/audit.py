@@ -33,10 +33,11 @@ def record(change: Change) -> None:
 
 
 def _sentence(change: Change) -> str:
-    who = change.caller.user.username if change.caller else "Nobody"
+    who = change.caller.user.username if change.caller else change.operator or "Nobody"
     what = change.resource if change.id is None else f"{change.resource} {change.id}"
     named = f": {', '.join(change.attributes)}" if change.attributes else ""
-    return f"{who} {VERBS.get(change.operation, change.operation)} {what}{named}."
+    how = ", by manage.py" if change.operator else ""
+    return f"{who} {VERBS.get(change.operation, change.operation)} {what}{named}{how}."
 
 
 def _payload(change: Change) -> str:

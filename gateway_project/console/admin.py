@@ -19,7 +19,6 @@ from unfold.admin import ModelAdmin
 
 from gateway_project.console.log import record
 from gateway_project.errors import Conflict, GatewayError
-from gateway_project.jsonapi.documents import flat
 from gateway_project.jsonapi.names import snake
 from gateway_project.jsonapi.viewsets import ApiViewSet
 from gateway_project.saving import crossing_told
@@ -268,11 +267,7 @@ class ServiceAdmin(Deeds):
 
     def shown(self, row: models.Model) -> Any:
         """The row as the API shows it, without secrets; None if it is gone."""
-        rows = self.viewset.queryset  # None where those of a path are its rows
-        rows = self.model._default_manager.all() if rows is None else rows.all()
-        fresh = rows.filter(pk=row.pk).first()
-        view = {"view": self.viewset()}
-        return flat(self.viewset.serializer_class(fresh, context=view).data) if fresh is not None else None
+        return self.viewset.as_listed(row)
 
     def record(self, request: HttpRequest, operation: str, row_id: Any, **more: Any) -> None:
         """Tell the log who changed what."""

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from django.utils.dateparse import parse_date, parse_datetime
 from rest_framework import serializers
 
 from gateway_project.errors import ValidationError
@@ -24,6 +25,21 @@ class Text(serializers.CharField):
         if not isinstance(data, str):
             raise serializers.ValidationError("Must be a text.")
         return super().to_internal_value(data)
+
+
+class OneOf(Text):
+    """A text out of a few."""
+
+    def __init__(self, values: list[str], **options: Any) -> None:
+        super().__init__(allow_blank="" in values, **options)
+        self.values = values
+        self.schema = {"type": "string", "enum": values}
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if text not in self.values:
+            raise serializers.ValidationError(f"Must be one of {', '.join(repr(value) for value in self.values)}.")
+        return text
 
 
 class Flag(serializers.BooleanField):
@@ -53,7 +69,18 @@ class Moment(serializers.DateTimeField):
     def to_internal_value(self, value: Any):
         if not isinstance(value, str):
             raise serializers.ValidationError("Must be an ISO 8601 date-time.")
+        if not _is_in_the_calendar(value):
+            raise serializers.ValidationError("There is no such day, or no such time of a day.")
         return super().to_internal_value(value)
+
+
+def _is_in_the_calendar(text: str) -> bool:
+    """Whether it is a moment, or of no form that this could be asked of."""
+    try:
+        parse_datetime(text) or parse_date(text)
+    except ValueError:
+        return False
+    return True
 
 
 class Id(serializers.Field):

@@ -82,6 +82,11 @@ class ApiViewSet(GenericViewSet):
         self.check_query()
 
     @property
+    def allowed_methods(self) -> list[str]:
+        """For the header Allow: the framework names OPTIONS too, which no path here supports."""
+        return [method for method in super().allowed_methods if method.lower() in self.action_map]
+
+    @property
     def default_response_headers(self) -> dict[str, str]:
         # Answers hold what one caller may see: no cache between us and them may keep one.
         return {**super().default_response_headers, "Cache-Control": "no-store"}
@@ -155,6 +160,14 @@ class ApiViewSet(GenericViewSet):
         """The row as lists show it, read anew; None if it is gone."""
         fresh = self.get_queryset().filter(pk=row.pk).first()
         return flat(self.get_serializer(fresh).data) if fresh is not None else None
+
+    @classmethod
+    def as_listed(cls, row) -> dict[str, Any] | None:
+        """The same where there is no request: for the console and for commands."""
+        # None where the rows of a resource are those of a path.
+        rows = type(row)._default_manager.all() if cls.queryset is None else cls.queryset.all()
+        fresh = rows.filter(pk=row.pk).first()
+        return flat(cls.serializer_class(fresh, context={"view": cls()}).data) if fresh is not None else None
 
     def location(self, row_id: int) -> str:
         """Where a row is found."""

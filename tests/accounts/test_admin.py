@@ -85,3 +85,11 @@ def test_a_password_has_the_bound_of_the_api(console):
     answer = change(console, user, password="x" * (LONGEST_PASSWORD + 1))
     assert list(answer.context["adminform"].form.errors) == ["password"]
     assert change(console, user, password="x" * LONGEST_PASSWORD).status_code == 302
+
+
+def test_a_short_password_is_refused_beside_its_field(console):
+    user = new_user()
+    answer = change(console, user, password="7 chars")
+    assert "at least 8 characters" in answer.context["adminform"].form.errors["password"][0]
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD)

@@ -109,6 +109,19 @@ class TestPasswords:
         response = nobody.send("POST", "/auth/login", json=body(**sent))
         assert PASSWORD not in refused(response, 400, "ValidationError")
 
+    @pytest.mark.parametrize("wrong", ["bearer", ["password"], True], ids=str)
+    def test_a_wrong_choice_is_told_which_there_are(self, nobody, ann, wrong):
+        told = "Must be one of " if isinstance(wrong, str) else "Must be a text."
+        login = nobody.post("/auth/login", grantType=wrong)
+        assert f"grantType: {told}" in refused(login, 400, "ValidationError")
+        tokens = nobody.post("/auth/login", grantType="Bearer", tokenType=wrong)
+        assert f"tokenType: {told}" in refused(tokens, 400, "ValidationError")
+        logout = nobody.as_user(ann).post("/auth/logout", logoutDevice=wrong)
+        assert f"logoutDevice: {told}" in refused(logout, 400, "ValidationError")
+        if isinstance(wrong, str):
+            assert "'password', 'Bearer'" in login.json()["message"]
+            assert "'currentDevice', 'otherDevices', 'allDevices'" in logout.json()["message"]
+
     def test_an_old_credential_does_not_stand_in_the_way_of_a_login(self, nobody, ann):
         old = {"Authorization": "Bearer old", "Cookie": "SvcUserCookie=old; SvcAuthCookie=old"}
         assert by_password(nobody, headers=old).status_code == 200

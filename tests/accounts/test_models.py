@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from accounts.builtin import FEATURES
 from accounts.models import Feature, Group, Role, Session, User
+from gateway_project.naming import APART
 
 
 def test_every_instance_has_the_built_in_features_and_roles(db):
@@ -42,11 +43,49 @@ def test_a_username_is_unique_in_any_case(db):
         User.objects.create_user("ANN", "secret")
 
 
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [("Émile", "émile"), ("E\u0301mile", "émile"), ("Straße", "STRASSE"), ("ΣΊΣΥΦΟΣ", "σίσυφος"), ("Ａnn", "ann")],
+)
+def test_case_is_that_of_all_letters_on_every_database(db, one, same):
+    user = User.objects.create_user(one, "secret")
+    assert list(User.objects.called(same)) == [user]
+    with pytest.raises(IntegrityError), transaction.atomic():
+        User.objects.create_user(same, "secret")
+
+
+def test_a_dotless_letter_is_another_one(db):
+    """PostgreSQL's UPPER makes them one, its LOWER does not."""
+    dotless, dotted = User.objects.create_user("alı", "secret"), User.objects.create_user("ali", "secret")
+    assert [list(User.objects.called(name)) for name in ("alı", "ali", "ALI")] == [[dotless], [dotted], [dotted]]
+
+
+def test_the_key_follows_the_name_whenever_the_user_is_saved(db):
+    ann = User.objects.create_user("Ann", "secret")
+    ann.username = "Änn"
+    ann.save()
+    assert User.objects.get(name_key="ÄNN") == ann
+    assert User.objects.filter(name_key__icontains="NN").get() == ann
+    assert not User.objects.filter(name_key__icontains="a").exists()
+
+
+def test_a_user_who_was_set_apart_stays_so_and_is_found_as_written(db):
+    """As the migration leaves two whose names were different on SQLite."""
+    older, newer = User.objects.create_user("Émile", "secret"), User.objects.create_user("anybody", "secret")
+    User.objects.filter(pk=newer.pk).update(username="émile", name_key=f"émile{APART}{newer.pk}")
+    newer.refresh_from_db()
+    newer.full_clean()
+    newer.save()
+    assert [User.objects.called(name).first() for name in ("Émile", "ÉMILE", "émile")] == [older, older, newer]
+
+
 def test_a_user_logs_in_under_a_name_in_any_case(db):
     ann = User.objects.create_user("Ann", "secret")
     assert User.objects.get_by_natural_key("aNN") == ann
     assert ann.check_password("secret")
     assert not ann.check_password("Secret")
+    with pytest.raises(User.DoesNotExist):
+        User.objects.get_by_natural_key("anna")
 
 
 def test_a_user_has_the_features_of_all_their_roles(db):

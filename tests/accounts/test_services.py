@@ -25,28 +25,28 @@ def role_names(user):
 
 
 def test_a_new_user_can_log_in_and_has_the_role_user(db):
-    ann = create_user(username="ann", password="secret", display_name="Ann", email="ann@example.org")
+    ann = create_user(username="ann", password="a secret", display_name="Ann", email="ann@example.org")
     stored = User.objects.get(pk=ann.pk)
-    assert stored.check_password("secret")
+    assert stored.check_password("a secret")
     assert (stored.display_name, stored.email, stored.is_active) == ("Ann", "ann@example.org", True)
     assert role_names(stored) == {"user"}
 
 
 def test_roles_can_be_named_or_given_and_replace_the_usual_one(db):
     viewers = Role.objects.create(name="viewers")
-    assert role_names(create_user(username="a", password="secret", roles=["admin", viewers])) == {
+    assert role_names(create_user(username="a", password="a secret", roles=["admin", viewers])) == {
         "admin",
         "viewers",
     }
-    assert role_names(create_user(username="b", password="secret", roles=[])) == set()
+    assert role_names(create_user(username="b", password="a secret", roles=[])) == set()
 
 
 def test_a_name_that_exists_in_any_case_is_a_conflict_even_of_a_deleted_user(db):
-    create_user(username="Ann", password="secret", is_deleted=True)
+    create_user(username="Ann", password="a secret", is_deleted=True)
     with pytest.raises(Conflict, match="ANN"):
-        create_user(username="ANN", password="secret")
+        create_user(username="ANN", password="a secret")
     with pytest.raises(Conflict):
-        create_user(username="Ann", password="secret")
+        create_user(username="Ann", password="a secret")
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,7 @@ def test_a_name_that_exists_in_any_case_is_a_conflict_even_of_a_deleted_user(db)
         {"username": "an\0n"},
         {"username": "x" * 151},
         {"password": ""},
+        {"password": "7 chars"},
         {"password": "\ud800"},
         {"email": "nobody"},
         {"display_name": "a\0b"},
@@ -65,20 +66,20 @@ def test_a_name_that_exists_in_any_case_is_a_conflict_even_of_a_deleted_user(db)
 )
 def test_what_cannot_be_stored_is_refused_and_leaves_nothing(db, wrong):
     with pytest.raises(ValidationError) as refused:
-        create_user(**{"username": "ann", "password": "secret", **wrong})
+        create_user(**{"username": "ann", "password": "a secret", **wrong})
     assert refused.value.message.startswith(f"{next(iter(wrong))}: ")
     assert not User.objects.exists()
 
 
 @pytest.fixture
 def sessions(db):
-    ann = create_user(username="ann", password="secret")
+    ann = create_user(username="ann", password="a secret")
     later = timezone.now() + timedelta(hours=1)
     return [Session.objects.create(user=ann, expires_at=later, device=str(n)) for n in range(3)]
 
 
 def test_all_sessions_of_a_user_end_at_once(sessions):
-    other = create_user(username="bob", password="secret")
+    other = create_user(username="bob", password="a secret")
     kept = Session.objects.create(user=other, expires_at=timezone.now() + timedelta(hours=1))
     assert end_sessions(user=sessions[0].user) == 3
     assert list(Session.objects.live()) == [kept]
@@ -99,7 +100,7 @@ def test_all_but_one_end_and_ended_ones_keep_their_time(sessions, as_id):
     [
         lambda group: update_group(group, name="crew"),
         lambda group: update_group(group, member_ids=[]),
-        lambda group: add_member(group, user_id=create_user(username="ann", password="secret").pk),
+        lambda group: add_member(group, user_id=create_user(username="ann", password="a secret").pk),
     ],
 )
 def test_a_group_that_was_deleted_meanwhile_is_not_brought_back(db, change):
@@ -120,7 +121,7 @@ def test_a_role_that_was_deleted_meanwhile_is_not_brought_back(db):
 
 @pytest.mark.parametrize("change", [delete_user, lambda user: update_user(user, display_name="Ann")])
 def test_a_user_who_is_gone_is_not_brought_back(db, change):
-    ann = create_user(username="ann", password="secret")
+    ann = create_user(username="ann", password="a secret")
     User.objects.all().delete()
     with pytest.raises(NotFound):
         change(ann)

@@ -55,6 +55,8 @@ class TestCreatingUsers:
     def test_a_name_exists_once_in_any_case_deleted_users_included(self, admin):
         admin.post("/users/", userName="ann", password=PASSWORD, isDeleted=True)
         refused(admin.post("/users/", userName="ANN", password=PASSWORD), 409, "Conflict", "ANN")
+        assert admin.post("/users/", userName="Émile", password=PASSWORD).status_code == 201
+        refused(admin.post("/users/", userName="émile", password=PASSWORD), 409, "Conflict", "émile")
 
     @pytest.mark.parametrize("name", KNOWN)
     def test_a_wrong_value_is_refused_or_harmless(self, admin, name):
@@ -82,6 +84,7 @@ class TestListingUsers:
             new_user(username="ann"),
             new_user(username="Anne", is_active=False),
             new_user(username="bob", is_deleted=True),
+            new_user(username="Émile"),
         ]
 
     @pytest.mark.parametrize(
@@ -90,6 +93,8 @@ class TestListingUsers:
             ("userNameContains=ann", ["ann", "Anne"]),
             ("userNameContains=NE", ["Anne"]),
             ("userNameContains=%25", []),
+            ("userNameContains=ÉM", ["Émile"]),
+            ("userNameContains=e%CC%81m", ["Émile"]),
             ("isDeleted=true", ["bob"]),
             ("active=false", ["Anne"]),
             ("active=true&userNameContains=ann&isDeleted=false", ["ann"]),
@@ -100,7 +105,7 @@ class TestListingUsers:
         assert [row["userName"] for row in admin.rows(f"/users/?{query}")] == names
 
     def test_without_filters_everybody_is_listed(self, admin, people):
-        assert len(admin.rows("/users/")) == 4
+        assert len(admin.rows("/users/")) == 5
 
     @pytest.mark.parametrize("query", ["active=maybe", "active=1", "isDeleted=True", "currentUser=x", "userName=ann"])
     def test_a_wrong_filter_is_refused(self, admin, query):
@@ -112,7 +117,7 @@ class TestListingUsers:
         assert ann.rows(f"/users/?currentUser=true&id={people[1].pk}") == []
         for path in ("/users/", "/users/?currentUser=false", f"/users/?id={people[0].pk}", f"/users/{people[1].pk}/"):
             refused(ann.get(path), 403, "PermissionDenied")
-        assert len(admin.rows("/users/?currentUser=false")) == 4
+        assert len(admin.rows("/users/?currentUser=false")) == 5
         assert len(admin.rows("/users/?currentUser=true")) == 1
 
     def test_a_user_has_a_path_of_their_own(self, admin, people):
@@ -204,8 +209,17 @@ class TestUpdatingUsers:
         settings.GATEWAY_LOGIN_FAILURES = 3
         client = nobody.as_user(ann)
         for _ in range(3):
-            refused(client.patch("/users/", newPassword="x", currentPassword="y"), 400, "ValidationError")
-        refused(client.patch("/users/", newPassword="x", currentPassword=PASSWORD), 429, "RateLimited")
+            refused(client.patch("/users/", newPassword="eight or more", currentPassword="y"), 400, "ValidationError")
+        refused(client.patch("/users/", newPassword="eight or more", currentPassword=PASSWORD), 429, "RateLimited")
+
+    def test_a_password_has_eight_characters_or_more(self, admin, nobody, ann):
+        short, enough = "7 chars", "8 chars!"
+        refused(admin.post("/users/", userName="bob", password=short), 400, "ValidationError", "password:", "8")
+        own = nobody.as_user(ann).patch("/users/", newPassword=short, currentPassword=PASSWORD)
+        for response in (own, admin.patch(f"/users/{ann.pk}/", newPassword=short)):
+            refused(response, 400, "ValidationError", "newPassword:", "8")
+        assert admin.post("/users/", userName="bob", password=enough).status_code == 201
+        assert admin.patch(f"/users/{ann.pk}/", newPassword=enough).status_code == 200
 
     def test_an_admin_sets_others_passwords_and_ends_all_their_sessions(self, admin, nobody, ann):
         token = token_of(ann)

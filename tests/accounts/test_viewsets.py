@@ -80,6 +80,7 @@ class TestGroups:
             ("", ["team", "other"]),
             (f"?id={other.pk}", ["other"]),
             ("?userName=ann", ["team"]),
+            ("?userName=ANN", ["team"]),
             (f"?userId={people[2].pk}", ["other"]),
             ("?userName=ann&userId=0", []),
             (f"?name=team&id={other.pk}&userName=eve&userId=0", ["team"]),

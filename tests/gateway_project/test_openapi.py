@@ -110,6 +110,7 @@ def test_bodies_stand_in_the_envelope_and_answers_in_both_media_types(document):
     assert attributes["required"] == ["password", "userName"]
     assert attributes["additionalProperties"] is False
     assert attributes["properties"]["userName"]["maxLength"] == 150
+    assert attributes["properties"]["password"]["minLength"] == 8
     assert create["responses"]["201"]["headers"].keys() == {
         *("X-Svc-Request-ID", "Location", "Content-Location", "UserId")
     }

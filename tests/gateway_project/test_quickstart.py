@@ -15,6 +15,7 @@ from providers.models import ModelPrice, Provider
 from providers.services import update_provider
 from rules.models import Rule
 from rules.services import create_rule
+from telemetry.models import LogEntry
 from tests.provider import ScriptedProvider, refusing_port
 
 pytestmark = pytest.mark.django_db
@@ -40,6 +41,24 @@ def test_a_first_run_makes_all_that_a_first_request_needs():
     assert bytes(ApiKey.objects.usable().get(public_id=public_id).digest) == digest
     assert Provider.objects.enabled().filter(models__name=prepared.model).exists()
     assert Rule.objects.enabled().count() == 1
+
+
+def test_what_is_made_is_in_the_log_and_no_secret_is():
+    first = prepare({})
+    said = [message.partition(" ")[2] for message in LogEntry.objects.order_by("id").values_list("message", flat=True)]
+    made = [
+        f"created {resource} {model.objects.earliest('id').pk}, by manage.py."
+        for resource, model in {"users": User, "keys": ApiKey, "rules": Rule, "providers": Provider}.items()
+    ]
+    price = ModelPrice.objects.get(model="demo").pk
+    assert said[:5] == [*made, f"created prices {price}, by manage.py."]
+    assert said[5].startswith("loaded prices: ")
+    assert len(said) == 6
+    told = "".join(LogEntry.objects.values_list("payload", flat=True))
+    assert first.adminPassword not in told
+    assert first.apiKey not in told
+    prepare({})
+    assert LogEntry.objects.count() == 6, "nothing was made"
 
 
 def test_models_have_prices_the_demonstrations_too():

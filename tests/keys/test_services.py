@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def ann(db):
-    return create_user(username="ann", password="secret")
+    return create_user(username="ann", password="a secret")
 
 
 def test_the_text_of_a_new_key_leads_to_its_row_and_is_not_stored(ann):
@@ -49,7 +49,7 @@ def test_a_key_gets_no_permission_that_its_owner_lacks(ann):
 
 
 def test_an_admin_may_give_a_key_any_feature_and_only_those(db):
-    root = create_user(username="root", password="secret", roles=["admin"])
+    root = create_user(username="root", password="a secret", roles=["admin"])
     assert issue_key(owner=root, name="all", permissions=["logs.view_all"]).key.pk
     with pytest.raises(PermissionDenied):
         issue_key(owner=root, name="more", permissions=["no.such"])
@@ -61,7 +61,7 @@ def test_a_name_is_free_again_once_its_key_is_deleted(ann):
         issue_key(owner=ann, name="laptop")
     ApiKey.objects.update(is_deleted=True)
     assert issue_key(owner=ann, name="laptop").key.pk
-    assert issue_key(owner=create_user(username="bob", password="secret"), name="laptop").key.pk
+    assert issue_key(owner=create_user(username="bob", password="a secret"), name="laptop").key.pk
 
 
 def test_the_database_itself_refuses_a_second_live_key_of_a_name(ann):

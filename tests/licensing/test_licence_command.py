@@ -72,6 +72,11 @@ def test_a_key_that_does_not_verify_changes_nothing(db, pair, tmp_path, key):
     assert Licence.objects.get().key == before
 
 
+def test_an_empty_key_is_told_what_would_be_one(db, pair):
+    with pytest.raises(CommandError, match="is empty: give the key, a file"):
+        run("install", "")
+
+
 def test_an_installation_is_in_the_log_as_through_the_api_and_the_key_is_not(db, pair, tmp_path):
     key = issue(tmp_path).strip()
     run("install", key)

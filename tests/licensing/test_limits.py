@@ -68,7 +68,7 @@ def test_a_limit_is_set_for_each_kind_of_subject(admin, ann, subject):
         ({"amount": -1}, "amount"),
         ({"amount": 2.5}, "whole"),
         ({"amount": "many"}, "amount"),
-        ({"amount": 10**12}, "at most 12 digits"),
+        ({"amount": 10**12}, "at most 12 digits before the point"),
         ({"measure": "cost", "amount": 9_000_001}, "cost must be from 0 (unlimited) to 9000000"),
         ({"measure": "cost", "amount": 10**30}, "amount"),
         ({"measure": "cost", "amount": "0.0000001"}, "decimals"),

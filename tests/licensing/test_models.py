@@ -12,7 +12,7 @@ from licensing.models import DailyPeak, Licence, Limit
 
 @pytest.fixture
 def ann(db):
-    return create_user(username="ann", password="secret")
+    return create_user(username="ann", password="a secret")
 
 
 def refused(model, **values):

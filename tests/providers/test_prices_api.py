@@ -88,8 +88,11 @@ def test_a_deleted_price_ends_and_stays_in_the_list(admin):
         ({"input": None}, "input"),
         ({"input": []}, "input"),
         ({"input": "1e9"}, "input"),
-        ({"input": "0.0000001"}, "input"),
-        ({"output": 10**9}, "output"),
+        ({"input": "0.0000001"}, "6 digits before the point and 6 behind it"),
+        ({"input": "999999999999.999999999999"}, "6 digits before the point and 6 behind it"),
+        ({"output": 10**6}, "output: Must be an amount"),
+        ({"request": "1.0000000000001"}, "5 digits before the point and 12 behind it"),
+        ({"request": "999999.999999999999"}, "5 digits before the point and 12 behind it"),
         ({"currency": "euro"}, "currency"),
         ({"currency": "€€€"}, "currency"),
         ({"model": ""}, "model"),
@@ -104,6 +107,11 @@ def test_a_deleted_price_ends_and_stays_in_the_list(admin):
 def test_what_is_no_price_is_refused(admin, attributes, word):
     refused(new(admin, **attributes), 400, "ValidationError", word)
     assert not ModelPrice.objects.exists()
+
+
+def test_the_greatest_amounts_that_are_promised_are_taken(admin):
+    greatest = {"input": "999999.999999", "output": 1e-6, "request": "99999.999999999999"}
+    assert new(admin, **greatest).status_code == 201
 
 
 def test_one_thing_has_one_price(admin, provider):

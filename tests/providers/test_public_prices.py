@@ -5,6 +5,7 @@ from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
 from importlib.metadata import version
+from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -16,6 +17,7 @@ from providers.models import ModelPrice
 from providers.prices import Offer, PriceBook, cost_of
 from providers.public_prices import BUNDLED, sync
 from providers.services import change_price, create_provider, end_price, set_price
+from telemetry.models import LogEntry
 
 pytestmark = pytest.mark.django_db
 PLACES = {
@@ -173,3 +175,12 @@ class TestBundled:
                     differing.append((provider.id, model.id, said))
         assert differing == []
         assert min(seen.values()) > 5
+
+
+def test_the_command_leaves_one_entry_with_counts_if_it_changes_anything(table):
+    path = table({"model": "a", "input": "1", "output": "2"}, {"model": "b", "input": "1", "output": "2"})
+    for _ in range(2):
+        call_command("sync_prices", file=path, stdout=StringIO())
+    entry = LogEntry.objects.get()
+    assert entry.message.endswith(" loaded prices: 2 new, 0 changed, 0 unchanged, 0 kept (edited here), by manage.py.")
+    assert json.loads(entry.payload)["after"] == {"new": 2, "changed": 0, "unchanged": 0, "kept": 0}

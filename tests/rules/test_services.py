@@ -14,7 +14,7 @@ from rules.services import create_rule, update_rule
 
 
 def test_a_rule_is_stored_as_it_was_given(db):
-    ann = create_user(username="ann", password="secret")
+    ann = create_user(username="ann", password="a secret")
     provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
     create_rule(name="r", regex="gpt-.*", user=ann, provider=provider, description="why", enabled=False)
     rule = Rule.objects.get()
@@ -44,7 +44,7 @@ def test_a_name_that_exists_is_a_conflict(db):
 @pytest.mark.parametrize("sorts", [("user", "group"), ("user", "everyone"), ("group", "everyone")])
 def test_a_rule_is_for_one_sort_of_caller(db, sorts):
     given = {
-        "user": create_user(username="ann", password="secret"),
+        "user": create_user(username="ann", password="a secret"),
         "group": Group.objects.create(name="team"),
         "everyone": "user",
     }

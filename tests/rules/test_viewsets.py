@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from accounts.services import create_group
+from accounts.services import create_group, delete_user
 from rules.models import Rule
 from telemetry.models import LogEntry
 from tests.hostile import try_wrong
@@ -103,6 +103,18 @@ def test_a_pattern_that_re2_does_not_take_is_refused_with_its_reason(admin, patt
     rule = make(admin)
     refused(admin.patch(f"/rules/{rule.pk}/", regex=pattern), 400, "ValidationError", "regex")
     assert admin.rows(f"/rules/?name={rule.name}")[0]["regex"] == ""
+
+
+def test_a_deleted_user_gets_no_rule_and_one_that_is_there_can_be_changed(admin, ann):
+    rule, other = make(admin, userId=ann.pk), make(admin, userId=0)
+    delete_user(ann)
+    for answer in (
+        admin.post("/rules/", name="x", userId=ann.pk),
+        admin.patch(f"/rules/{other.pk}/", userId=ann.pk),
+    ):
+        refused(answer, 400, "ValidationError", f"userId: there is none with the id {ann.pk}")
+    for changes in ({"enabled": False}, {"userId": ann.pk}, {"userId": None}):
+        assert admin.patch(f"/rules/{rule.pk}/", **changes).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import sys
 import time
 from argparse import ArgumentTypeError
 from datetime import UTC, date, datetime
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from gateway_project.errors import ValidationError
-from gateway_project.jsonapi.audit import Change, record
+from gateway_project.jsonapi.audit import record_command
 from licensing import services, signing
 from licensing.serializers import shown
 from licensing.signing import Claims, KeyRefused
@@ -73,7 +72,8 @@ class Command(BaseCommand):
         with transaction.atomic():
             before = shown(services.current(), now)
             terms = services.install(key)
-            record(_installation(before, shown(terms, now)))
+            after = shown(terms, now)
+            record_command("create", "licence", before=before, after=after, attributes=("licenceKey",))
         self.stdout.write(f"The licence key is installed. {terms.sentence(now)}")
 
     def status(self, options: dict[str, Any]) -> None:
@@ -86,30 +86,6 @@ class Command(BaseCommand):
             self.stderr.write(f"Warning: {warning}")
         uses = terms.max_active_uses or "unlimited"
         self.stdout.write(f"Active uses: {uses}; each lasts {terms.active_use_life_time} s beyond its last request.")
-
-
-def _installation(before: dict[str, Any], after: dict[str, Any]) -> Change:
-    """What the log is told of it, as of an installation through the API."""
-    return Change(
-        caller=None,
-        correlation_id="",
-        address="",
-        operation="create",
-        resource="licence",
-        id=None,
-        before=before,
-        after=after,
-        attributes=("licenceKey",),
-        message=f"{_who()} created licence: licenceKey, by manage.py.",
-    )
-
-
-def _who() -> str:
-    """The user of this machine who runs the command."""
-    try:
-        return getuser()
-    except (KeyError, OSError):  # a container's user need not have a name
-        return f"User {os.getuid()}"
 
 
 def _issue_arguments(parser: CommandParser) -> None:
@@ -130,6 +106,8 @@ def _day(text: str) -> date:
 
 def _key(given: str) -> str:
     """The key itself; a key has dots and no slash, and is longer than any file's name."""
+    if not given.strip():
+        raise CommandError("The licence key is empty: give the key, a file that holds it, or - to read it.")
     if given == "-":
         return sys.stdin.read(signing.LONGEST_SENT)
     return given if signing.PARTS.match(given) and len(given) > 255 else _read(Path(given))

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway_project.errors import GatewayError
-from providers.public_prices import BUNDLED, sync
+from providers.public_prices import BUNDLED, load, told
 
 
 class Command(BaseCommand):
@@ -19,8 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
         try:
-            counted = sync(file)
+            counted = load(file)
         except GatewayError as error:
             raise CommandError(error.message) from None
-        told = ", ".join(f"{number} {what}" for what, number in counted.items())
-        self.stdout.write(f"Prices: {told} (edited here).")
+        self.stdout.write(f"Prices: {told(counted)}.")

@@ -1,0 +1,41 @@
+"""manage.py changepassword, in the place of Django's own, which ends no session and tells no log."""
+
+from getpass import getuser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+
+from accounts import services
+from accounts.management.passwords import typed_password
+from accounts.models import User
+from accounts.viewsets import UserViewSet
+from gateway_project.errors import GatewayError
+from gateway_project.jsonapi.audit import record_command
+
+
+class Command(BaseCommand):
+    """The way back for whoever has lost the password, or has it no longer to themself."""
+
+    help = "Sets a user's password, which ends all of the user's sessions."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("username", nargs="?", help="whose; of the name of this machine's user unless told")
+
+    def handle(self, *args: Any, username: str | None, **options: Any) -> None:
+        username = username or getuser()
+        user = User.objects.called(username).first()
+        if user is None:
+            raise CommandError(f"There is no user named {username!r}.")
+        try:
+            self._change(user, typed_password())
+        except GatewayError as refused:
+            raise CommandError(refused.message) from None
+        self.stdout.write(f"{user.username} has another password; all sessions of theirs have ended.")
+
+    @transaction.atomic
+    def _change(self, user: User, password: str) -> None:
+        before = UserViewSet.as_listed(user)
+        services.update_user(user, password=password)
+        after = UserViewSet.as_listed(user)
+        record_command("update", "users", user.pk, before=before, after=after, attributes=("newPassword",))

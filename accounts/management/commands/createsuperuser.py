@@ -1,0 +1,48 @@
+"""manage.py createsuperuser, in the place of Django's own, which checks no password and tells no log."""
+
+import os
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+
+from accounts import services
+from accounts.builtin import ADMIN_ROLE, USER_ROLE
+from accounts.management.passwords import typed_password
+from accounts.viewsets import UserViewSet
+from gateway_project.errors import GatewayError
+from gateway_project.jsonapi.audit import record_command
+
+NAME, PASSWORD = "DJANGO_SUPERUSER_USERNAME", "DJANGO_SUPERUSER_PASSWORD"
+
+
+class Command(BaseCommand):
+    """Makes a user with the roles admin and user."""
+
+    help = "Makes an administrator."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--username", default=os.environ.get(NAME), help=f"asked for, unless told or in {NAME}")
+        parser.add_argument("--email", default="")
+        parser.add_argument(
+            "--noinput",
+            "--no-input",
+            action="store_false",
+            dest="interactive",
+            help=f"ask nothing: the password is in {PASSWORD}",
+        )
+
+    def handle(self, *args: Any, username: str | None, email: str, interactive: bool, **options: Any) -> None:
+        if not interactive and (not username or PASSWORD not in os.environ):
+            raise CommandError(f"Without questions, --username (or {NAME}) and {PASSWORD} have to be set.")
+        username = username or input("User name: ")
+        password = typed_password() if interactive else os.environ[PASSWORD]
+        try:
+            with transaction.atomic():
+                user = services.create_user(
+                    username=username, password=password, email=email, roles=[ADMIN_ROLE, USER_ROLE]
+                )
+                record_command("create", "users", user.pk, after=UserViewSet.as_listed(user))
+        except GatewayError as refused:
+            raise CommandError(refused.message) from None
+        self.stdout.write(f"{user.username} is an administrator.")

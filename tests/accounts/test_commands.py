@@ -1,0 +1,106 @@
+"""manage.py createsuperuser and changepassword: the rules, the ended sessions and the log of the API."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from accounts.models import Session, User
+from telemetry.models import LogEntry
+from tests.management import PASSWORD, new_user
+
+pytestmark = pytest.mark.django_db
+NEW = "another long pass phrase"
+
+
+@pytest.fixture
+def types(monkeypatch):
+    """What comes from standard input, which is no terminal here."""
+    return lambda *lines: monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+
+def run(*arguments):
+    out = io.StringIO()
+    call_command(*arguments, stdout=out)
+    return out.getvalue()
+
+
+class TestCreateSuperuser:
+    def test_makes_an_admin_and_an_entry(self, types):
+        types("root", PASSWORD)
+        run("createsuperuser")
+        root = User.objects.admins().get()
+        assert root.username == "root"
+        assert root.check_password(PASSWORD)
+        entry = LogEntry.objects.get()
+        assert entry.message.endswith(f" created users {root.pk}, by manage.py.")
+        assert PASSWORD not in entry.payload
+
+    def test_asks_nothing_where_it_is_told_everything(self, monkeypatch):
+        monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+        run("createsuperuser", "--noinput", "--username", "root", "--email", "root@example.org")
+        assert User.objects.get().email == "root@example.org"
+
+    def test_wants_to_be_told_without_questions(self):
+        with pytest.raises(CommandError, match="DJANGO_SUPERUSER_PASSWORD"):
+            run("createsuperuser", "--noinput", "--username", "root")
+        assert not User.objects.exists()
+
+    @pytest.mark.parametrize(("name", "password", "told"), [("root", "x", "password: "), ("Ann", PASSWORD, "exists")])
+    def test_refuses_what_the_api_refuses(self, monkeypatch, name, password, told):
+        new_user(username="ann")
+        monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", password)
+        with pytest.raises(CommandError, match=told):
+            run("createsuperuser", "--noinput", "--username", name)
+        assert User.objects.get().username == "ann"
+        assert not LogEntry.objects.exists()
+
+
+class TestChangePassword:
+    @pytest.fixture
+    def ann(self):
+        ann = new_user(username="ann")
+        Session.objects.create(user=ann, expires_at=timezone.now() + timedelta(days=1))
+        return ann
+
+    def test_ends_the_sessions_and_leaves_an_entry(self, types, ann):
+        types(NEW)
+        assert "ann" in run("changepassword", "ANN")
+        ann.refresh_from_db()
+        assert ann.check_password(NEW)
+        assert not Session.objects.live().exists()
+        entry = LogEntry.objects.get()
+        assert entry.message.endswith(f" changed users {ann.pk}: newPassword, by manage.py.")
+        assert NEW not in entry.payload
+
+    @pytest.mark.parametrize("password", ["", "7 chars"])
+    def test_refuses_a_password_that_the_api_refuses(self, types, ann, password):
+        types(password)
+        with pytest.raises(CommandError, match="password: "):
+            run("changepassword", "ann")
+        assert Session.objects.live().exists()
+        assert not LogEntry.objects.exists()
+
+    def test_says_that_there_is_no_such_user(self):
+        with pytest.raises(CommandError, match="bob"):
+            run("changepassword", "bob")
+
+
+@pytest.mark.parametrize(("again", "told"), [("one", "one"), ("two", "differ")])
+def test_at_a_terminal_a_password_is_typed_twice(again, told):
+    ours, theirs = pty.openpty()
+    code = "from accounts.management.passwords import typed_password as typed; print(typed())"
+    pipes = {"stdin": theirs, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as asked:
+        for prompt, answer in (("Password: ", "one"), ("\nPassword (again): ", again)):
+            assert asked.stdout.read(len(prompt)) == prompt
+            os.write(ours, f"{answer}\n".encode())
+        assert told in asked.stdout.read()
+    os.close(ours)
+    os.close(theirs)

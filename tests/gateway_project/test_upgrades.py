@@ -1,0 +1,48 @@
+"""What migrations make of rows that were written before them."""
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from accounts.models import Group, User
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def before():
+    """The database before names had keys; afterwards it is as it was again."""
+    migrate("accounts", "0002")
+    yield
+    migrate()
+
+
+def migrate(*target):
+    call_command("migrate", *target, verbosity=0, skip_checks=True)
+
+
+def insert(table, **values):
+    columns, places = ", ".join(values), ", ".join(["%s"] * len(values))
+    with connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {table} ({columns}) VALUES ({places}) RETURNING id", list(values.values()))
+        return cursor.fetchone()[0]
+
+
+def user(name):
+    said = {"username": name, "password": "", "display_name": "", "email": "", "created_at": "2026-01-01 00:00:00+00"}
+    return insert("accounts_user", **said, is_active=True, is_deleted=False)
+
+
+def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
+    older, newer, other = user("Straße"), user("strasse"), user("Ann")
+    migrate()
+    found = dict(User.objects.values_list("id", "name_key"))
+    assert found == {older: "strasse", newer: f"strasse\x1f{newer}", other: "ann"}
+    logins = [User.objects.called(name).first().pk for name in ("Straße", "strasse", "STRASSE")]
+    assert logins == [older, newer, older]
+
+
+def test_names_are_brought_into_one_form_and_one_that_is_taken_gets_its_id(before):
+    apart, composed, alone = (insert("accounts_group", name=name) for name in ("cafe\u0301", "café", "E\u0301"))
+    migrate()
+    assert dict(Group.objects.values_list("id", "name")) == {apart: f"café ({apart})", composed: "café", alone: "É"}
