@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
+from gateway_project.listening import refuse_taken
 from gateway_project.quickstart import demo_port
 
 
@@ -25,6 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         port = self._look_at_database(options["no_demo"])
+        refuse_taken(settings.HOST, settings.PORT, variable="PORT", command="manage.py serve")
         if port is not None:
             start_demo(port)
         self.stdout.write(f"The gateway serves {settings.GATEWAY_BASE_URL} (Ctrl-C stops it).")
