@@ -1,0 +1,34 @@
+"""Errors outside the views: what is answered, and what is left in the server's own output."""
+
+import logging
+
+import pytest
+
+from gateway_project import responses
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_logged_yet(monkeypatch):
+    monkeypatch.setattr(responses, "_logged_host", float("-inf"))
+
+
+@pytest.mark.parametrize("host", ["strange.example:81", "not a host", "x" * 5000])
+def test_a_host_that_is_not_served_is_named(nobody, host):
+    answer = nobody.send("GET", "/users/", headers={"Host": host})
+    assert answer.status_code == 400
+    assert answer.json() == {
+        "code": 400,
+        "exception": "ValidationError",
+        "message": f"The host {host[:100]!r} is not in ALLOWED_HOSTS.",
+    }
+
+
+def test_strangers_cannot_fill_the_log_with_hosts(nobody, caplog):
+    with caplog.at_level(logging.INFO):
+        for number in range(3):
+            nobody.send("GET", "/users/", headers={"Host": f"strange-{number}.example"})
+    (record,) = [record for record in caplog.records if "strange" in record.getMessage()]
+    assert "'strange-0.example' is not in ALLOWED_HOSTS" in record.getMessage()
+    assert not record.exc_info
