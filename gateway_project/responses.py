@@ -1,7 +1,6 @@
 """How errors outside the views become responses: unknown paths, malformed requests, crashes."""
 
 import logging
-import time
 
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponseBase
@@ -9,11 +8,9 @@ from django.http import HttpRequest, HttpResponseBase
 from gateway_project.delivery import of_error
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
 
-log = logging.getLogger("gateway.management")
+log = logging.getLogger("gateway.hosts")
 
 SHOWN_CHARACTERS = 100
-LOG_HOSTS_EVERY_SECONDS = 60.0
-_logged_host = float("-inf")
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
@@ -22,12 +19,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def _about_host(request: HttpRequest) -> str:
-    """Which host is refused. Strangers send what they like: it is bounded, and seldom logged."""
-    global _logged_host
+    """Which host is refused. Strangers send what they like: it is bounded here, and seldom logged (settings.py)."""
     message = f"The host {request.META.get('HTTP_HOST', '')[:SHOWN_CHARACTERS]!a} is not in ALLOWED_HOSTS."
-    if (now := time.monotonic()) - _logged_host > LOG_HOSTS_EVERY_SECONDS:
-        _logged_host = now
-        log.warning("%s Further ones are not logged for a minute.", message)
+    log.warning(message)
     return message
 
 

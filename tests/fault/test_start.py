@@ -76,6 +76,30 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("command", ["quickstart", "migrate", "serve"])
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("sqlite:////proc/nothing/x.sqlite3", "The database file /proc/nothing/x.sqlite3 cannot be used: "),
+        pytest.param("postgresql://u:hunter2@127.0.0.1:{}/x", "The database x at 127.0.0.1:{} cannot be", marks=SLOW),
+    ],
+    ids=["file", "server"],
+)
+def test_a_database_that_cannot_be_used_is_named_in_a_line(tmp_path, command, url, named):
+    if command == "serve" and "postgresql" in url:
+        pytest.skip("a server may come back, and is waited for")
+    port, kept = free_port(), {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    environ = {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url.format(port), "PORT": str(free_port())}
+    done = subprocess.run(
+        [sys.executable, "manage.py", command],
+        cwd=ROOT, env=kept | environ, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert named.format(port) in done.stderr.splitlines()[-1]
+    assert len(done.stderr.splitlines()) <= 2  # the pool has its line too
+    assert "hunter2" not in done.stderr
+
+
 def test_a_database_without_tables_does_not_start(tmp_path):
     """That is a mistake of the operator, unlike a database that is away."""
     done = serve(tmp_path)
