@@ -240,10 +240,14 @@ class ActiveUseLimitReached(LimitError):
 
 
 class UpstreamError(GatewayError):
-    """The provider did not give an answer; `usage` is what it counted nevertheless, where it said so at the end."""
+    """The provider did not give an answer; `usage` is what it counted nevertheless, where it said so at the end.
+
+    `worked` is False where it is certain that it did nothing for the request: it was not reached, or refused it.
+    """
 
     code = 502
     usage: Any = None  # providers.formats.Usage, which stands above
+    worked = True
 
 
 class ProviderRejected(UpstreamError):
@@ -253,6 +257,7 @@ class ProviderRejected(UpstreamError):
     """
 
     code = 400
+    worked = False
     default_message = "The provider refused the request."
     UNPAID: ClassVar[int] = 402
 
@@ -271,6 +276,7 @@ class ProviderOverloaded(UpstreamError):
     """The provider is overloaded (503) or limits us (429), and no other candidate served the request."""
 
     code = 503
+    worked = False
     default_message = "The provider is overloaded."
 
     def __init__(self, message: str = "", *, code: int = 503, **options: object) -> None:
