@@ -188,9 +188,10 @@ class AccessError(GatewayError):
 
 
 class AuthenticationFailed(AccessError):
-    """The caller is nobody; one message for every reason, so that none can be told from another."""
+    """The caller is nobody; one message for whatever was sent, so that no reason can be told from another."""
 
     code = 401
+    NOTHING_SENT: ClassVar[str] = "No credential was sent: send Authorization: Bearer with an API key or access token."
     default_message = "The credential is missing or not valid."
     # A 401 without a challenge is malformed: RFC 9110, 15.5.2.
     default_headers = {"WWW-Authenticate": "Bearer"}

@@ -3,7 +3,8 @@
 import logging
 
 from django.core.exceptions import DisallowedHost
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.urls import reverse
 
 from gateway_project.delivery import of_error
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
@@ -30,6 +31,8 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if request.path == "/" and "text/html" in request.headers.get("Accept", ""):
+        return HttpResponseRedirect(reverse("admin:index"))  # a browser, at the address that "is ready"
     return of_error(NotFound(f"There is nothing at {request.path}.")).to_django()
 
 

@@ -31,3 +31,19 @@ def test_strangers_cannot_fill_the_log_with_hosts(nobody, caplog):
     (record,) = [record for record in caplog.records if "strange" in record.getMessage()]
     assert "'strange-0.example' is not in ALLOWED_HOSTS" in record.getMessage()
     assert not record.exc_info
+
+
+def test_a_browser_at_the_address_that_is_ready_finds_the_console(nobody):
+    html = {"headers": {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}, "allow_redirects": False}
+    answer = nobody.send("GET", "/", **html)
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
+    assert nobody.send("GET", "/nowhere", **html).status_code == 404
+    assert nobody.send("GET", "/", headers={"Accept": "*/*"}).json()["exception"] == "NotFound"
+
+
+def test_who_sends_no_credential_is_told_how(nobody):
+    nothing, wrong = nobody.get("/users/"), nobody.with_credential("svc_wrong").get("/users/")
+    assert nothing.status_code == wrong.status_code == 401
+    assert nothing.json()["exception"] == wrong.json()["exception"] == "AuthenticationFailed"
+    assert "Authorization: Bearer" in nothing.json()["message"]
+    assert "Authorization: Bearer" not in wrong.json()["message"]
