@@ -36,7 +36,7 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@touch $@
 
 run: $(VENV)/.installed  ## set everything up and serve on http://127.0.0.1:8000
-	@$(BIN)/python manage.py quickstart
+	@$(BIN)/python manage.py quickstart --before-serving
 	@exec $(BIN)/python manage.py serve
 
 test: LEFT = $(WITH_EITHER:%=--ignore %)

@@ -7,8 +7,13 @@ import sys
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 # Not by way of Django, which the server itself has no use for: it is 10 MB.
-from gateway_project import settings
+from gateway_project.env import SettingRefused
 from telemetry import slots
+
+try:
+    from gateway_project import settings
+except SettingRefused as refused:
+    sys.exit(str(refused))
 
 bind = f"{settings.HOST}:{settings.PORT}"
 workers = settings.WEB_CONCURRENCY

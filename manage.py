@@ -5,7 +5,25 @@ import os
 import sys
 
 from django.core.management import execute_from_command_line
+from django.db.utils import OperationalError
+
+from gateway_project.env import SettingRefused
+
+
+def main() -> None:
+    """Run the command; what operators can mend is said in a line, and not by the stack that noticed it."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    try:
+        execute_from_command_line(sys.argv)
+    except SettingRefused as refused:
+        sys.exit(str(refused))
+    except OperationalError:
+        from gateway_project.reach import why_away  # only now: it reads the settings
+
+        if reason := why_away():
+            sys.exit(reason)
+        raise
+
 
 if __name__ == "__main__":
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
-    execute_from_command_line(sys.argv)
+    main()

@@ -121,7 +121,7 @@ def admit(caller: Caller | None, who: str, *, owner_id: int | None = None) -> No
     if who in (ANYBODY, HOLDER):
         return
     if caller is None:
-        raise AuthenticationFailed
+        raise AuthenticationFailed(AuthenticationFailed.NOTHING_SENT)
     if not _allowed(caller, who, owner_id):
         raise PermissionDenied(_needed(who))
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings as configured
 from django.core.checks import CheckMessage, Error, Warning
 
+from gateway_project.settings import LOCAL_HOSTS, OWN_DATABASE
 from licensing.signing import KeyRefused, read_public_key
 
 SHORTEST_SECRET = 32
@@ -88,6 +89,35 @@ def base_url_is_encrypted(settings: Any) -> Iterator[CheckMessage]:
         )
 
 
+def database_is_named(settings: Any) -> Iterator[CheckMessage]:
+    own = str(settings.VAR_DIR / OWN_DATABASE)
+    if settings.GATEWAY_MODE == "production" and settings.DATABASES["default"]["NAME"] == own:
+        yield Warning(
+            f"DATABASE_URL is not set: everything is kept in {own}, which no other machine shares.",
+            hint="Set DATABASE_URL to a PostgreSQL, or to sqlite:///PATH where one machine is all there is.",
+            id="gateway.W002",
+        )
+
+
+def hosts_are_reachable(settings: Any) -> Iterator[CheckMessage]:
+    if settings.GATEWAY_MODE == "production" and set(settings.ALLOWED_HOSTS) <= set(LOCAL_HOSTS):
+        yield Warning(
+            "ALLOWED_HOSTS names this machine alone: whoever uses another name gets 400 from console and management.",
+            hint="Set ALLOWED_HOSTS to the names that clients use, separated by commas.",
+            id="gateway.W003",
+        )
+
+
+def processes_are_counted(settings: Any) -> Iterator[CheckMessage]:
+    if settings.GATEWAY_PROCESSES < settings.WEB_CONCURRENCY:
+        yield Warning(
+            f"GATEWAY_PROCESSES is {settings.GATEWAY_PROCESSES} where this machine alone has "
+            f"{settings.WEB_CONCURRENCY}: while Redis is away they would let in more than the limits.",
+            hint="Set GATEWAY_PROCESSES to the processes of all machines, the sum of their WEB_CONCURRENCY.",
+            id="gateway.W004",
+        )
+
+
 def proxies_are_named(settings: Any) -> Iterator[CheckMessage]:
     if any(network.prefixlen == 0 for network in settings.GATEWAY_TRUSTED_PROXIES):
         yield Error(
@@ -118,6 +148,9 @@ CHECKS = (
     gevent_has_a_server,
     hosts_are_named,
     base_url_is_encrypted,
+    database_is_named,
+    hosts_are_reachable,
+    processes_are_counted,
     proxies_are_named,
     licences_can_be_checked,
 )

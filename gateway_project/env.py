@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import wraps
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,30 +16,63 @@ LIMITS = {
 }
 # Of a limit. Money is counted in billionths, and all that is counted as exactly as floating point can: up to 2**53.
 MOST_AMOUNT, MOST_COST = 10**12 - 1, 9_000_000
+REDIS_SCHEMES = ("redis", "rediss", "unix")
 TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
-class Env:
-    """Reads one mapping of variables; every reader raises ImproperlyConfigured naming the variable."""
+class SettingRefused(ImproperlyConfigured):
+    """A variable that cannot be used; the text names it and says what it must be, without secrets."""
 
-    def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
+
+def reader(read: Callable) -> Callable:
+    """A reader whose complaint may wait until all are known: meanwhile the default stands in for what it read."""
+
+    @wraps(read)
+    def patient(self: "Env", name: str, *args, **options):
+        try:
+            return read(self, name, *args, **options)
+        except SettingRefused as problem:
+            if self.problems is None:
+                raise
+            self.problems.append(str(problem))
+            return read(Env({}), name, *args, **options)
+
+    return patient
+
+
+class Env:
+    """Reads one mapping of variables; every reader raises SettingRefused naming the variable.
+
+    One that collects raises it for all of them together, in refuse().
+    """
+
+    def __init__(self, variables: Mapping[str, str] = os.environ, *, collects: bool = False) -> None:
         self.variables = variables
+        self.problems: list[str] | None = [] if collects else None
+
+    def refuse(self) -> None:
+        """Raise what was collected, a line each."""
+        if self.problems:
+            raise SettingRefused("\n".join(self.problems))
 
     def text(self, name: str, default: str = "") -> str:
         return self.variables.get(name, "").strip() or default
 
+    @reader
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
         value = self.text(name, default)
         if value not in allowed:
             raise _wrong(name, value, f"one of {', '.join(allowed)}")
         return value
 
+    @reader
     def flag(self, name: str, default: bool) -> bool:
         value = self.text(name, str(default)).lower()
         if value not in TRUE | FALSE:
             raise _wrong(name, value, "true or false")
         return value in TRUE
 
+    @reader
     def whole(self, name: str, default: int, *, least: int = 0, most: int = 2**53) -> int:
         """A whole number within its bounds."""
         value = self.text(name, str(default))
@@ -46,6 +80,7 @@ class Env:
             raise _wrong(name, value, f"a whole number from {least} to {most}")
         return int(value)
 
+    @reader
     def seconds(self, name: str, default: float, *, least: float = 0.01, most: float = 86_400) -> float:
         """A duration in seconds."""
         value = self.text(name, str(default))
@@ -61,6 +96,7 @@ class Env:
         """A comma-separated list."""
         return [item.strip() for item in self.text(name, default).split(",") if item.strip()]
 
+    @reader
     def networks(self, name: str) -> list[IPv4Network | IPv6Network]:
         """A comma-separated list of networks and addresses; none unless told."""
         try:
@@ -68,10 +104,12 @@ class Env:
         except ValueError as error:
             raise _wrong(name, self.text(name), f"a list of networks like 10.0.0.0/8 ({error})") from None
 
+    @reader
     def limits(self, name: str) -> dict[tuple[str, str], Decimal]:
         """Amounts by measure and window, as "requests/day=500, cost/month=12.50, concurrent=5"; 0 is unlimited."""
         return dict(_limit(name, item) for item in self.names(name))
 
+    @reader
     def database(self, name: str, default: str) -> dict:
         """Django's database dictionary for sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME."""
         url = self.text(name, default)
@@ -82,9 +120,23 @@ class Env:
             return _postgresql(name, url, self.whole("GATEWAY_DATABASE_POOL_SIZE", 8, least=1, most=1000))
         raise _wrong(name, scheme or "no scheme", "sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME")
 
+    @reader
+    def redis(self, name: str) -> str:
+        """A URL of Redis; '' unless told. It may hold a password, which no complaint shows."""
+        url = self.text(name)
+        expected = "redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix://PATH"
+        scheme, separator, _ = url.partition("://")
+        if url and (not separator or scheme not in REDIS_SCHEMES):
+            raise _wrong(name, scheme if separator else "an address without a scheme", expected)
+        try:
+            urlsplit(url).port  # noqa: B018  looked at now, and not by the first who connects
+        except ValueError as error:
+            raise _wrong(name, f"not a URL ({error})", expected) from None
+        return url
 
-def _wrong(name: str, value: str, expected: str) -> ImproperlyConfigured:
-    return ImproperlyConfigured(f"{name} is {value!r}, and must be {expected}.")
+
+def _wrong(name: str, value: str, expected: str) -> SettingRefused:
+    return SettingRefused(f"{name} is {value!r}, and must be {expected}.")
 
 
 def _limit(name: str, text: str) -> tuple[tuple[str, str], Decimal]:

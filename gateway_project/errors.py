@@ -188,9 +188,10 @@ class AccessError(GatewayError):
 
 
 class AuthenticationFailed(AccessError):
-    """The caller is nobody; one message for every reason, so that none can be told from another."""
+    """The caller is nobody; one message for whatever was sent, so that no reason can be told from another."""
 
     code = 401
+    NOTHING_SENT: ClassVar[str] = "No credential was sent: send Authorization: Bearer with an API key or access token."
     default_message = "The credential is missing or not valid."
     # A 401 without a challenge is malformed: RFC 9110, 15.5.2.
     default_headers = {"WWW-Authenticate": "Bearer"}
@@ -244,10 +245,14 @@ class ActiveUseLimitReached(LimitError):
 
 
 class UpstreamError(GatewayError):
-    """The provider did not give an answer; `usage` is what it counted nevertheless, where it said so at the end."""
+    """The provider did not give an answer; `usage` is what it counted nevertheless, where it said so at the end.
+
+    `worked` is False where it is certain that it did nothing for the request: it was not reached, or refused it.
+    """
 
     code = 502
     usage: Any = None  # providers.formats.Usage, which stands above
+    worked = True
 
     @property
     def next_may_serve(self) -> bool:
@@ -262,6 +267,7 @@ class ProviderRejected(UpstreamError):
     """
 
     code = 400
+    worked = False
     default_message = "The provider refused the request."
     UNPAID: ClassVar[int] = 402
 
@@ -285,6 +291,7 @@ class ProviderOverloaded(UpstreamError):
     """The provider is overloaded (503) or limits us (429), and no other candidate served the request."""
 
     code = 503
+    worked = False
     default_message = "The provider is overloaded."
 
     def __init__(self, message: str = "", *, code: int = 503, **options: object) -> None:

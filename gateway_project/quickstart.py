@@ -6,27 +6,30 @@ Each of them leaves an entry in the log, as if it had been made through the API.
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.contrib.auth.hashers import check_password
 from django.db import models, transaction
 
 from accounts.models import User
 from accounts.services import create_user
 from accounts.viewsets import UserViewSet
+from gateway_project.errors import GatewayError
 from gateway_project.jsonapi.audit import record_command
 from gateway_project.jsonapi.viewsets import ApiViewSet
+from keys import secrets as key_secrets
 from keys.models import ApiKey
 from keys.services import issue_key
 from keys.viewsets import KeyViewSet
 from providers.discovery import offered_models
 from providers.models import ModelPrice, Provider
 from providers.public_prices import load
-from providers.services import create_provider, set_price
+from providers.services import create_provider, set_price, update_provider
 from providers.transport import Transport
 from providers.viewsets import PriceViewSet, ProviderViewSet
 from rules.models import Rule
@@ -40,16 +43,21 @@ DEMO_NAME = "demo"
 DEMO_MODEL = "demo"
 OLLAMA_PORT = 11434
 
+Tell = Callable[[str], object]
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What somebody needs to begin; a secret that was made earlier and is not known any more is None."""
+    """What somebody needs to begin; a secret that was made earlier and is not known any more is None.
+
+    So is the model where no provider offers any.
+    """
 
     baseUrl: str
     adminUser: str
     adminPassword: str | None
     apiKey: str | None
-    model: str
+    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +105,25 @@ KNOWN = (
 )
 
 
-def prepare(environment: Mapping[str, str] = os.environ) -> Prepared:
-    """Make what is missing and change nothing that exists; run again it says the same."""
-    found = _found_providers(environment)  # asks them: not inside a transaction
+def prepare(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: None) -> Prepared:
+    """Make what is missing and change nothing that exists; run again it says the same.
+
+    `tell` is called with a sentence for each thing that somebody would wonder about.
+    """
+    found = _found_providers(environment, tell)  # asks them: not inside a transaction
     with transaction.atomic():
-        admin, password = _admin()
-        api_key = _key(admin)
+        admin, password = _admin(tell)
+        api_key = _key(admin, tell)
         if not Rule.objects.exists():
             rule = create_rule(name=RULE_NAME, everyone="user", description="Made by quickstart.")
             _record(RuleViewSet, rule)
-        _demo_provider()
+        demo_url = None if settings.GATEWAY_MODE == "production" else _demo_provider()
         _prices()
         for name, options in found.items():
             if not Provider.objects.filter(name=name).exists():
-                _record(ProviderViewSet, create_provider(name=name, **options))
-    prepared = Prepared(settings.GATEWAY_BASE_URL, admin.username, password, api_key, DEMO_MODEL)
-    _remember(prepared)
+                _make(name, options, tell)
+    prepared = Prepared(settings.GATEWAY_BASE_URL, admin.username, password, api_key, _model())
+    _remember(prepared, demo_url)
     return prepared
 
 
@@ -122,39 +133,60 @@ def demo_port() -> int | None:
     return int(provider.origin.rpartition(":")[2]) if provider else None
 
 
-def _admin() -> tuple[User, str | None]:
+def _admin(tell: Tell) -> tuple[User, str | None]:
+    """The first administrator, with the password that was printed before as long as it is theirs."""
     admin = User.objects.admins().usable().order_by("id").first()
-    if admin is not None:
-        remembered = _remembered()
-        return admin, remembered.get("adminPassword") if remembered.get("adminUser") == admin.username else None
-    password = secrets.token_urlsafe(15)
-    admin = create_user(username=ADMIN_NAME, password=password, roles=["admin", "user"])
-    _record(UserViewSet, admin)
-    return admin, password
+    if admin is None:
+        password = secrets.token_urlsafe(15)
+        admin = create_user(username=ADMIN_NAME, password=password, roles=["admin", "user"])
+        _record(UserViewSet, admin)
+        return admin, password
+    remembered = _remembered()
+    password = remembered.get("adminPassword") if remembered.get("adminUser") == admin.username else None
+    if password and check_password(password, admin.password):
+        return admin, password
+    tell(f"The password of {admin.username} is not known here: `manage.py changepassword {admin.username}` sets one.")
+    return admin, None
 
 
-def _key(owner: User) -> str | None:
+def _key(owner: User, tell: Tell) -> str | None:
     """The key that was made before, None where its text is not known here any more; a new one where there is none."""
     live = ApiKey.objects.live().of(owner).filter(name=KEY_NAME)
     remembered = _remembered().get("apiKey")
-    if remembered and live.filter(public_id=remembered[4:14]).exists():
-        return remembered
-    if live.exists():
-        return None
-    issued = issue_key(owner=owner, name=KEY_NAME, created_by=owner)
-    _record(KeyViewSet, issued.key)
-    return issued.text
+    if parsed := key_secrets.parse(remembered):
+        kept = live.usable().filter(public_id=parsed[0]).first()
+        if kept and key_secrets.matches(bytes(kept.digest), parsed[1]):
+            return remembered
+    if not live.exists():
+        issued = issue_key(owner=owner, name=KEY_NAME, created_by=owner)
+        _record(KeyViewSet, issued.key)
+        return issued.text
+    tell(
+        f"The key {KEY_NAME!r} has been rotated, locked or made elsewhere: its text is not known here, or no good. "
+        "Rotate it in the console, or delete it and run quickstart again."
+    )
+    return None
 
 
-def _demo_provider() -> None:
-    if Provider.objects.filter(name=DEMO_NAME).exists():
-        return
+def _demo_provider() -> str | None:
+    """Bring the demonstration provider to the port in use, unless somebody else gave it its address.
+
+    The address that it has from here, None where that is not known.
+    """
     url = f"http://127.0.0.1:{settings.GATEWAY_DEMO_PORT}/v1"
-    demo = create_provider(name=DEMO_NAME, url=url, format_name="openai", auth_method="none", models=[DEMO_MODEL])
-    _record(ProviderViewSet, demo)
-    # What a small model costs, so that there is something to see; nobody charges it.
-    price = set_price(provider=demo, model=DEMO_MODEL, currency="USD", input=Decimal(1), output=Decimal(4))
-    _record(PriceViewSet, price)
+    given = _remembered().get("demoUrl")
+    demo = Provider.objects.filter(name=DEMO_NAME).first()
+    if demo is None:
+        demo = create_provider(name=DEMO_NAME, url=url, format_name="openai", auth_method="none", models=[DEMO_MODEL])
+        _record(ProviderViewSet, demo)
+        # What a small model costs, so that there is something to see; nobody charges it.
+        price = set_price(provider=demo, model=DEMO_MODEL, currency="USD", input=Decimal(1), output=Decimal(4))
+        _record(PriceViewSet, price)
+    elif demo.url != given:
+        return given
+    elif given != url:
+        update_provider(demo, url=url)
+    return url
 
 
 def _prices() -> None:
@@ -167,18 +199,47 @@ def _record(viewset: type[ApiViewSet], row: models.Model) -> None:
     record_command("create", viewset.resource_name, row.pk, after=viewset.as_listed(row))
 
 
-def _found_providers(environment: Mapping[str, str]) -> dict[str, dict]:
+def _model() -> str | None:
+    """A model to begin with: the demonstration's, else the first that a provider offers."""
+    enabled = Provider.objects.enabled()
+    if enabled.offering(DEMO_MODEL).exists():
+        return DEMO_MODEL
+    return (
+        enabled.filter(models__isnull=False).order_by("id", "models__id").values_list("models__name", flat=True).first()
+    )
+
+
+def _found_providers(environment: Mapping[str, str], tell: Tell) -> dict[str, dict]:
     """The providers that the environment has credentials for, with the models they offer."""
-    found = {
-        known.name: _options(
-            known.base_url(environment), known.format_name, known.auth_method, credential, known.models
-        )
-        for known in KNOWN
-        if (credential := environment.get(known.variable, "").strip())
-    }
+    found = {}
+    for known in KNOWN:
+        credential, url = environment.get(known.variable, "").strip(), known.base_url(environment)
+        if credential and (reason := _leads_here(url, credential)):
+            tell(f"{known.variable} makes no provider: {reason}.")
+        elif credential:
+            found[known.name] = _options(url, known.format_name, known.auth_method, credential, known.models)
     if host := environment.get("OLLAMA_HOST", "").strip():
         found["ollama"] = _options(ollama_url(host), "ollama", "none", "", ())
     return found
+
+
+def _leads_here(url: str, credential: str) -> str:
+    """Why this would make the gateway its own provider, as what docs/clients.md exports would; '' if it would not."""
+    if credential.startswith(key_secrets.PREFIX):
+        return "it is a key of the gateway itself"
+    here = (settings.GATEWAY_BASE_URL, f"http://127.0.0.1:{settings.PORT}", f"http://localhost:{settings.PORT}")
+    if any(f"{url}/".startswith(f"{address}/") for address in here):
+        return f"its base URL, {url}, is the gateway itself"
+    return ""
+
+
+def _make(name: str, options: dict, tell: Tell) -> None:
+    try:
+        _record(ProviderViewSet, create_provider(name=name, **options))
+    except GatewayError as refused:
+        tell(f"The environment names a provider {name}, which cannot be made: {refused.message}")
+    else:
+        tell(f"The provider {name} is made of the environment: {options['url']}, {len(options['models'])} models.")
 
 
 def ollama_url(host: str) -> str:
@@ -218,9 +279,9 @@ def _remembered() -> dict:
         return {}
 
 
-def _remember(prepared: Prepared) -> None:
+def _remember(prepared: Prepared, demo_url: str | None) -> None:
     if settings.GATEWAY_MODE == "production":
         return
     _file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _file().touch(mode=0o600)
-    _file().write_text(json.dumps(asdict(prepared)))
+    _file().write_text(json.dumps(asdict(prepared) | {"demoUrl": demo_url}))

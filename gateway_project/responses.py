@@ -1,13 +1,29 @@
 """How errors outside the views become responses: unknown paths, malformed requests, crashes."""
 
-from django.http import HttpRequest, HttpResponseBase
+import logging
+
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.urls import reverse
 
 from gateway_project.delivery import of_error
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
 
+log = logging.getLogger("gateway.hosts")
+
+SHOWN_CHARACTERS = 100
+
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    return of_error(ValidationError("The request is malformed.")).to_django()
+    message = _about_host(request) if isinstance(exception, DisallowedHost) else "The request is malformed."
+    return of_error(ValidationError(message)).to_django()
+
+
+def _about_host(request: HttpRequest) -> str:
+    """Which host is refused. Strangers send what they like: it is bounded here, and seldom logged (settings.py)."""
+    message = f"The host {request.META.get('HTTP_HOST', '')[:SHOWN_CHARACTERS]!a} is not in ALLOWED_HOSTS."
+    log.warning(message)
+    return message
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
@@ -15,6 +31,8 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if request.path == "/" and "text/html" in request.headers.get("Accept", ""):
+        return HttpResponseRedirect(reverse("admin:index"))  # a browser, at the address that "is ready"
     return of_error(NotFound(f"There is nothing at {request.path}.")).to_django()
 
 

@@ -6,10 +6,10 @@ from decimal import Decimal
 from pathlib import Path
 
 from gateway_project.console import theme
-from gateway_project.env import Env
+from gateway_project.env import Env, SettingRefused
 from gateway_project.keyfile import KeyFile, local_secret
 
-env = Env()
+env = Env(collects=True)  # whoever has made three mistakes hears of all of them
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(env.text("GATEWAY_VAR_DIR", str(BASE_DIR / "var")))
 
@@ -24,14 +24,20 @@ GATEWAY_WORKER_CLASS = env.choice("GATEWAY_WORKER_CLASS", ("thread", "gevent"), 
 GATEWAY_THREADS = env.whole("GATEWAY_THREADS", 1200, least=1, most=4000)
 GATEWAY_DEMO_PORT = env.whole("GATEWAY_DEMO_PORT", PORT + 1 if PORT < 65535 else 8001, least=1, most=65535)
 GATEWAY_BASE_URL = env.text("GATEWAY_BASE_URL", f"http://{HOST}:{PORT}").rstrip("/")
-ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", ",".join(LOCAL_HOSTS))
 # Whose X-Forwarded-For and X-Forwarded-Proto are believed.
 GATEWAY_TRUSTED_PROXIES = env.networks("GATEWAY_TRUSTED_PROXIES")
 
 
 def _local_secret(name: str) -> Path | None:
     """The file of a secret of this machine's own, made at the first start; production has none."""
-    return local_secret(VAR_DIR / "secrets" / name) if GATEWAY_MODE == "local" else None
+    if GATEWAY_MODE != "local" or env.problems:
+        return None
+    try:
+        return local_secret(VAR_DIR / "secrets" / name)
+    except OSError as error:
+        raise SettingRefused(f"GATEWAY_VAR_DIR: {error.filename} cannot be made: {error.strerror}.") from None
 
 
 def _read(secret: Path | None) -> str:
@@ -50,10 +56,11 @@ if not GATEWAY_ENCRYPTION_KEYS and (_kept := _local_secret("encryption_key")):
     GATEWAY_ENCRYPTION_KEYS = KeyFile(_kept)
 
 # -- Stores -----------------------------------------------------------------------------------------
-DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{VAR_DIR / 'gateway.sqlite3'}")}
+OWN_DATABASE = "gateway.sqlite3"
+DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{VAR_DIR / OWN_DATABASE}")}
 GATEWAY_DATABASE_TIMEOUT = env.seconds("GATEWAY_DATABASE_TIMEOUT", 15, least=1)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-REDIS_URL = env.text("REDIS_URL")
+REDIS_URL = env.redis("REDIS_URL")
 GATEWAY_REDIS_PREFIX = env.text("GATEWAY_REDIS_PREFIX", "gateway")
 GATEWAY_REDIS_TIMEOUT = env.seconds("GATEWAY_REDIS_TIMEOUT", 0.25)
 GATEWAY_REDIS_CONNECTIONS = env.whole("GATEWAY_REDIS_CONNECTIONS", 64, least=1)
@@ -275,15 +282,24 @@ GATEWAY_KEY_DAYS = env.whole("GATEWAY_KEY_DAYS", 365, least=1)
 # -- Metrics ----------------------------------------------------------------------------------------
 GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "filters": {"hosts": {"()": "gateway_project.logs.Seldom"}, "pool": {"()": "gateway_project.logs.Seldom"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
-        "gateway": {"level": env.text("GATEWAY_LOG_LEVEL", "INFO")},
+        "gateway": {"level": env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")},
         # Refused requests are in the log of requests already.
         "django.request": {"level": "ERROR"},
+        # A traceback for each request that any stranger sends; responses.py says in a line what matters.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "gateway.hosts": {"filters": ["hosts"]},
+        # Several lines a second while PostgreSQL is away; the snapshot says when it went and when it is back.
+        "psycopg.pool": {"filters": ["pool"]},
     },
 }
+
+env.refuse()

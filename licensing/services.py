@@ -51,7 +51,7 @@ def install(text: str, *, installed_by_id: int | None = None) -> Terms:
     try:
         claims = _verified(key, settings.GATEWAY_LICENCE_PUBLIC_KEY)
     except KeyRefused as refused:
-        raise ValidationError(f"licenceKey: was not installed. {refused}") from None
+        raise ValidationError(f"licenceKey: the key was not installed. {refused}") from None
     values = {"key": key, "installed_at": timezone.now(), "installed_by_id": installed_by_id, "warned_on": None}
     with transaction.atomic():
         known = Licence.objects.values_list("latest_issued", flat=True).first()

@@ -6,7 +6,7 @@ import orjson
 
 from gateway_project.errors import GatewayError, ProviderError
 from providers import auth
-from providers.transport import RefusedAddress, Transport
+from providers.transport import RefusedAddress, Transport, reason
 
 SECONDS = 5
 OK = 200
@@ -39,14 +39,31 @@ def ask_for_models(transport: Transport, *, url: str, auth_method: str, credenti
     try:
         with session.get(address, timeout=SECONDS, allow_redirects=False, stream=True) as answer:
             if answer.status_code != OK:
-                raise ProviderError(f"The provider answered {path} with status {answer.status_code}.")
+                raise ProviderError(_about_status(answer.status_code, path))
             return _names(orjson.loads(b"".join(islice(answer.iter_content(PIECE_BYTES), MOST_PIECES))))
     except RefusedAddress as refused:
         raise ProviderError(f"The provider is not called: {refused}.") from None
     except OSError as error:  # requests' errors are OSErrors
-        raise ProviderError(f"The provider could not be reached ({type(error).__name__}).") from None
+        raise ProviderError(f"The provider could not be reached: {_why(error)}.") from None
     except ValueError:
         raise ProviderError(f"The provider answered {path} with something that is not JSON.") from None
+
+
+def _about_status(status: int, path: str) -> str:
+    if status in (401, 403):
+        return f"The provider refused the credential: it answered {path} with status {status}."
+    if status == 404 or 300 <= status < 400:
+        return (
+            f"The provider has no list at {path} below its URL (status {status}): is the URL right, to its last part?"
+        )
+    return f"The provider answered {path} with status {status}."
+
+
+def _why(error: Exception) -> str:
+    """As a request would say it: requests wraps what happened several times over."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return f"it did not answer within {SECONDS} s" if isinstance(error, TimeoutError) else reason(error)
 
 
 def _names(document: object) -> list[str]:

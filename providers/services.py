@@ -302,13 +302,15 @@ def _checked_url(url: str) -> str:
     # urlsplit() drops tabs and line breaks, and readers differ over backslashes: refused, not mended.
     if not url.isprintable() or any(character in url for character in " \\"):
         raise ValidationError("url: must not contain blanks, backslashes or unprintable characters.")
+    if url.partition(":")[0].lower() not in ("http", "https"):
+        raise ValidationError("url: must be http or https: it has to begin with http:// or https://.")
     try:
         parts = urlsplit(url)
+        if not parts.hostname:
+            raise ValidationError("url: must name a host, as https://api.example.org/v1 does.")
         origin_of(url)
     except ValueError as error:
-        raise ValidationError(f"url: must be http or https and name a host ({error}).") from None
-    if parts.scheme not in ("http", "https"):
-        raise ValidationError("url: must be http or https.")
+        raise ValidationError(f"url: cannot be read: {error}.") from None
     if "@" in parts.netloc or "#" in url:
         raise ValidationError("url: must hold neither user information nor a fragment.")
     if not url.isascii() or not (":" in parts.hostname or HOST.match(parts.hostname)):

@@ -19,7 +19,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
+from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout, UpstreamError
 from gateway_project.sockets import bound_waits
 from providers import addresses
 from providers.calls import Call, End, Interrupted
@@ -229,15 +229,15 @@ class Transport:
         call.check()
         timeout = min(patience.connect, call.remaining())
         if timeout <= 0:
-            raise ProviderTimeout(f"The provider {End.TOTAL.value}.")
+            raise _unreached(ProviderTimeout(f"The provider {End.TOTAL.value}."))
         try:
             connection = self._adapter.connect(text, timeout)
         except RefusedAddress as error:
-            raise ProviderError(f"The provider is not called: {error}.") from error
+            raise _unreached(ProviderError(f"The provider is not called: {error}.")) from error
         except TimeoutError as error:
-            raise ProviderTimeout(f"The provider {End.CONNECT.value}.") from error
+            raise _unreached(ProviderTimeout(f"The provider {End.CONNECT.value}.")) from error
         except (OSError, UnicodeError, urllib3.exceptions.HTTPError) as error:
-            raise ProviderError(f"No connection to the provider: {_reason(error)}.") from error
+            raise _unreached(ProviderError(f"No connection to the provider: {reason(error)}.")) from error
         sock, connection.sock = connection.sock, None  # the connection has done its part, the socket stays
         bound_waits(sock, receive=self._silence)
         return Line(origin, sock)
@@ -376,10 +376,17 @@ def _told(call: Call, error: Exception) -> GatewayError | Interrupted:
         return Interrupted(call.end)
     if call.end is not None:
         return ProviderTimeout(f"The provider {call.end.value}.")
-    return ProviderError(f"The provider failed: {_reason(error)}.")
+    return ProviderError(f"The provider failed: {reason(error)}.")
 
 
-def _reason(error: Exception) -> str:
+def _unreached(error: UpstreamError) -> UpstreamError:
+    """The same, of a provider that never saw the request."""
+    error.worked = False
+    return error
+
+
+def reason(error: Exception) -> str:
+    """What a provider did, or what became of the way to it, in words for clients and administrators."""
     if isinstance(error, BadReply):
         return str(error)
     if isinstance(error, ConnectionRefusedError):

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 from django.db import connection
-from django.db.models import Max, Sum
+from django.db.models import Max, Sum, Value
+from django.db.models.functions import Coalesce
 
 from providers.formats.usage import MONEY_DECIMALS
 from telemetry import rollups
@@ -66,12 +67,16 @@ class Page(NamedTuple):
 
 
 def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
-    """Of each provider and model whose requests had an unknown cost: how many, their tokens and the last hour."""
+    """Of each provider and model whose requests had an unknown cost: how many, their tokens and the last hour.
+
+    Where no tokens were used, there is nothing that a price could have told the cost of: those calls broke.
+    """
     sums = {name: Sum(name) for name in ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")}
+    used = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
     hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start, hour__lt=end, provider_id__isnull=False)
     rows = hours.values("provider_id", "model").annotate(**{f"all_{name}": sum_ for name, sum_ in sums.items()})
-    rows = rows.annotate(last_hour=Max("hour")).filter(all_unknown_cost_requests__gt=0)
-    found = [{name.removeprefix("all_"): value or 0 for name, value in row.items()} for row in rows]
+    rows = rows.annotate(last_hour=Max("hour"), used=used).filter(all_unknown_cost_requests__gt=0, used__gt=0)
+    found = [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
     return sorted(found, key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
 
 

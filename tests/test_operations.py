@@ -65,10 +65,12 @@ def test_a_backup_of_one_machine_made_while_it_serves_works_elsewhere(tmp_path, 
         admin = admin.with_credential(token_signed_with(secret))
         assert admin.send("PATCH", f"/providers/{row}/", json=body(apiKey="sk-backed-up")).status_code == 200
         world.until(lambda: sends(world, provider) == "Bearer sk-backed-up")
-        run(commands("Backup"), tmp_path)
+        run(f"{commands('Backup')}\nsleep 1\n{commands('Backup')}", tmp_path)  # there is one of yesterday as well
         assert world.ask("after").status_code == 200
-        copy = Store(f"sqlite:///{tmp_path}/backup/gateway.sqlite3")
-        with RunningGateway(copy, tmp_path / "backup", **UNSET) as restored:
+        _, last = sorted((tmp_path / "backup").iterdir())
+        assert last.stat().st_mode & 0o077 == 0
+        copy = Store(f"sqlite:///{last}/gateway.sqlite3")
+        with RunningGateway(copy, last, **UNSET) as restored:
             world.gateway = restored
             assert sends(world, provider) == "Bearer sk-backed-up"
 

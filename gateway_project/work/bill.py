@@ -4,7 +4,7 @@ from decimal import Decimal
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway_project.errors import ProviderOverloaded, ProviderRejected, UpstreamError
+from gateway_project.errors import UpstreamError
 from providers.calls import End
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 # Where the text of a request stands; the rest of its body are numbers and switches.
 TEXTS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "texts", "contents")
 CHARACTERS_A_TOKEN = 4
-# What a provider refused it did not work on.
-REFUSALS = (ProviderRejected, ProviderOverloaded)
 # How a call ends that its provider was at work on: it has read the request, and is not heard any more.
 WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
 
@@ -71,7 +69,7 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
 
 def _unanswered(exchange: "Exchange") -> Bill:
     """Nobody knows the cost; but limits of tokens could be evaded by whoever leaves before the first byte."""
-    if isinstance(exchange.error, REFUSALS):
+    if isinstance(exchange.error, UpstreamError) and not exchange.error.worked:
         return NOTHING_BOUGHT
     if exchange.call.end in WORKED_ON:
         return Bill(Usage(input_tokens(exchange.request)), estimated=True, cost=NOT_KNOWN)

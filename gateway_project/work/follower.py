@@ -35,7 +35,7 @@ class Follower:
         self._stopped = False
         self._polls = threading.Condition()
         self._begun = self._ended = self._succeeded = 0
-        self._failed = False
+        self._failed = self._away = False
         self._wanted_keys: set[str] = set()
         self._wanted_sessions: dict[str, int | None] = {}  # those who wait keep theirs: each poll begins another
         self._unknown: set[str] = set()
@@ -136,6 +136,9 @@ class Follower:
             if not connection.in_atomic_block:
                 connection.close_if_unusable_or_obsolete()
         self.last_success = time.monotonic()
+        if self._away:
+            self._away = False
+            log.warning("The database answers again.")
         return True
 
     def _apply_changes(self) -> None:
@@ -163,5 +166,6 @@ class Follower:
             self._feed.prune(timezone.now())
 
     def _report(self, error: Exception) -> None:
-        if not self._failed:
+        if not self._away:
+            self._away = True
             log.warning("The database does not answer; known keys are served on: %s", str(error).split("\n")[0])

@@ -1,6 +1,7 @@
 """Misconfigurations that refuse to start."""
 
 from ipaddress import ip_network
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +24,8 @@ def found(**changes):
         "GATEWAY_PROCESSES": 4,
         "REDIS_URL": "redis://localhost",
         "GATEWAY_WORKER_CLASS": "gevent",
-        "DATABASES": {"default": {"ENGINE": "django.db.backends.postgresql"}},
+        "DATABASES": {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "gateway"}},
+        "VAR_DIR": Path("/var/gateway"),
         "ALLOWED_HOSTS": ["gateway.example"],
         "GATEWAY_BASE_URL": "https://gateway.example",
         "GATEWAY_TRUSTED_PROXIES": [ip_network("10.0.0.0/8")],
@@ -34,7 +36,8 @@ def found(**changes):
 
 
 LOCAL = {"GATEWAY_MODE": "local"}
-SQLITE = {"DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3"}}}
+SQLITE = {"DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "/elsewhere/gateway.sqlite3"}}}
+OWN = {"DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "/var/gateway/gateway.sqlite3"}}}
 
 
 def test_good_settings_are_accepted():
@@ -65,10 +68,13 @@ def test_good_settings_are_accepted():
         ({"REDIS_URL": ""}, ["E004"]),
         ({"GATEWAY_TRUSTED_PROXIES": [ip_network("10.0.0.0/8"), ip_network("::/0")]}, ["E008"]),
         ({"REDIS_URL": "", "WEB_CONCURRENCY": 1}, ["E004"]),
-        ({"REDIS_URL": "", "GATEWAY_PROCESSES": 1}, ["E004"]),
+        ({"REDIS_URL": "", "GATEWAY_PROCESSES": 1}, ["E004", "W004"]),
         (SQLITE, ["E005"]),
         ({"ALLOWED_HOSTS": ["gateway.example", "*"]}, ["E006"]),
         ({"GATEWAY_BASE_URL": "http://gateway.example"}, ["W001"]),
+        ({"GATEWAY_WORKER_CLASS": "thread"} | OWN, ["W002"]),
+        ({"ALLOWED_HOSTS": ["localhost", "127.0.0.1", "[::1]"]}, ["W003"]),
+        ({"GATEWAY_PROCESSES": 3}, ["W004"]),
         ({"GATEWAY_LICENCE_PUBLIC_KEY": "A" * 44}, ["E020"]),
     ],
 )
@@ -86,6 +92,7 @@ def test_each_mistake_is_found(changes, ids):
         {"SECRET_KEY": "short", "ALLOWED_HOSTS": ["*"], "GATEWAY_BASE_URL": "http://localhost"} | LOCAL,
         {"REDIS_URL": "", "WEB_CONCURRENCY": 1, "GATEWAY_PROCESSES": 1},
         {"GATEWAY_WORKER_CLASS": "thread"} | SQLITE,
+        {"GATEWAY_WORKER_CLASS": "thread", "ALLOWED_HOSTS": ["localhost"]} | OWN | LOCAL,
     ],
 )
 def test_what_only_looks_like_a_mistake_is_accepted(changes):
@@ -101,8 +108,9 @@ def test_every_message_says_what_to_do_and_shows_no_secret():
         GATEWAY_TOKEN_KEY="hunter2",
         GATEWAY_ENCRYPTION_KEYS=[],
         GATEWAY_METRICS_TOKEN="",
+        VAR_DIR=Path("/var/gateway"),
         WEB_CONCURRENCY=2,
-        GATEWAY_PROCESSES=2,
+        GATEWAY_PROCESSES=1,
         REDIS_URL="",
         GATEWAY_WORKER_CLASS="gevent",
         ALLOWED_HOSTS=["*"],
@@ -122,11 +130,12 @@ def test_every_message_says_what_to_do_and_shows_no_secret():
         "E008",
         "E020",
         "W001",
+        "W004",
     }
     for message in messages:
         assert message.hint
         assert "hunter2" not in f"{message.msg} {message.hint}"
-        assert message.level == (WARNING if message.id == "gateway.W001" else ERROR)
+        assert message.level == (WARNING if message.id.startswith("gateway.W") else ERROR)
 
 
 def test_django_asks_them_at_every_start(settings):

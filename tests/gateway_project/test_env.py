@@ -60,6 +60,9 @@ def test_values_are_read_without_blanks_around_them():
         ("database", "sqlite:///", {"default": ""}),
         ("database", "postgresql://host", {"default": ""}),
         ("database", "postgresql://host/", {"default": ""}),
+        ("redis", "127.0.0.1:6379", {}),
+        ("redis", "http://127.0.0.1:6379", {}),
+        ("redis", "redis://127.0.0.1:port/0", {}),
     ],
 )
 def test_a_value_that_cannot_be_used_stops_the_start_and_names_the_variable(reader, text, options):
@@ -71,6 +74,29 @@ def test_a_value_that_cannot_be_used_stops_the_start_and_names_the_variable(read
 def test_a_database_url_that_cannot_be_split_is_refused_too(url):
     with pytest.raises(ImproperlyConfigured, match="X"):
         Env({"X": url}).database("X", "")
+
+
+def test_all_that_cannot_be_used_is_said_at_once():
+    env = Env({"X": "eighty", "Y": "prod", "Z": "5"}, collects=True)
+    assert (env.whole("X", 80), env.choice("Y", ("a", "b"), "a"), env.whole("Z", 1)) == (80, "a", 5)
+    with pytest.raises(ImproperlyConfigured) as refused:
+        env.refuse()
+    assert str(refused.value).splitlines() == [
+        "X is 'eighty', and must be a whole number from 0 to 9007199254740992.",
+        "Y is 'prod', and must be one of a, b.",
+    ]
+
+
+@pytest.mark.parametrize("url", ["", "redis://:p%40ss@host:6379/0", "rediss://host", "unix:///run/redis.sock?db=1"])
+def test_urls_of_redis(url):
+    assert Env({"X": url}).redis("X") == url
+
+
+@pytest.mark.parametrize("url", ["redis//:hunter2@host", "http://:hunter2@host", "redis://:hunter2@host:port"])
+def test_a_refused_url_of_redis_does_not_show_its_password(url):
+    with pytest.raises(ImproperlyConfigured) as refused:
+        Env({"X": url}).redis("X")
+    assert "hunter2" not in str(refused.value)
 
 
 def test_a_refused_database_url_does_not_show_its_password():

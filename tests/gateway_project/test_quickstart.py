@@ -1,15 +1,17 @@
 """`manage.py quickstart` makes what is missing, says what somebody needs, and changes nothing that exists."""
 
 import json
+import socket
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from accounts.models import User
 from gateway_project.quickstart import KNOWN, demo_port, ollama_url, prepare
 from keys import secrets
 from keys.models import ApiKey
+from keys.services import rotate_key
 from providers.formats import FORMATS
 from providers.models import ModelPrice, Provider
 from providers.services import update_provider
@@ -17,6 +19,7 @@ from rules.models import Rule
 from rules.services import create_rule
 from telemetry.models import LogEntry
 from tests.provider import ScriptedProvider, refusing_port
+from tests.running import free_port
 
 pytestmark = pytest.mark.django_db
 
@@ -26,6 +29,13 @@ def var(settings, tmp_path):
     """A machine that never ran it."""
     settings.VAR_DIR = tmp_path / "var"
     return settings.VAR_DIR
+
+
+def told(environment):
+    """The sentences about what somebody would wonder about."""
+    sentences = []
+    prepare(environment, tell=sentences.append)
+    return sentences
 
 
 def rows():
@@ -90,6 +100,7 @@ def test_a_password_that_was_set_by_somebody_else_is_not_known(var):
     before = User.objects.values().get()
     again = prepare({})
     assert again.adminPassword is None
+    assert "`manage.py changepassword admin`" in " ".join(told({}))
     assert User.objects.values().get() == before
 
 
@@ -98,6 +109,22 @@ def test_a_key_whose_text_is_lost_stays_as_it_is(var):
     (var / "secrets" / "quickstart.json").write_text("{nonsense")
     assert prepare({}).apiKey is None
     assert ApiKey.objects.usable().count() == 1
+
+
+def test_a_password_that_was_changed_since_is_not_printed():
+    prepare({})
+    admin = User.objects.get()
+    admin.set_password("another-password")
+    admin.save()
+    assert prepare({}).adminPassword is None
+    assert "`manage.py changepassword admin`" in " ".join(told({}))
+
+
+def test_a_key_that_was_rotated_since_is_not_printed():
+    prepare({})
+    rotate_key(ApiKey.objects.get())
+    assert prepare({}).apiKey is None
+    assert "Rotate it in the console" in " ".join(told({}))
 
 
 def test_a_deleted_key_is_replaced():
@@ -125,6 +152,14 @@ def test_production_keeps_no_secrets_in_files(settings, var):
     assert not (var / "secrets").exists()
 
 
+def test_production_has_no_demonstration_and_is_told_what_comes_next(settings):
+    settings.GATEWAY_MODE = "production"
+    printed = run()
+    assert not Provider.objects.exists()
+    assert "no provider yet" in printed
+    assert "curl" not in printed
+
+
 def test_each_known_provider_speaks_a_format_that_is_there():
     assert {known.format_name for known in KNOWN} <= set(FORMATS)
 
@@ -139,6 +174,35 @@ def test_a_credential_in_the_environment_is_a_provider(known):
     assert provider.auth_method == known.auth_method
     assert provider.masked_credential == "…7890"
     assert set(provider.models.values_list("name", flat=True)) == set(known.models)
+
+
+def test_it_says_which_provider_it_makes():
+    nobody = f"http://127.0.0.1:{refusing_port()}"
+    environment = {"OPENAI_API_KEY": "sk-1234567890", "OPENAI_BASE_URL": nobody}
+    assert told(environment) == [f"The provider openai is made of the environment: {nobody}, 2 models."]
+    assert told(environment) == []
+
+
+def test_a_provider_that_cannot_be_made_stops_nothing():
+    assert "must be http or https" in told({"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "ftp://here"})[0]
+    assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://127.0.0.1:8000/v1", "sk-1234567890"),
+        ("http://localhost:8000/v1", "sk-1234567890"),
+        ("https://gateway.example/v1", "sk-1234567890"),
+        ("https://gateway.example", "sk-1234567890"),
+        ("https://elsewhere.example/v1", "svc_1234567890"),
+    ],
+)
+def test_the_gateway_is_no_provider_of_its_own(settings, url, key):
+    """docs/clients.md has these variables exported, and `make run` may follow in the same shell."""
+    settings.GATEWAY_BASE_URL, settings.PORT = "https://gateway.example", 8000
+    assert "OPENAI_API_KEY makes no provider: it" in told({"OPENAI_API_KEY": key, "OPENAI_BASE_URL": url})[0]
+    assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
 
 
 def test_an_empty_credential_is_none():
@@ -199,18 +263,19 @@ def run(*arguments):
 
 
 def test_the_command_prints_one_json_object(settings):
-    told = json.loads(run("--json"))
-    assert told.keys() == {"baseUrl", "adminUser", "adminPassword", "apiKey", "model"}
-    assert told["baseUrl"] == settings.GATEWAY_BASE_URL
-    assert all(type(value) is str and value for value in told.values())
-    assert json.loads(run("--json")) == told
+    printed = json.loads(run("--json"))
+    assert printed.keys() == {"baseUrl", "adminUser", "adminPassword", "apiKey", "model"}
+    assert printed["baseUrl"] == settings.GATEWAY_BASE_URL
+    assert all(type(value) is str and value for value in printed.values())
+    assert json.loads(run("--json")) == printed
 
 
 def test_the_command_prints_a_request_to_paste():
-    told, key = run(), prepare({}).apiKey
-    assert f"Authorization: Bearer {key}" in told
-    assert "curl " in told
-    assert "{{" not in told
+    printed, key = run(), prepare({}).apiKey
+    assert f"Authorization: Bearer {key}" in printed
+    assert f"export GATEWAY_KEY={key}\n" in printed
+    assert "curl " in printed
+    assert "{{" not in printed
 
 
 def test_the_demonstration_provider_is_expected_where_its_row_says():
@@ -220,3 +285,27 @@ def test_the_demonstration_provider_is_expected_where_its_row_says():
     assert f":{demo_port()}/" in provider.url
     update_provider(provider, url="https://demo.example.org/v1")
     assert demo_port() is None
+
+
+def test_the_demonstration_provider_follows_the_port_in_use(settings):
+    prepare({})
+    settings.GATEWAY_DEMO_PORT += 10
+    prepare({})
+    assert demo_port() == settings.GATEWAY_DEMO_PORT
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_promised(settings):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings.HOST, settings.PORT = "127.0.0.1", taken.getsockname()[1]
+        with pytest.raises(CommandError, match=rf"^Port {settings.PORT} is taken: PORT=\d+ make run$"):
+            run("--before-serving")
+        assert not User.objects.exists()
+        assert "export GATEWAY_KEY" in run()  # who does not serve does not need it
+
+
+def test_a_port_of_the_demonstration_that_is_taken_is_said_too(settings):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings.HOST, settings.PORT = "127.0.0.1", free_port()
+        settings.GATEWAY_DEMO_PORT = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=r"is taken: GATEWAY_DEMO_PORT=\d+ make run$"):
+            run("--before-serving")

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from providers.discovery import offered_models
+from gateway_project.errors import ProviderError
+from providers.discovery import ask_for_models, offered_models
 from providers.transport import Transport
 from tests.provider import ScriptedProvider, refusing_port
 
@@ -115,6 +116,35 @@ def test_a_redirect_is_not_followed(provider):
 )
 def test_a_provider_that_may_not_or_cannot_be_asked_offers_nothing(url):
     assert offered(url) == []
+
+
+def told(url):
+    """What an administrator is told who tests the connection."""
+    with pytest.raises(ProviderError) as failure:
+        ask_for_models(TRANSPORT, url=url, auth_method="bearer", credential="sk-1234")
+    return failure.value.message
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (f"http://127.0.0.1:{refusing_port()}/v1", "could not be reached: it refused the connection."),
+        ("http://nowhere.invalid/v1", "could not be reached: its host name is not known."),
+        (f"https://127.0.0.1:{refusing_port()}/v1", "could not be reached: it refused the connection."),
+    ],
+    ids=["refusing", "unknown", "refusing TLS"],
+)
+def test_why_it_is_not_reached_is_said_as_requests_say_it(url, words):
+    assert told(url) == f"The provider {words}"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(401, "refused the credential"), (403, "refused the credential"), (404, "is the URL right"), (500, "status 500")],
+)
+def test_what_an_answer_that_is_no_list_points_at(provider, status, words):
+    provider.answers(status=status)
+    assert words in told(provider.url)
 
 
 @pytest.mark.parametrize("credential", ["sk\r\nX-Evil: 1", "sk-schlüssel-\u20ac"])

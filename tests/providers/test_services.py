@@ -286,3 +286,19 @@ def test_a_model_that_was_removed_meanwhile_is_not_brought_back(make):
     with pytest.raises(NotFound):
         change_model(model, name="n")
     assert not Model.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("notaurl", "begin with http:// or https://"),
+        ("api.openai.com/v1", "begin with http:// or https://"),
+        ("api.openai.com:443/v1", "begin with http:// or https://"),
+        ("ftp://api.openai.com/v1", "begin with http:// or https://"),
+        ("https:///v1", "must name a host"),
+        ("https://api.openai.com:port/v1", "cannot be read: Port"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_said(make, url, words):
+    with pytest.raises(ValidationError, match=words):
+        make(url=url)

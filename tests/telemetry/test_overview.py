@@ -73,10 +73,12 @@ def test_the_page_of_a_period_is_short_work(db, django_assert_max_num_queries, n
 def test_attention_is_drawn_to_models_without_a_price_and_not_to_calls_that_broke():
     provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
     set_price(model="priced", currency="USD", input=Decimal(1), output=Decimal(1))
-    unknown = {"provider_id": provider.pk, "cost_status": "unknown"}
+    broke = {"provider_id": provider.pk, "cost_status": "unknown"}
+    unknown = broke | {"input_tokens": 7}
     now = timezone.now()
     insert_log_entries(
         [done("r1", now, model="priced", **unknown), done("r2", now, model="new", **unknown)]
         + [done("r3", now - timedelta(days=2), model="long ago", **unknown)]
+        + [done("r4", now, model="broke", **broke)]
     )
     assert unpriced() == ["new"]

@@ -283,6 +283,8 @@ def test_models_with_traffic_and_no_price_are_listed(admin):
         [done("r", model="new", **known), done("r", model="new", **known), done("r", model="priced by now", **known)]
     )
     insert_log_entries([paid(1, model="paid", provider_id=provider.pk), done("r", provider_id=None)])
+    # Nothing was used of it: no price would tell what that cost.
+    insert_log_entries([done("r", model="broke", provider_id=provider.pk, cost_status="unknown")])
     set_price(model="priced*", currency="USD", input=Decimal(1), output=Decimal(1))
     rows = admin.rows(f"/stats/unpriced/?{WITHIN}")
     assert rows == [

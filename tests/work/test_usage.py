@@ -7,6 +7,7 @@ import pytest
 
 from providers.services import change_price
 from telemetry.models import CacheEntry
+from tests.provider import refusing_port
 from tests.provider_answers import Answer
 
 USED = {"prompt_tokens": 100, "completion_tokens": 30}
@@ -99,6 +100,22 @@ class TestCost:
         responses = [world.ask(), world.ask(body={"model": ""}), world.ask(key="svc_nobody")]
         assert [response.status_code for response in responses] == [422, 400, 401]
         assert [billed(world.entry(response)) for response in responses] == [(None, "", "")] * 3
+
+    @pytest.mark.parametrize("status", [401, 403, 302])
+    def test_nothing_is_bought_of_a_provider_that_refuses_the_gateway(self, world, provider, status):
+        provider.answers(status=status)
+        response = world.ask()
+        assert (response.status_code, billed(world.entry(response))) == (502, (None, "", ""))
+
+    def test_nothing_is_bought_of_a_provider_that_is_not_reached(self, world):
+        world.allow()
+        world.provider(url=f"http://127.0.0.1:{refusing_port()}/v1")
+        response = world.ask()
+        assert (response.status_code, billed(world.entry(response))) == (502, (None, "", ""))
+
+    def test_nobody_knows_what_a_provider_did_before_it_failed(self, world, provider):
+        provider.answers(status=500)
+        assert billed(world.entry(world.ask())) == (None, "", "unknown")
 
     def test_nobody_knows_what_a_call_cost_that_broke(self, world, provider):
         world.price(10, 10)

@@ -4,37 +4,61 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
-from gateway_project.quickstart import Prepared, prepare
+from gateway_project.listening import refuse_taken
+from gateway_project.quickstart import Prepared, demo_port, prepare
 
-EXAMPLE = """\
+READY = """\
 The gateway is ready at {baseUrl}
 Its console is at {baseUrl}/admin/ (administrator: {adminUser}, password: {password}).
+"""
+KEY = """\
+The key that README and docs speak of:
+
+  export GATEWAY_KEY={apiKey}
+
+"""
+EXAMPLE = """\
 Ask it something:
 
   curl {baseUrl}/work \\
-    -H "Authorization: Bearer {apiKey}" \\
+    -H "Authorization: Bearer {key}" \\
     -H "Content-Type: application/json" \\
     -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+"""
+NO_PROVIDER = """\
+It has no provider yet. Serve it with `python manage.py serve`, make a provider in the console (Providers, with its
+URL, its format and its credential), and ask for one of its models at {baseUrl}/work.
 """
 
 
 class Command(BaseCommand):
     """Prepares an instance without asking questions; run again it changes nothing that exists."""
 
-    help = "Makes the database, an administrator, an API key, a rule and a demonstration provider."
+    help = "Makes the database, an administrator, an API key, a rule and, but in production, a demonstration provider."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print what was made as one JSON object")
+        parser.add_argument("--before-serving", action="store_true", help="stop where the port to serve at is taken")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["before_serving"]:
+            refuse_taken(settings.HOST, settings.PORT, variable="PORT", command="make run")
         call_command("migrate", verbosity=0, interactive=False)
-        prepared = prepare()
+        prepared = prepare(tell=self.tell)
+        if options["before_serving"] and (port := demo_port()) and settings.GATEWAY_MODE != "production":
+            refuse_taken("127.0.0.1", port, variable="GATEWAY_DEMO_PORT", command="make run")
         self.stdout.write(json.dumps(asdict(prepared)) if options["json"] else _told(prepared))
+
+    def tell(self, line: str) -> None:
+        """Beside what was made: who reads the output as JSON is not in the way of it."""
+        self.stderr.write(line, style_func=str)
 
 
 def _told(prepared: Prepared) -> str:
-    known = asdict(prepared) | {"apiKey": prepared.apiKey or "YOUR_KEY"}
-    return EXAMPLE.format(**known, password=prepared.adminPassword or "as you set it")
+    parts = [READY, KEY if prepared.apiKey else "", EXAMPLE if prepared.model else NO_PROVIDER]
+    known = {"key": prepared.apiKey or "YOUR_KEY", "password": prepared.adminPassword or "as you set it"}
+    return "".join(parts).format(**asdict(prepared), **known)

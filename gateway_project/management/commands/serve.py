@@ -11,7 +11,9 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
+from gateway_project.listening import refuse_taken
 from gateway_project.quickstart import demo_port
+from gateway_project.reach import is_a_file, why_away
 
 
 class Command(BaseCommand):
@@ -25,6 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         port = self._look_at_database(options["no_demo"])
+        refuse_taken(settings.HOST, settings.PORT, variable="PORT", command="manage.py serve")
         if port is not None:
             start_demo(port)
         self.stdout.write(f"The gateway serves {settings.GATEWAY_BASE_URL} (Ctrl-C stops it).")
@@ -36,14 +39,17 @@ class Command(BaseCommand):
         os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "gateway_project.wsgi"])
 
     def _look_at_database(self, no_demo: bool) -> int | None:
-        """The demonstration provider's port. A database that is away does not keep the gateway from starting."""
+        """The demonstration provider's port. A server that is away does not keep the gateway from starting."""
         try:
             executor = MigrationExecutor(connection)
             if executor.migration_plan(executor.loader.graph.leaf_nodes()):
                 raise CommandError("The database is not up to date: run `manage.py migrate` (or `quickstart`) first.")
             return None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
-        except OperationalError as error:
-            self.stderr.write(f"The database does not answer yet: {str(error).splitlines()[0]}")
+        except OperationalError:
+            reason = why_away() or "The database does not answer."
+            if is_a_file():
+                raise CommandError(reason) from None
+            self.stderr.write(f"{reason}\nUntil it answers, nothing is served that needs it.")
             return None
         finally:
             connection.close()

@@ -27,6 +27,7 @@ from telemetry.journal import JournalFull
 from telemetry.models import Candidate
 
 REFUSAL_BYTES = 256 * 1024
+NOT_WORKED_ON = (401, 403)  # whose credential is refused has bought nothing; nor has who is sent elsewhere
 
 Attempt = Callable[[Exchange, Gateway], None]
 
@@ -156,7 +157,10 @@ def _refusal(target: Target, conversation) -> GatewayError:
         body = conversation.read()
     except (ProviderError, ProviderTimeout):
         body = b""
-    return target.provider.format.refused(status, headers, body)
+    error = target.provider.format.refused(status, headers, body)
+    if status in NOT_WORKED_ON or 300 <= status < 400:
+        error.worked = False
+    return error
 
 
 def _note_failure(error: GatewayError, exchange: Exchange, gateway: Gateway) -> None:

@@ -116,8 +116,10 @@ def _key(given: str) -> str:
 def _read(path: Path) -> str:
     try:
         return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} cannot be read: it is no text.") from None
 
 
 def _write_secret(path: Path, text: str) -> None:
@@ -126,5 +128,7 @@ def _write_secret(path: Path, text: str) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(f"{text}\n")
+    except FileExistsError:
+        raise CommandError(f"{path} exists, and stays as it is: name another file with --private-key.") from None
     except OSError as error:
-        raise CommandError(f"{path} cannot be written: {error}") from None
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None

@@ -62,7 +62,8 @@ def open_server(options: dict[str, Any]) -> DemoServer:
         return DemoServer(host, port, pace=options["pace"], delay=options["delay"])
     except OSError as problem:
         if problem.errno == errno.EADDRINUSE:
-            raise CommandError(f"Port {port} of {host} is already in use; choose another with --port.") from None
+            another = "another with --port, or with GATEWAY_DEMO_PORT where `make run` starts it"
+            raise CommandError(f"Port {port} of {host} is already in use; choose {another}.") from None
         raise CommandError(f"Cannot listen on port {port} of {host}: {problem.strerror}.") from None
 
 

@@ -238,7 +238,7 @@ def test_a_follower_that_has_stopped_lets_nobody_wait_for_ever(follower):
 @pytest.mark.skipif(not os.environ.get("DATABASE_URL", "").startswith("postgres"), reason="a database behind a network")
 @pytest.mark.parametrize("fault", ["refuse", pytest.param("hang", marks=pytest.mark.slow)])
 def test_without_the_database_known_keys_are_served_and_unknown_ones_are_not_called_bad(
-    follower, key, database_proxy, fault
+    follower, key, database_proxy, fault, caplog
 ):
     with running(follower):
         assert follower.find_key(key.public_id)
@@ -259,3 +259,6 @@ def test_without_the_database_known_keys_are_served_and_unknown_ones_are_not_cal
             except ServiceUnavailable:
                 time.sleep(0.1)
         assert follower.find_key("nosuch") is None
+    away, back = [record.getMessage() for record in caplog.records if record.name == "gateway.snapshot"]
+    assert away.startswith("The database does not answer")
+    assert back == "The database answers again."

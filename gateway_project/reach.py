@@ -1,0 +1,49 @@
+"""Whether the database can be used at all, told in one line for operators: which one it is, and why not."""
+
+from django.db import Error, connection
+
+
+def why_away() -> str:
+    """'' where it can; else its path or its host, and what is wrong with it."""
+    try:
+        if connection.vendor == "postgresql":
+            _open_postgresql()
+        else:
+            _write_nothing()
+    except Exception as error:  # the driver's own errors among them
+        return f"{_name()} cannot be used: {_first_line(error)}"
+    return ""
+
+
+def is_a_file() -> bool:
+    """Whether it is a file of this machine, which will not come back by itself."""
+    return connection.vendor == "sqlite"
+
+
+def _write_nothing() -> None:
+    connection.close()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN IMMEDIATE")
+    finally:
+        connection.close()
+
+
+def _open_postgresql() -> None:
+    """Without the pool, which knows only that it waited in vain."""
+    import psycopg
+
+    psycopg.connect(**connection.get_connection_params()).close()
+
+
+def _name() -> str:
+    database = connection.settings_dict
+    if is_a_file():
+        return f"The database file {database['NAME']}"
+    host = database["HOST"] or "this machine"
+    return f"The database {database['NAME']} at {host}:{database['PORT'] or 5432}"
+
+
+def _first_line(error: Exception) -> str:
+    cause = error.__cause__ if isinstance(error, Error) and error.__cause__ else error
+    return (str(cause) or type(cause).__name__).splitlines()[0]

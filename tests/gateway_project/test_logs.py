@@ -1,0 +1,12 @@
+"""What keeps the server's own output readable."""
+
+import logging
+
+from gateway_project.logs import Seldom
+
+
+def test_one_record_a_minute_passes_with_its_first_line():
+    seldom = Seldom()
+    records = [logging.makeLogRecord({"msg": "no connection to %s:\nis it there?", "args": (name,)}) for name in "abc"]
+    assert [seldom.filter(record) for record in records] == [True, False, False]
+    assert records[0].getMessage() == "no connection to a: (Nothing more of this for a minute.)"
