@@ -9,20 +9,27 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gateway_project.work.exchange import Incoming, Stream
 from providers.calls import Call, End, Interrupted
 
+LAG_SECONDS = 1.0
+
 
 class Carriage:
-    """One stream on its way; `chunks` gives what goes to the client after each read, where there is anything."""
+    """One stream on its way; `chunks` gives what goes to the client after each read, where there is anything.
 
-    __slots__ = ("back", "call", "chunks", "ended", "error", "lock", "rest", "source", "stream", "told")
+    `lags` is called when the client does not keep up: nobody else should have to wait for it.
+    """
 
-    def __init__(self, stream: Stream, call: Call, chunks: Iterator[bytes | None]) -> None:
-        self.stream, self.call, self.chunks = stream, call, chunks
+    __slots__ = ("back", "call", "chunks", "ended", "error", "lags", "lock", "rest", "source", "stream", "told")
+
+    def __init__(
+        self, stream: Stream, call: Call, chunks: Iterator[bytes | None], lags: Callable[[], None] = lambda: None
+    ) -> None:
+        self.stream, self.call, self.chunks, self.lags = stream, call, chunks, lags
         self.source = stream.conversation.source
         self.lock = threading.Lock()  # of what is written to the client
         self.back = threading.Lock()  # held until its own thread has something to do
@@ -71,6 +78,10 @@ class Carriage:
     def write_rest(self) -> None:
         """Wait for a slow client, for as long as its socket's time-out lets it. Raises Interrupted after that."""
         rest, self.rest = self.rest, b""
+        takes = select.poll()
+        takes.register(self.call.client, select.POLLOUT)
+        if not takes.poll(LAG_SECONDS * 1000):
+            self.lags()
         try:
             self.call.client.sendall(rest)
         except OSError as error:

@@ -86,6 +86,21 @@ def test_one_who_waits_may_leave_without_harm_to_the_others(world, provider):
     assert len(provider.seen) == 1
 
 
+def test_nobody_waits_for_a_client_that_does_not_keep_up(world, provider):
+    provider.default = Answer(
+        stream=[{"choices": [{"delta": {"content": "x" * 100_000}}]}] * 200 + ["data: [DONE]\n\n"]
+    )
+    slow = world.send({"stream": True})
+    assert slow.recv(100)
+    begun = time.monotonic()
+    assert len(world.stream().content) > 20_000_000
+    assert time.monotonic() - begun < patience(6)
+    assert len(provider.seen) == 2
+    received = b""
+    while b"[DONE]" not in received[-100:]:
+        received = received[-100:] + slow.recv(1_000_000)
+
+
 def test_one_who_waits_waits_no_longer_than_its_own_time(world, provider):
     assert world.key
     provider.answers(text="late", delay=1.5)

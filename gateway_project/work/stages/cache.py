@@ -198,6 +198,13 @@ def give_up_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | N
         gateway.flights.land(flight, None, 0, error if shared else None, settlement=settlement)
 
 
+def let_others_go(exchange: Exchange, gateway: Gateway) -> None:
+    """Those who wait for this answer wait no longer: one of them asks for itself. This request goes on alone."""
+    flight, exchange.flight = exchange.flight, None
+    if flight is not None:
+        gateway.flights.land(flight, None, 0)
+
+
 def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission:
     seconds = settings.GATEWAY_HEARTBEAT if _can_be_told_to_wait(exchange) else math.inf
     try:

@@ -1,6 +1,7 @@
 """The answer goes back to the client: whole, as a stream while it arrives, or as an error."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import monotonic, perf_counter
 
 import orjson
@@ -12,7 +13,7 @@ from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import MOST, Standing
 from gateway_project.work.relay import Carriage
-from gateway_project.work.stages.cache import give_up_flight, keep
+from gateway_project.work.stages.cache import give_up_flight, keep, let_others_go
 from gateway_project.work.stages.log import log, write_log
 from gateway_project.work.stages.provider_call import error_of, hide_credential
 from providers.calls import End, Interrupted
@@ -168,7 +169,8 @@ def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
         if told := heartbeat if chunk is None else chunk:
             yield told
             if gateway.relay.takes(exchange.incoming):
-                gateway.relay.carry(Carriage(exchange.stream, exchange.call, chunks), heartbeat)
+                lags = partial(let_others_go, exchange, gateway)
+                gateway.relay.carry(Carriage(exchange.stream, exchange.call, chunks, lags), heartbeat)
                 return
 
 
