@@ -26,6 +26,9 @@ COUNTED = {
     *("usage_estimated", "cost", "saved_cost", "currency", "cost_status"),
 }
 
+# Of an entry that the disk has no more room for.
+BYTES_IN_SHORT, MOST_GROUPS_IN_SHORT = 64, 32
+
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
 
 
@@ -201,9 +204,16 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
 
 
 def _short(entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry without what can be long: it always finds room in the journal."""
-    cut = {name: value[:64] for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
-    return entry | cut | {"stages": [], "tags": {}, "candidates": None}
+    """The entry without what can be long: it always finds room in the journal, RESERVE_BYTES."""
+    cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
+    groups = entry["group_ids"][:MOST_GROUPS_IN_SHORT]
+    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None}
+
+
+def _cut(text: str) -> str:
+    """Its beginning, which as JSON takes twice as many bytes at most."""
+    begin = text.encode()[:BYTES_IN_SHORT].decode(errors="ignore")
+    return begin if begin.isprintable() else "".join(one if one.isprintable() else "?" for one in begin)
 
 
 def _payload(exchange: Exchange) -> str:
