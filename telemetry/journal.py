@@ -124,6 +124,10 @@ class Journal:
             self._open += 1
             return self._numbers
 
+    def start_again(self, number: int, payload: bytes) -> None:
+        """Write anew what is known of a request that began. Raises JournalFull."""
+        self._write(START, payload, number)
+
     def end(self, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
         """Write how a request ended; what `shorter` gives, within RESERVE_BYTES, where the full payload has no room.
 
@@ -190,11 +194,11 @@ class Journal:
                 if self._spare in gone:
                     self._spare = None
 
-    def _write(self, kind: int, payload: bytes) -> None:
+    def _write(self, kind: int, payload: bytes, number: int = 0) -> None:
         with self._lock:
             segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
-            self._numbers += 1
-            segment.append(kind, self._numbers, payload)
+            self._numbers += not number
+            segment.append(kind, number or self._numbers, payload)
 
     def _finish(self, kind: int, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
         try:

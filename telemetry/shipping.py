@@ -384,11 +384,12 @@ def _move(name: str, start: int, end: int) -> None:
 
 def _aborted(start: bytes) -> bytes:
     entry = empty_log_entry() | orjson.loads(start)
+    asked = entry["attempts"] > 0
     entry |= {
         "outcome": "aborted",
         "severity": "error",
-        "entry_source": "Worker",
-        "cost_status": "unknown",
+        "entry_source": "Worker" if asked else "Not Set",
+        "cost_status": "unknown" if asked else "",
         "message": "The gateway's process ended before this request did.",
     }
     return orjson.dumps(entry)

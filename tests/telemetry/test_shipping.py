@@ -117,6 +117,14 @@ def test_a_dead_processs_journal_is_adopted_and_its_open_requests_are_aborted(jo
     assert not JournalPosition.objects.exists()
 
 
+def test_an_aborted_request_says_whether_a_provider_was_asked(journal):
+    journal.start(entry("waits"))
+    journal.start_again(journal.start(entry("asks")), entry("asks", attempts=1))
+    assert adopt(crash(journal)) == 2
+    known = LogEntry.objects.order_by("correlation_id").values_list("entry_source", "attempts", "cost_status")
+    assert list(known) == [("Worker", 1, "unknown"), ("Not Set", 0, "")]
+
+
 def test_adoption_goes_on_where_the_dead_process_stopped(journal, shipper):
     serve(journal, "r1")
     opened = journal.start(entry("open"))
@@ -294,6 +302,7 @@ def test_no_record_is_refused_for_what_the_last_use_of_a_key_met(journal, shippe
             shipper.ship()
     shipper.ship()
     assert stored() == {"meanwhile": 1}
+    assert not (journal.folder.parent / "refused.jsonl").exists()
 
 
 def test_a_journal_that_cannot_be_adopted_holds_no_other_up(journal, shipper, caplog):

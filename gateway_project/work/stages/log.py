@@ -10,7 +10,14 @@ from typing import Any
 import orjson
 from django.conf import settings
 
-from gateway_project.errors import LONGEST_MESSAGE, AccessError, AuthenticationFailed, GatewayError, LimitError
+from gateway_project.errors import (
+    LONGEST_MESSAGE,
+    AccessError,
+    AuthenticationFailed,
+    GatewayError,
+    LimitError,
+    ServiceUnavailable,
+)
 from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.considered import considered
 from gateway_project.work.exchange import Exchange, Stored
@@ -61,9 +68,19 @@ def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
         gateway.journal.end(number, whole, lambda: written(_short(entry)))
 
 
-def start_record(exchange: Exchange) -> bytes:
-    """What is known before the provider is called; it becomes an `aborted` entry if no end follows."""
-    return written(_identity(exchange) | {"attempts": 1})
+def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
+    """Write what is known before the request waits, or asks a provider; without an end it becomes an `aborted` entry.
+
+    Raises ServiceUnavailable.
+    """
+    record = written(_identity(exchange) | {"attempts": int(asks)})
+    try:
+        if exchange.journal_number is None:
+            exchange.journal_number = gateway.journal.start(record)
+        elif asks:
+            gateway.journal.start_again(exchange.journal_number, record)
+    except JournalFull as error:
+        raise ServiceUnavailable("The request cannot be logged: the journal's disk is full.") from error
 
 
 def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | None) -> dict[str, Any]:
