@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from gateway_project import load
 from gateway_project.errors import PayloadTooLarge, ServiceUnavailable, ValidationError
 
 # What every request may have without asking: few are longer, and asking takes a lock.
@@ -66,6 +67,8 @@ def _read(environ: dict[str, Any], size: int) -> bytes:
     try:
         return environ["wsgi.input"].read(size)
     except Exception as error:  # servers raise what they like when a client stops in the middle
+        if load.is_full():
+            raise ServiceUnavailable("The gateway is full: it waits for no body now.") from error
         raise ValidationError("The body did not arrive whole and in time.") from error
 
 

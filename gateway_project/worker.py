@@ -7,6 +7,7 @@ imports it too, and has no use for Django: so nothing here does before a worker 
 import contextlib
 import logging
 import select
+import selectors
 import socket
 import struct
 import threading
@@ -34,6 +35,7 @@ GOODBYE_BYTES = 64 * 1024
 LOOK_EVERY_MS = 100
 LOOK_AT_HEADS_SECONDS = 0.25
 RESERVE_THREADS = 8
+LONGEST_HEAD_BYTES = 16 * 1024  # of those that wait for a thread of the reserve
 READ_ON_BYTES = 64 * 1024  # gunicorn's own bound
 
 
@@ -44,8 +46,12 @@ class CandidRequest(Request):
     on that connection, and never get an answer.
     """
 
+    def __init__(self, *arguments) -> None:
+        self.is_beyond = load.is_full()  # asked of the request before too, by the thread that serves the next one
+        super().__init__(*arguments)
+
     def should_close(self) -> bool:
-        return super().should_close() or _leaves_much(self.body)
+        return super().should_close() or self.is_beyond or _leaves_much(self.body)
 
 
 RequestParser.mesg_class = CandidRequest
@@ -61,6 +67,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.goodbyes = Goodbyes()
         self.goodbyes.start()
         self.heads: dict[int, tuple[TConn, float]] = {}
+        self.headless: dict[TConn, float] = {}  # of the thread that accepts; the oldest first
         threading.Thread(target=self._end_slow_heads, name="heads", daemon=True).start()
         # For when all threads are busy: health is answered still, and work is told so.
         self.reserve = Threads(RESERVE_THREADS, "reserve", load.mark)
@@ -69,6 +76,19 @@ class GatewayThreadWorker(ThreadWorker):
         super().init_process()
 
     def enqueue_req(self, conn: TConn) -> None:
+        """Only a whole head gets a thread of the reserve: without it, half a head each would keep all of them."""
+        if self.busy < self.cfg.threads or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
+            self._hand_over(conn)
+        else:
+            self.headless[conn] = time.monotonic()
+            self._look_at_head(conn)
+            if conn in self.headless:
+                conn.sock.setblocking(False)
+                self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_head, conn))
+            if len(self.headless) > self.worker_connections // 2:  # or no new one would be accepted
+                self._give_up(next(iter(self.headless)))
+
+    def _hand_over(self, conn: TConn) -> None:
         """Bound every read and write in the kernel: gunicorn's setblocking() calls undo Python's time-outs."""
         if not hasattr(conn, "bounded"):
             limit = struct.pack("ll", int(self.client_seconds), 0)
@@ -78,6 +98,43 @@ class GatewayThreadWorker(ThreadWorker):
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
         pool = self.reserve if self.busy > self.cfg.threads else self.tpool
         pool.submit(partial(self._serve, conn))
+
+    def _on_head(self, conn: TConn, client: socket.socket) -> None:
+        """Its first bytes are there. Where these are not all, it is looked at now and then: they stay readable."""
+        if conn in self.headless:
+            self.poller.unregister(client)
+            self._look_at_head(conn)
+
+    def _look_at_head(self, conn: TConn) -> None:
+        try:
+            arrived = conn.sock.recv(LONGEST_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            arrived = b""
+        if not arrived:
+            self._give_up(conn)
+        elif b"\r\n\r\n" in _read_ahead(conn) + arrived:
+            self._watch_no_more(conn)
+            self._hand_over(conn)
+
+    def _look_at_heads(self) -> None:
+        limit = time.monotonic() - self.client_seconds
+        for conn, since in list(self.headless.items()):
+            if since < limit:
+                self._give_up(conn)
+            else:
+                self._look_at_head(conn)
+
+    def _give_up(self, conn: TConn) -> None:
+        self._watch_no_more(conn)
+        self.nr_conns -= 1
+        conn.close()
+
+    def _watch_no_more(self, conn: TConn) -> None:
+        del self.headless[conn]
+        with contextlib.suppress(KeyError):  # what has sent a part of its head is not watched
+            self.poller.unregister(conn.sock)
 
     def get_thread_pool(self) -> Threads:
         return Threads(self.cfg.threads, "request")
@@ -106,11 +163,15 @@ class GatewayThreadWorker(ThreadWorker):
                 if since < limit:
                     with contextlib.suppress(OSError):
                         conn.sock.shutdown(socket.SHUT_RDWR)
+            if self.headless:
+                self.method_queue.defer(self._look_at_heads)
 
     def handle(self, conn: TConn):
         """Let another thread wait for a closing client: gunicorn would do it in the one that accepts."""
         self.heads[id(conn)] = (conn, time.monotonic())
         try:
+            if load.is_full():
+                _wait_for_nothing(conn)
             keep = super().handle(conn)
         finally:
             self.heads.pop(id(conn), None)
@@ -217,6 +278,28 @@ class Goodbyes:
         sock, _, _ = self._waiting.pop(number)
         self._poller.unregister(number)
         sock.close()
+
+
+class Arrived:
+    """A socket of which is read what has arrived, and nothing waited for."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def recv(self, size: int) -> bytes:
+        return self._sock.recv(size, socket.MSG_DONTWAIT)
+
+
+def _wait_for_nothing(conn: TConn) -> None:
+    """A thread of the reserve is for what needs no time: it does not wait for a body either."""
+    if not conn.cfg.is_ssl:
+        conn.init()
+        conn.parser.unreader.sock = Arrived(conn.sock)
+
+
+def _read_ahead(conn: TConn) -> bytes:
+    """What was read of the next request together with the one before."""
+    return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
 
 
 def _leaves_much(body: Body) -> bool:

@@ -14,6 +14,7 @@ import fcntl
 import itertools
 import mmap
 import os
+import re
 import struct
 import threading
 import time
@@ -31,6 +32,8 @@ HEADER_BYTES = _FRAME.size
 # Kept free for the end of each open request, so that an end always finds room.
 RESERVE_BYTES = 4096
 LOCK_NAME = "lock"
+# How a frame begins; records are JSON, in which none of these bytes stand.
+_BEGIN = re.compile(rb"[\x01-\x04].{5}\0\0\0", re.DOTALL)
 
 
 class JournalFull(Exception):
@@ -107,6 +110,7 @@ class Journal:
         self._numbers = 0
         self._open = 0
         self._claim: int | None = None
+        self._claiming = threading.Lock()
         self._spare: Segment | None = None
         self._names = itertools.count(1)
         self.segments: list[Segment] = []
@@ -120,8 +124,15 @@ class Journal:
             self._open += 1
             return self._numbers
 
+    def start_again(self, number: int, payload: bytes) -> None:
+        """Write anew what is known of a request that began. Raises JournalFull."""
+        self._write(START, payload, number)
+
     def end(self, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
-        """Write how a request ended; what `shorter` gives, within RESERVE_BYTES, where the full payload has no room."""
+        """Write how a request ended; what `shorter` gives, within RESERVE_BYTES, where the full payload has no room.
+
+        Nothing of either is ever cut off: half a record is none.
+        """
         with self._lock:
             self._open -= 1
             self._finish(END, number, payload, shorter)
@@ -140,6 +151,7 @@ class Journal:
 
     def prepare(self) -> None:
         """Make the next segment ahead of its need (called in the background)."""
+        self._leave_what_is_gone()
         with self._lock:
             wanted = self._spare is None and (not self.segments or self.segments[-1].room() < self._segment_bytes // 2)
         if wanted:
@@ -171,17 +183,28 @@ class Journal:
                 (self.folder / LOCK_NAME).unlink()
                 self.folder.rmdir()
 
-    def _write(self, kind: int, payload: bytes) -> None:
+    def _leave_what_is_gone(self) -> None:
+        """Go on in another segment where somebody has deleted the file: it would not survive the process."""
+        with self._lock:
+            used = [segment for segment in (*self.segments[-1:], self._spare) if segment is not None]
+        if gone := [segment for segment in used if not segment.path.exists()]:
+            with self._lock:
+                for segment in gone:
+                    segment.sealed = True
+                if self._spare in gone:
+                    self._spare = None
+
+    def _write(self, kind: int, payload: bytes, number: int = 0) -> None:
         with self._lock:
             segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
-            self._numbers += 1
-            segment.append(kind, self._numbers, payload)
+            self._numbers += not number
+            segment.append(kind, number or self._numbers, payload)
 
     def _finish(self, kind: int, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
         try:
             segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
         except JournalFull:
-            segment, payload = self.segments[-1], shorter()[: RESERVE_BYTES - HEADER_BYTES]
+            segment, payload = self.segments[-1], shorter()
             if segment.room() < HEADER_BYTES + len(payload):
                 raise
         segment.append(kind, number, payload)
@@ -202,10 +225,25 @@ class Journal:
     def _make(self, size: int) -> Segment:
         try:
             if self._claim is None:
-                self._claim = claim(self.folder)
-            return Segment(self.folder / f"{next(self._names):08d}.segment", size)
+                self._claim_folder()
+            try:
+                return self._segment(size)
+            except FileNotFoundError:  # somebody has deleted the folder
+                self._claim_folder()
+                return self._segment(size)
         except OSError as error:
             raise JournalFull(f"no journal segment can be made: {error.strerror}") from error
+
+    def _segment(self, size: int) -> Segment:
+        return Segment(self.folder / f"{next(self._names):08d}.segment", size)
+
+    def _claim_folder(self) -> None:
+        with self._claiming:
+            if self._claim is not None and not (self.folder / LOCK_NAME).exists():
+                os.close(self._claim)
+                self._claim = None
+            if self._claim is None:
+                self._claim = claim(self.folder)
 
 
 def claim(folder: Path) -> int | None:
@@ -227,7 +265,8 @@ def abandoned(root: Path, *, older_than: float = 5.0) -> Iterator[tuple[Path, in
     for folder in sorted(root.iterdir()):
         with suppress(OSError):
             # A folder that has just been made may not be locked yet.
-            if time.time() - folder.stat().st_mtime < older_than or not (folder / LOCK_NAME).exists():
+            # A time to come is none: the clock has been set back since.
+            if 0 <= time.time() - folder.stat().st_mtime < older_than or not (folder / LOCK_NAME).exists():
                 continue
             handle = claim(folder)
             if handle is not None:
@@ -251,6 +290,38 @@ def read_records(data, start: int, stop: int) -> Iterator[Record]:
             return
         yield Record(kind, number, payload, behind)
         start = behind
+
+
+def salvaged(data, start: int = 0) -> Iterator[Record]:
+    """The whole records from an offset to the end of a segment, also those behind bytes that are damaged."""
+    begin: int | None = start
+    while begin is not None:
+        for record in read_records(data, begin, len(data)):
+            begin = record.end
+            yield record
+        begin = _next_frame(data, begin)
+
+
+def is_damaged(data) -> bool:
+    """Whether a segment has more than whole records, one at most that its process was writing when it died, and zeros.
+
+    Such a record has no header yet.
+    """
+    end = 0
+    for record in salvaged(data):
+        if record.end - len(record.payload) - HEADER_BYTES != end:
+            return True
+        end = record.end
+    return any(data[end : end + HEADER_BYTES])
+
+
+def _next_frame(data, start: int) -> int | None:
+    """Where the next whole record begins behind one that is not."""
+    while found := _BEGIN.search(data, start + 1):
+        start = found.start()
+        if next(read_records(data, start, len(data)), None):
+            return start
+    return None
 
 
 def _checksum(kind: int, number: int, payload: bytes) -> int:

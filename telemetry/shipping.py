@@ -5,12 +5,13 @@ either stored and counted, or neither. The database may be away: the journal wai
 """
 
 import contextlib
+import errno
 import logging
 import mmap
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -18,13 +19,14 @@ from typing import NamedTuple
 import orjson
 from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
+from django.utils import timezone
 
 from keys.models import ApiKey
 from telemetry import journal as journals
 from telemetry.batches import count_hits, insert_cache_entries, insert_log_entries
 from telemetry.journal import CACHED, END, EVENT, START, Journal, Record, Segment
 from telemetry.models import JournalPosition
-from telemetry.records import empty_log_entry
+from telemetry.records import empty_log_entry, written
 
 log = logging.getLogger("gateway.shipper")
 
@@ -36,6 +38,7 @@ LONGEST_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
 KEYS_EVERY_SECONDS = 5.0
 STOP_SECONDS = 10.0
+TRIES = 3
 REFUSED_NAME = "refused.jsonl"
 # As text: the ORM spends most of its time on putting them together, for a batch or for each key anew.
 _USED = f'''
@@ -68,7 +71,7 @@ class Shipper:
         self._used_keys: dict[int, float] = {}
         self._adopted = self._wrote_keys = self._caught_up = time.monotonic()
         self.has_adopted = False  # whether the database has what processes left behind that died before this one
-        self._batch = BATCH_RECORDS
+        self._not_adopted: set[Path] = set()
         self._failures = 0
         self._in_doubt: set[Path] = set()
         self._stopped = threading.Event()
@@ -106,9 +109,7 @@ class Shipper:
             self._caught_up = begun  # what is still there was written since
             self._write_used_keys()
             self._adopt()
-        except (DataError, IntegrityError):
-            self._refused()
-        except DatabaseError as error:
+        except (DatabaseError, OSError) as error:
             self._away(error)
             return False
         except AdoptedElsewhere:  # or the database was restored to an earlier state: it tells where to go on
@@ -139,11 +140,10 @@ class Shipper:
             self._catch_up(name, segment)
         while True:
             start = self._shipped.get(segment.path, 0)
-            batch = _batch(segment.records(start), self._batch)
+            batch = _batch(segment.records(start))
             if not batch:
                 break
-            _carry(name, start, batch)
-            self._batch = min(self._batch * 2, BATCH_RECORDS)
+            _carry_or_put_aside(name, start, batch, self._root)
             self._shipped[segment.path] = batch[-1].end
             segment.release(batch[-1].end)
             self._follow_open(segment, batch)
@@ -186,33 +186,25 @@ class Shipper:
         if time.monotonic() - self._adopted < ADOPT_EVERY_SECONDS:
             return
         self._adopted = time.monotonic()
+        left = set()
         for folder, claim in journals.abandoned(self._root):
             try:
                 adopt(folder)
+            except Exception:  # the folders behind it are not to wait for somebody who looks into it
+                if not _takes(0):
+                    raise
+                left.add(folder)
+                if folder not in self._not_adopted:
+                    log.exception("The journal in %s cannot be carried into the database; it is tried again.", folder)
             finally:
                 os.close(claim)
+        self._not_adopted = left
         self.has_adopted = True
-
-    def _refused(self) -> None:
-        """The database refused a record: ship smaller batches until it stands alone, then put it aside."""
-        connection.close()
-        if self._batch > 1:
-            self._batch = max(self._batch // 8, 1)
-            return
-        for segment in list(self._journal.segments):
-            start = self._shipped.get(segment.path, 0)
-            if batch := _batch(segment.records(start), 1):
-                put_aside(self._root, batch[0])
-                name = f"{self._journal.name}/{segment.path.name}"
-                with transaction.atomic():
-                    _move(name, start, batch[0].end)
-                self._shipped[segment.path] = batch[0].end
-                self._follow_open(segment, batch)
-                return
 
     def _away(self, error: Exception) -> None:
         if not self._failures:
-            log.warning("The database takes no entries; the journal keeps them: %s", str(error).split("\n")[0])
+            what = "database" if isinstance(error, DatabaseError) else "disk"
+            log.warning("The %s takes no entries; the journal keeps them: %s", what, str(error).split("\n")[0])
         self._failures = min(self._failures + 1, 10)
         connection.close()
         for segment in list(self._journal.segments):
@@ -228,13 +220,15 @@ def adopt(folder: Path) -> int:
     for path in journals.segment_paths(folder):
         position = f"{folder.name}/{path.name}"
         _adopt_segment(position, path, opened, ended)
-    aborted = [_aborted(payload) for number, payload in opened.items() if number not in ended]
+    aborted = [payload for number, payload in opened.items() if number not in ended]
+    closed = f"{folder.name}/closed"
+    if aborted and not _position(closed):  # some of the files may be gone since, and with them the ends in them
+        _close(f"{folder.name}/aborted", aborted, folder.parent)
     if position:
-        with transaction.atomic():
-            if _close(f"{folder.name}/aborted"):
-                insert_log_entries(aborted)
-    for path in [*journals.segment_paths(folder), folder / journals.LOCK_NAME]:
-        path.unlink(missing_ok=True)
+        JournalPosition.objects.get_or_create(journal=closed, defaults={"position": 1})
+    for path in journals.segment_paths(folder):
+        _remove(path)
+    (folder / journals.LOCK_NAME).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
     JournalPosition.objects.filter(journal__startswith=f"{folder.name}/").delete()
@@ -244,9 +238,13 @@ def adopt(folder: Path) -> int:
 
 
 def put_aside(root: Path, record: Record) -> None:
-    """Keep a record that the database refuses where a person can look at it."""
-    with (root / REFUSED_NAME).open("ab") as file:
-        file.write(record.payload + b"\n")
+    """Keep a record that the database refuses where a person can look at it. Raises OSError, with nothing written."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (root / REFUSED_NAME).open("ab", buffering=0) as file:
+        before, line = file.tell(), record.payload + b"\n"
+        if file.write(line) < len(line):
+            file.truncate(before)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
     log.error("The database refused a log entry; it is kept in %s.", root / REFUSED_NAME)
 
 
@@ -254,37 +252,91 @@ def _adopt_segment(name: str, path: Path, opened: dict[int, bytes], ended: set[i
     if not path.stat().st_size:
         return  # its process died while it made the file, which cannot be mapped
     shipped = _position(name)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for record in journals.read_records(data, 0, len(data)):
+    with _mapped(path) as data:
+        for record in journals.salvaged(data):
             if record.kind == START:
                 opened[record.number] = record.payload
             elif record.kind == END:
                 ended.add(record.number)
-        while batch := _batch(journals.read_records(data, shipped, len(data)), BATCH_RECORDS):
+        while batch := _batch(journals.salvaged(data, shipped)):
             _carry_or_put_aside(name, shipped, batch, path.parent.parent)
             shipped = batch[-1].end
 
 
-def _carry_or_put_aside(name: str, start: int, batch: list[Record], root: Path) -> None:
-    try:
-        _carry(name, start, batch)
-    except (DataError, IntegrityError):
-        if len(batch) == 1:
-            put_aside(root, batch[0])
-            with transaction.atomic():
-                _move(name, start, batch[0].end)
+def _close(name: str, starts: list[bytes], root: Path) -> None:
+    """Log requests that nobody will end, each once: how many of them are logged is a position like a segment's."""
+    entries = [Record(END, 0, _aborted(start), place) for place, start in enumerate(starts, start=1)]
+    done = _position(name)
+    while batch := _batch(entries[done:]):
+        _carry_or_put_aside(name, done, batch, root)
+        done = batch[-1].end
+
+
+def _remove(path: Path) -> None:
+    """Delete a segment that has been carried, unless bytes of it could not be read."""
+    if path.stat().st_size:
+        with _mapped(path) as data:
+            damaged = journals.is_damaged(data)
+        if damaged:
+            kept = path.parent.parent / f"{path.parent.name}-{path.name}.damaged"
+            log.error("A journal's segment is damaged: what can be read of it is logged, and all of it is in %s.", kept)
+            path.rename(kept)
             return
-        middle = len(batch) // 2
-        _carry_or_put_aside(name, start, batch[:middle], root)
-        _carry_or_put_aside(name, batch[middle - 1].end, batch[middle:], root)
+    path.unlink()
 
 
-def _batch(records: Iterable[Record], most: int) -> list[Record]:
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap]:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield data
+
+
+def _carry_or_put_aside(name: str, start: int, batch: list[Record], root: Path) -> None:
+    """Store a batch; what a database refuses that takes others like it is put aside. Raises DatabaseError, OSError."""
+    if _carried(name, start, batch):
+        return
+    if len(batch) == 1:
+        put_aside(root, batch[0])
+        with transaction.atomic():
+            _move(name, start, batch[0].end)
+        return
+    middle = len(batch) // 2
+    _carry_or_put_aside(name, start, batch[:middle], root)
+    _carry_or_put_aside(name, batch[middle - 1].end, batch[middle:], root)
+
+
+def _carried(name: str, start: int, batch: list[Record]) -> bool:
+    """Whether a batch is stored now. Raises DatabaseError where the database would not take another one either."""
+    for _ in range(TRIES if len(batch) == 1 else 1):  # a lock may have been in the way
+        try:
+            _carry(name, start, batch)
+            return True
+        except (DataError, IntegrityError, ValueError):
+            return False
+        except DatabaseError:  # whatever its kind: SQLite calls all that it cannot read by one name
+            if not _takes(max(len(record.payload) for record in batch)):
+                raise
+    return False
+
+
+def _takes(size: int) -> bool:
+    """Whether the database would store an entry of so many bytes with nothing in it that can be wrong."""
+    entry = empty_log_entry() | {"timestamp": timezone.now(), "payload": "x" * size}
+    try:
+        with transaction.atomic():
+            insert_log_entries([written(entry)])
+            transaction.set_rollback(True)
+    except DatabaseError:
+        return False
+    return True
+
+
+def _batch(records: Iterable[Record]) -> list[Record]:
     batch, size = [], 0
     for record in records:
         batch.append(record)
         size += len(record.payload)
-        if len(batch) >= most or size > BATCH_BYTES:
+        if len(batch) >= BATCH_RECORDS or size > BATCH_BYTES:
             break
     return batch
 
@@ -325,18 +377,14 @@ def _move(name: str, start: int, end: int) -> None:
         raise AdoptedElsewhere(name)
 
 
-def _close(name: str) -> bool:
-    """Whether we are the one to close a journal's open requests."""
-    return JournalPosition.objects.get_or_create(journal=name, defaults={"position": 1})[1]
-
-
 def _aborted(start: bytes) -> bytes:
     entry = empty_log_entry() | orjson.loads(start)
+    asked = entry["attempts"] > 0
     entry |= {
         "outcome": "aborted",
         "severity": "error",
-        "entry_source": "Worker",
-        "cost_status": "unknown",
+        "entry_source": "Worker" if asked else "Not Set",
+        "cost_status": "unknown" if asked else "",
         "message": "The gateway's process ended before this request did.",
     }
     return orjson.dumps(entry)

@@ -58,6 +58,8 @@ class Link:
         except (RedisError, OSError) as error:
             self._gone(error)
             return
+        except Away:  # another thread has just found out
+            return
         if self.degraded:
             log.warning("Redis serves again.")
         self._down_since, self._refusing = None, False

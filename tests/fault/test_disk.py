@@ -3,10 +3,12 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from accounts.models import Group
 from tests.fault.load import Load, check_books, wait_until
 from tests.world import World
 
@@ -66,6 +68,28 @@ def test_a_full_disk_is_a_503_without_a_provider_call(world, disk):
     served = [one for one in load.sent if one.served]
     assert set(check_books(served, provider).values()) == {"completed"}
     assert "Traceback" not in world.gateway.log()
+
+
+def test_who_is_in_hundreds_of_groups_is_logged_on_a_full_disk_too(start, disk):
+    world = start(
+        GATEWAY_JOURNAL_DIR=str(disk / "journal"),
+        GATEWAY_JOURNAL_SEGMENT_BYTES="262144",
+        GATEWAY_FIRST_BYTE_TIMEOUT="20",
+    )
+    groups = Group.objects.bulk_create([Group(name=f"group {number}") for number in range(900)])
+    world.user.groups.add(*groups)
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = 2
+    assert world.key
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(world.ask, f"{number} {'y' * 60_000}") for number in range(6)]
+        provider.wait_for(6)
+        ballast = fill(disk)
+        answers = [one.result() for one in asked]
+    ballast.unlink()
+    assert {world.entry(answer).outcome for answer in answers} == {"completed"}
+    assert not (disk / "journal" / "refused.jsonl").exists()
 
 
 @pytest.mark.servers

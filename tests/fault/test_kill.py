@@ -4,9 +4,12 @@ import os
 import random
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import requests
 
+from telemetry.models import LogEntry
 from tests.fault.conftest import has_servers
 from tests.fault.load import Load, Sent, check_books, wait_until
 from tests.pace import patience
@@ -48,6 +51,26 @@ def test_killed_workers_leave_one_entry_for_each_request(start):
     result = check_books(sent, provider)
     assert list(result.values()).count("aborted") >= 3
     assert_failures_were_kills(sent, result)
+
+
+@BOTH_KINDS
+def test_those_who_wait_for_anothers_answer_are_logged_too(start, stream):
+    world = start(WEB_CONCURRENCY="1", GATEWAY_FIRST_BYTE_TIMEOUT="20", GATEWAY_TOTAL_TIMEOUT="20")
+    slow_provider(world, 10)
+    body = {"model": world.model, "messages": [], "stream": stream}
+    head = {"Authorization": f"Bearer {world.key}"}
+    with ThreadPoolExecutor(5) as pool:
+        for number in range(5):
+            sent = {"json": body, "headers": head | {"X-Svc-Request-ID": f"same-{number}"}, "timeout": 20}
+            pool.submit(requests.post, f"{world.gateway.url}/work", **sent)
+        time.sleep(patience(1))
+        kill_a_worker(world.gateway)
+    entries = LogEntry.objects.filter(correlation_id__startswith="same-", entry_type="WorkRequest")
+    wait_until(lambda: entries.count() == 5, 20, "the entries of those who waited")
+    assert sorted(entries.values_list("outcome", "attempts", "entry_source")) == [
+        *[("aborted", 0, "Not Set")] * 4,
+        ("aborted", 1, "Worker"),
+    ]
 
 
 def assert_failures_were_kills(sent: list[Sent], result: dict[str, str]) -> None:

@@ -144,6 +144,51 @@ def test_half_sent_bodies_on_every_thread_are_a_400(world, small):
     assert "Traceback" not in small.log()
 
 
+def half_a_login() -> bytes:
+    lines = ("POST /auth/login HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: 100")
+    return head(*lines) + b"{"
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /wo", b"\r\n\r\nPOST /wo", half_a_login()])
+def test_however_many_clients_send_half_a_request_health_is_answered_at_once(small, sent):
+    with ExitStack() as resources:
+        for _ in range(THREADS):
+            connect(small, resources).sendall(b"POST /wo")
+        time.sleep(0.3)
+        socks = [connect(small, resources) for _ in range(8 * THREADS)]
+        for sock in socks:
+            sock.sendall(sent)
+        time.sleep(0.1)
+        assert [health_seconds(small) < patience(0.3) for _ in range(3)] == [True] * 3
+        for sock in socks:
+            assert closed(sock)
+        assert health_seconds(small) < patience(0.3)
+    assert "Traceback" not in small.log()
+
+
+def test_a_connection_that_was_kept_is_answered_while_all_threads_are_busy(small):
+    with ExitStack() as resources:
+        kept = resources.enter_context(requests.Session())
+        kept.get(f"{small.url}/healthz", timeout=5)
+        for _ in range(THREADS):
+            connect(small, resources).sendall(b"POST /wo")
+        time.sleep(0.3)
+        assert kept.get(f"{small.url}/healthz", timeout=5).status_code == 200
+
+
+def test_a_head_that_comes_in_pieces_while_all_threads_are_busy_is_answered(small):
+    with ExitStack() as resources:
+        for _ in range(THREADS):
+            connect(small, resources).sendall(b"POST /wo")
+        time.sleep(0.3)
+        sock = connect(small, resources)
+        for piece in (b"GET /healthz HTT", b"P/1.1\r\nHost: x\r\n\r", b"\n"):
+            sock.sendall(piece)
+            time.sleep(0.1)
+        response = response_on(sock)
+        assert (response.status, response.headers["Connection"]) == (200, "close")
+
+
 def test_a_chunked_body_that_stops_is_a_400(world, small):
     world.allow()
     with ExitStack() as resources:

@@ -91,6 +91,26 @@ def test_a_flipped_byte_ends_the_reading_and_invents_nothing():
         assert found in ([], [b"first"])
 
 
+def test_what_stands_behind_damaged_bytes_is_found_and_the_damage_noticed():
+    first, both = frames(b"first"), frames(b"first", b"second record")
+    whole = both + frames(b"third")
+    for place in range(len(whole)):
+        damaged = bytearray(whole + bytes(64))
+        damaged[place] ^= 0x55
+        lost = 0 if place < len(first) else 1 if place < len(both) else 2
+        expected = [payload for number, payload in enumerate((b"first", b"second record", b"third")) if number != lost]
+        assert [record.payload for record in journals.salvaged(bytes(damaged))] == expected
+        assert journals.is_damaged(bytes(damaged))
+
+
+def test_a_last_record_that_has_no_header_yet_is_no_damage():
+    first, both = frames(b"first"), frames(b"first", b"second record")
+    torn = bytearray(both + bytes(64))
+    torn[len(first) : len(first) + HEADER_BYTES] = bytes(HEADER_BYTES)
+    for data in (bytes(torn), first + bytes(64), both, bytes(64)):
+        assert not journals.is_damaged(data)
+
+
 def test_a_length_that_leads_behind_the_end_is_torn():
     data = frames(b"first")
     assert list(read_records(data, 0, len(data) - 1)) == []
@@ -153,9 +173,14 @@ def test_threads_write_and_roll_while_spares_are_made(journal):
     assert sorted(payload[:5] for _, payload in contents(journal)) == [b"%05d" % number for number in range(3000)]
 
 
+def lose_the_disk(journal):
+    shutil.rmtree(journal.folder)
+    journal.folder.write_text("")
+
+
 def test_an_end_finds_room_however_many_are_open_when_the_disk_is_gone(journal):
     numbers = [journal.start(TEMPLATE)]
-    shutil.rmtree(journal.folder)
+    lose_the_disk(journal)
     with pytest.raises(JournalFull):
         while True:
             numbers.append(journal.start(TEMPLATE))
@@ -169,12 +194,38 @@ def test_an_end_finds_room_however_many_are_open_when_the_disk_is_gone(journal):
 
 def test_what_does_not_end_a_request_leaves_the_room_to_those_who_do(journal):
     numbers = [journal.start(TEMPLATE) for _ in range(30)]
-    shutil.rmtree(journal.folder)
+    lose_the_disk(journal)
     with pytest.raises(JournalFull):
         while True:
             journal.event(TEMPLATE)
     for number in numbers:
         journal.end(number, TEMPLATE * 200, lambda: TEMPLATE * 4)
+
+
+def test_nothing_is_cut_off_a_short_end(journal):
+    number = journal.start(TEMPLATE)
+    lose_the_disk(journal)
+    journal.end(number, TEMPLATE * 300, lambda: TEMPLATE * 5)
+    assert [record.payload for record in journal.segments[0].records(0)] == [TEMPLATE, TEMPLATE * 5]
+
+
+def test_a_journal_whose_folder_was_deleted_goes_on_in_a_new_one(journal):
+    journal.event(b"gone")
+    journal.prepare()
+    shutil.rmtree(journal.folder.parent)
+    journal.prepare()
+    journal.event(b"kept")
+    assert contents(journal) == [(EVENT, b"kept")]
+    assert [record.payload for segment in journal.segments for record in segment.records(0)] == [b"gone", b"kept"]
+    assert journals.claim(journal.folder) is None
+
+
+def test_a_full_segment_in_a_deleted_folder_is_followed_by_another(journal):
+    journal.event(b"gone")
+    shutil.rmtree(journal.folder)
+    while len(journal.segments) == 1:
+        journal.event(TEMPLATE)
+    assert contents(journal) == [(EVENT, TEMPLATE)]
 
 
 FULL_DISK = """
@@ -299,6 +350,16 @@ def test_a_folder_just_made_is_left_alone(writer):
     writer.wait()
     assert list(journals.abandoned(writer.folder.parent, older_than=60)) == []
     assert list(journals.abandoned(writer.folder.parent / "nosuch")) == []
+
+
+def test_a_clock_that_was_set_back_leaves_no_journal_behind(writer):
+    writer.kill()
+    writer.wait()
+    tomorrow = time.time() + 86_400
+    os.utime(writer.folder, (tomorrow, tomorrow))
+    [(folder, handle)] = journals.abandoned(writer.folder.parent)
+    os.close(handle)
+    assert folder == writer.folder
 
 
 def test_appending_costs_microseconds(journal):

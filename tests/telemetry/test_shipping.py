@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 
 from accounts.services import create_user
 from keys.models import ApiKey
@@ -115,6 +115,14 @@ def test_a_dead_processs_journal_is_adopted_and_its_open_requests_are_aborted(jo
     assert not JournalPosition.objects.exists()
 
 
+def test_an_aborted_request_says_whether_a_provider_was_asked(journal):
+    journal.start(entry("waits"))
+    journal.start_again(journal.start(entry("asks")), entry("asks", attempts=1))
+    assert adopt(crash(journal)) == 2
+    known = LogEntry.objects.order_by("correlation_id").values_list("entry_source", "attempts", "cost_status")
+    assert list(known) == [("Worker", 1, "unknown"), ("Not Set", 0, "")]
+
+
 def test_adoption_goes_on_where_the_dead_process_stopped(journal, shipper):
     serve(journal, "r1")
     opened = journal.start(entry("open"))
@@ -210,6 +218,122 @@ def test_a_poison_record_in_an_adopted_journal_holds_nothing_up(journal):
     adopt(crash(journal))
     assert stored() == {f"r{number}": 1 for number in range(10) if number != 4} | {"open": 1}
     assert len((journal.folder.parent / "refused.jsonl").read_text().splitlines()) == 1
+
+
+def half_an_entry(journal, request_id):
+    """An end that no database can read, whatever it calls that."""
+    journal.end(journal.start(entry(request_id)), entry(request_id)[:-40], lambda: b"")
+
+
+def test_a_record_that_is_no_json_is_put_aside_alone(journal, shipper):
+    serve(journal, "r1")
+    half_an_entry(journal, "half")
+    serve(journal, "r2")
+    assert shipper.ship()
+    assert stored() == {"r1": 1, "r2": 1}
+    assert "half" in (journal.folder.parent / "refused.jsonl").read_text()
+
+
+def test_a_start_that_is_no_json_is_put_aside_too(journal):
+    journal.start(entry("half", address=None))
+    journal.start(entry("open"))
+    assert adopt(crash(journal)) == 2
+    assert stored() == {"open": 1}
+    assert "half" in (journal.folder.parent / "refused.jsonl").read_text()
+
+
+def test_what_cannot_be_put_aside_for_want_of_room_stays_until_there_is_some(journal, shipper):
+    half_an_entry(journal, "half")
+    serve(journal, "r1")
+    refused = journal.folder.parent / "refused.jsonl"
+    refused.symlink_to("/dev/full")
+    assert not shipper.ship()
+    refused.unlink()
+    assert shipper.ship()
+    assert stored() == {"r1": 1}
+    assert "half" in refused.read_text()
+
+
+def test_a_lock_in_the_way_of_a_single_record_is_no_reason_to_refuse_it(journal, shipper):
+    serve(journal, "r1")
+    locks = [OperationalError("database is locked")]
+
+    def lock(execute, *statement):
+        if locks:
+            raise locks.pop()
+        return execute(*statement)
+
+    with connection.execute_wrapper(lock):
+        assert shipper.ship()
+    assert stored() == {"r1": 1}
+    assert not (journal.folder.parent / "refused.jsonl").exists()
+
+
+def test_a_database_that_takes_no_other_record_either_refuses_none(journal, shipper):
+    serve(journal, "r1")
+
+    def full(execute, sql, *rest):
+        if "telemetry_logentry" in sql:
+            raise OperationalError("the disk is full")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(full):
+        assert not shipper.ship()
+    assert shipper.ship()
+    assert stored() == {"r1": 1}
+
+
+def test_no_record_is_refused_for_what_the_last_use_of_a_key_met(journal, shipper):
+    tries = list(range(5))
+
+    def refuse(execute, sql, *rest):
+        if '"last_used"' not in sql:
+            return execute(sql, *rest)
+        if not tries.pop():
+            serve(journal, "meanwhile")
+        raise DataError("integer out of range")
+
+    shipper.key_used(1, 1_800_000_000)
+    with connection.execute_wrapper(refuse):
+        while tries:
+            shipper._wrote_keys -= 10
+            shipper.ship()
+    shipper.ship()
+    assert stored() == {"meanwhile": 1}
+    assert not (journal.folder.parent / "refused.jsonl").exists()
+
+
+def test_a_journal_that_cannot_be_adopted_holds_no_other_up(journal, shipper, caplog):
+    names = sorted(Journal(journal.folder.parent, segment_bytes=SEGMENT).name for _ in range(2))
+    for name in names:
+        dead = Journal(journal.folder.parent, segment_bytes=SEGMENT)
+        dead.folder = journal.folder.parent / name
+        serve(dead, name)
+        folder = crash(dead)
+        if name == names[0]:
+            (folder / "00000000.segment").mkdir()  # cannot be read
+        os.utime(folder, (1, 1))
+    for _ in range(2):
+        shipper._adopted = 0
+        assert shipper.ship()
+    assert stored(correlation_id=names[1]) == {names[1]: 1}
+    assert caplog.text.count(f"{names[0]} cannot be carried") == 1
+
+
+def test_damaged_bytes_cost_their_own_record_alone_and_the_file_is_kept(journal, caplog):
+    for number in range(5):
+        serve(journal, f"r{number}")
+    path = journal.segments[0].path
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"r2")] ^= 1
+    path.write_bytes(data)
+    assert adopt(crash(journal)) == 1
+    assert stored() == {f"r{number}": 1 for number in range(5)}
+    assert stored(outcome="aborted") == {"r2": 1}
+    [kept] = journal.folder.parent.glob("*.damaged")
+    assert kept.read_bytes() == data
+    assert str(kept) in caplog.text
+    assert not journal.folder.exists()
 
 
 def test_cached_answers_are_listed_and_their_hits_counted(journal, shipper):

@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from gateway_project.work.stages.log import _short
 from licensing.models import Limit
+from telemetry.journal import HEADER_BYTES, RESERVE_BYTES
 from telemetry.models import LogEntry
+from telemetry.records import empty_log_entry, written
 from tests.pace import patience
 from tests.provider_answers import Answer
 
@@ -26,6 +29,17 @@ def limited_key(world, amount):
     issued = world.new_key()
     Limit.objects.create(key=issued.key, measure="requests", window="minute", amount=amount)
     return issued.text
+
+
+@pytest.mark.parametrize("letter", ["x", "\0", '"', "\\", "é", "\U0001f600", "\u2028"])
+def test_a_short_entry_is_json_and_has_room_whatever_stands_in_it(letter):
+    """The journal keeps RESERVE_BYTES for the end of each request, and no more."""
+    entry = {name: letter * 10_000 if value == "" else value for name, value in empty_log_entry().items()}
+    entry |= dict.fromkeys([name for name, value in entry.items() if value is None], 2**63 - 1)
+    entry |= {"correlation_id": "r" * 128, "group_ids": [2**63 - 1] * 1000, "tags": {letter: letter * 5000}}
+    record = written(_short(entry))
+    assert len(record) <= RESERVE_BYTES - HEADER_BYTES
+    assert json.loads(record)["correlation_id"] == entry["correlation_id"]
 
 
 class TestOneEntryForEach:

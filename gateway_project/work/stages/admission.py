@@ -27,6 +27,7 @@ from gateway_project.work.limits import (
     window_begin,
 )
 from gateway_project.work.snapshot import Target
+from gateway_project.work.stages.log import write_start
 
 Checks = Sequence[LimitCheck]
 
@@ -168,6 +169,7 @@ def _ask(
 ) -> Admission:
     admission, blind = gateway.state.admit(checks, key, token, read=reads, choices=choices), False
     while admission.lost:
+        write_start(exchange, gateway, asks=False)
         blind = blind or not gateway.recounter.wait(admission.lost, exchange.call)
         admission = gateway.state.admit(checks, key, token, read=reads, choices=choices, blind=blind)
     exchange.token = token

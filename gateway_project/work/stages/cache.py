@@ -14,7 +14,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import NOTHING_HELD, Admission
 from gateway_project.work.snapshot import Target
 from gateway_project.work.stages.admission import admit, let_go, of_caller, settle, settlement_of
-from gateway_project.work.stages.log import cache_record
+from gateway_project.work.stages.log import cache_record, write_start
 from gateway_project.work.stored import pack, unpack
 from providers.calls import End
 from providers.formats import Answer, Usage
@@ -206,6 +206,7 @@ def let_others_go(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission:
+    write_start(exchange, gateway, asks=False)
     seconds = settings.GATEWAY_HEARTBEAT if _can_be_told_to_wait(exchange) else math.inf
     try:
         with gateway.watcher.watching(exchange.call):

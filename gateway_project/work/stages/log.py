@@ -10,7 +10,14 @@ from typing import Any
 import orjson
 from django.conf import settings
 
-from gateway_project.errors import LONGEST_MESSAGE, AccessError, AuthenticationFailed, GatewayError, LimitError
+from gateway_project.errors import (
+    LONGEST_MESSAGE,
+    AccessError,
+    AuthenticationFailed,
+    GatewayError,
+    LimitError,
+    ServiceUnavailable,
+)
 from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.considered import considered
 from gateway_project.work.exchange import Exchange, Stored
@@ -25,6 +32,9 @@ COUNTED = {
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
     *("usage_estimated", "cost", "saved_cost", "currency", "cost_status"),
 }
+
+# Of an entry that the disk has no more room for.
+BYTES_IN_SHORT, MOST_GROUPS_IN_SHORT = 64, 32
 
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
 
@@ -58,9 +68,19 @@ def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
         gateway.journal.end(number, whole, lambda: written(_short(entry)))
 
 
-def start_record(exchange: Exchange) -> bytes:
-    """What is known before the provider is called; it becomes an `aborted` entry if no end follows."""
-    return written(_identity(exchange) | {"attempts": 1})
+def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
+    """Write what is known before the request waits, or asks a provider; without an end it becomes an `aborted` entry.
+
+    Raises ServiceUnavailable.
+    """
+    record = written(_identity(exchange) | {"attempts": int(asks)})
+    try:
+        if exchange.journal_number is None:
+            exchange.journal_number = gateway.journal.start(record)
+        elif asks:
+            gateway.journal.start_again(exchange.journal_number, record)
+    except JournalFull as error:
+        raise ServiceUnavailable("The request cannot be logged: the journal's disk is full.") from error
 
 
 def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | None) -> dict[str, Any]:
@@ -201,9 +221,16 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
 
 
 def _short(entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry without what can be long: it always finds room in the journal."""
-    cut = {name: value[:64] for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
-    return entry | cut | {"stages": [], "tags": {}, "candidates": None}
+    """The entry without what can be long: it always finds room in the journal, RESERVE_BYTES."""
+    cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
+    groups = entry["group_ids"][:MOST_GROUPS_IN_SHORT]
+    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None}
+
+
+def _cut(text: str) -> str:
+    """Its beginning, which as JSON takes twice as many bytes at most."""
+    begin = text.encode()[:BYTES_IN_SHORT].decode(errors="ignore")
+    return begin if begin.isprintable() else "".join(one if one.isprintable() else "?" for one in begin)
 
 
 def _payload(exchange: Exchange) -> str:

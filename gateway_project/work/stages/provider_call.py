@@ -20,10 +20,9 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
 from gateway_project.work.stages.admission import admit_to
 from gateway_project.work.stages.cache import look_up_cache, pass_on
-from gateway_project.work.stages.log import start_record
+from gateway_project.work.stages.log import write_start
 from providers.calls import End, Interrupted
 from providers.transport import ProviderRequest
-from telemetry.journal import JournalFull
 from telemetry.models import Candidate
 
 REFUSAL_BYTES = 256 * 1024
@@ -103,8 +102,8 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Send the request and set the conversation, once the provider has accepted it with status 200."""
-    if exchange.journal_number is None:
-        _write_start(exchange, gateway)
+    if not exchange.attempts:
+        write_start(exchange, gateway, asks=True)
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
     exchange.attempts += 1
@@ -140,13 +139,6 @@ def error_of(interrupted: Interrupted) -> GatewayError:
     if interrupted.end is End.STOPPING:
         return ServiceUnavailable("The gateway is stopping; send the request again.")
     return ProviderTimeout(f"The provider {interrupted.end.value}.")
-
-
-def _write_start(exchange: Exchange, gateway: Gateway) -> None:
-    try:
-        exchange.journal_number = gateway.journal.start(start_record(exchange))
-    except JournalFull as error:
-        raise ServiceUnavailable("The request cannot be logged: the journal's disk is full.") from error
 
 
 def _refusal(target: Target, conversation) -> GatewayError:

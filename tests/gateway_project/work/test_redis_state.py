@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from gateway_project.work.limits import LimitCheck, window_begin
+from gateway_project.work.redis_link import Away
 from gateway_project.work.redis_state import FLIGHT_MS
 from tests.fault.proxy import FaultProxy
 from tests.gateway_project.work.conftest import TIMEOUT, needs_redis, redis_state
@@ -266,3 +267,11 @@ def test_a_full_redis_serves_shares_until_it_takes_something_again(server, state
             client.config_set("maxmemory", 0)
     probe_until_back(state)
     assert isinstance(client, redis.Redis)
+
+
+def test_a_probe_that_another_thread_forestalls_says_nothing(state):
+    def away():
+        raise Away
+
+    state._link.probe(("PING",), away)
+    assert not state.degraded
