@@ -6,7 +6,6 @@ import time
 
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.utils import timezone
 
 from gateway_project.changes import ChangeFeed
 from gateway_project.errors import ServiceUnavailable
@@ -160,7 +159,7 @@ class Follower:
     def _prune(self) -> None:
         if time.monotonic() - self._pruned > PRUNE_EVERY_SECONDS:
             self._pruned = time.monotonic()
-            self._feed.prune(timezone.now())
+            self._feed.prune()
 
     def _report(self, error: Exception) -> None:
         if not self._failed:
