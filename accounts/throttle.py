@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address, ip_network
+from typing import TypeVar
 
 from django.conf import settings
 from django.core.cache import caches
@@ -22,6 +23,7 @@ from gateway_project.naming import name_key
 log = logging.getLogger("gateway.login")
 
 WINDOW_SECONDS = 15 * 60
+T = TypeVar("T")
 
 
 @contextmanager
@@ -42,14 +44,13 @@ def guess(username: str, address: str, *, on_first_refusal: Callable[[], None] =
 
 
 class Counter:
-    """Counts something that may fail so often in a window."""
+    """Counts something that may fail so often in a window; where the shared cache fails, in this process alone."""
 
     def __init__(self, store: BaseCache, most: int, *names: str) -> None:
         # Hashed: names are of any length and may hold what a cache takes for syntax.
-        name = "login:" + hashlib.sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
+        self.name = "login:" + hashlib.sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
         self.store, self.most = store, most
-        self.ends = store.get_or_set(name, int(time.time()) + WINDOW_SECONDS, WINDOW_SECONDS)
-        self.key = f"{name}:{self.ends}"
+        self._done(self._find_window)
 
     @contextmanager
     def counted(self, on_first_refusal: Callable[[], None]) -> Iterator[None]:
@@ -65,27 +66,44 @@ class Counter:
 
     def add(self, on_first_refusal: Callable[[], None]) -> None:
         """Count one more; raises RateLimited, and counts none, where it would be too many."""
-        if self._more() > self.most:
+        if self._done(self._more) > self.most:
             self.take_back()
-            if self.store.add(f"{self.key}:told", 1, WINDOW_SECONDS):
+            if self._done(lambda: self.store.add(f"{self.key}:told", 1, WINDOW_SECONDS)):
                 on_first_refusal()
-            wait = max(1, self.ends - time.time())
+            wait = min(max(1, self.ends - time.time()), WINDOW_SECONDS)
             raise RateLimited("Too many failed logins; try again later.", retry_after=wait)
 
     def take_back(self) -> None:
         with suppress(ValueError):  # a cache may forget
-            self.store.decr(self.key)
+            self._done(lambda: self.store.decr(self.key))
+
+    def forget(self) -> None:
+        self._done(lambda: self.store.delete(self.key))
+
+    def _done(self, operation: Callable[[], T]) -> T:
+        """What an operation on the store gives; on one that fails it is tried no more."""
+        try:
+            return operation()
+        except Exception as error:  # it is full, takes no writes, or holds what nobody here has written
+            if self.store is caches["process"] or _is_forgotten(error):
+                raise
+            _warn(error)
+        self.store = caches["process"]
+        self._find_window()
+        return operation()
+
+    def _find_window(self) -> None:
+        ends = self.store.get_or_set(self.name, int(time.time()) + WINDOW_SECONDS, WINDOW_SECONDS)
+        self.ends = _number(ends)
+        self.key = f"{self.name}:{ends}"
 
     def _more(self) -> int:
         self.store.add(self.key, 0, WINDOW_SECONDS)
         try:
-            return self.store.incr(self.key)
+            return _number(self.store.incr(self.key))
         except ValueError:  # it was flushed just now
             self.store.set(self.key, 1, WINDOW_SECONDS)
             return 1
-
-    def forget(self) -> None:
-        self.store.delete(self.key)
 
 
 def _origin(address: str) -> str:
@@ -96,11 +114,26 @@ def _origin(address: str) -> str:
     return str(read) if read.version == 4 else str(ip_network((read, 64), strict=False))
 
 
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{type(value).__name__} in the place of a number")
+    return value
+
+
+def _is_forgotten(error: Exception) -> bool:
+    """Whether a cache says no more than that it does not know the key."""
+    return type(error) is ValueError
+
+
 def _store() -> BaseCache:
     """The cache that all processes share; this process's own while that one is away."""
     try:
         caches["default"].get("login")
-    except Exception:  # whatever the cache's library raises: logins go on without it
-        log.warning("The shared cache is away: failed logins are counted by each process.")
+    except Exception as error:  # whatever the cache's library raises: logins go on without it
+        _warn(error)
         return caches["process"]
     return caches["default"]
+
+
+def _warn(error: Exception) -> None:
+    log.warning("The shared cache fails (%s): failed logins are counted by each process.", type(error).__name__)

@@ -6,11 +6,12 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
+from django.http.request import split_domain_port, validate_host
 
 from gateway_project.delivery import Delivery, of_error
 from gateway_project.errors import AuthenticationFailed, GatewayError
 from gateway_project.openapi.endpoints import Answer, Operation, endpoint
-from gateway_project.proxies import is_local
+from gateway_project.proxies import is_local, is_loopback
 from gateway_project.version import version
 from gateway_project.work.exchange import new_request_id
 from gateway_project.work.gateway import gateway
@@ -22,7 +23,7 @@ INFO = {"version": "productVersion", "git": "git", "branch": "branch"}
 
 def scrape(environ: Mapping[str, Any]) -> Delivery:
     """The metrics, for a program on this machine and for who has the token."""
-    if not (is_local(environ) or _has_token(environ)):
+    if not ((is_local(environ) and _is_called_ours(environ)) or _has_token(environ)):
         raise AuthenticationFailed("Metrics are for this machine, and for the bearer of GATEWAY_METRICS_TOKEN.")
     from telemetry import exposition  # with a library that only those who are scraped need
 
@@ -53,6 +54,13 @@ def answer(environ: Mapping[str, Any]) -> Delivery:
 )
 def metrics(request: HttpRequest) -> HttpResponseBase:
     return scrape(request.META).to_django()
+
+
+def _is_called_ours(environ: Mapping[str, Any]) -> bool:
+    """Whether it is a name of ours that led here: a page in a browser of this machine comes by the name of its site."""
+    host = environ.get("HTTP_HOST", "")
+    name, _ = split_domain_port(host)
+    return (bool(name) and validate_host(name, ["localhost", *settings.ALLOWED_HOSTS])) or is_loopback(host)
 
 
 def _has_token(environ: Mapping[str, Any]) -> bool:

@@ -77,9 +77,10 @@ def is_local(environ: dict[str, Any]) -> bool:
     if not seen_through and any(name in environ for name in SAYS_FORWARDED):
         return False  # a proxy that nobody has called trusted
     client = environ.get("REMOTE_ADDR", "")
-    return _is_loopback(client) and _is_loopback(environ.get(PEER, client))
+    return is_loopback(client) and is_loopback(environ.get(PEER, client))
 
 
-def _is_loopback(text: str) -> bool:
+def is_loopback(text: str) -> bool:
+    """Whether it is an address at which this machine calls itself, with or without a port."""
     address = read_address(text)
     return bool(address) and ip_address(address).is_loopback

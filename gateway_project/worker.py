@@ -18,7 +18,12 @@ from queue import Empty, SimpleQueue
 
 from gunicorn import util
 from gunicorn.http.body import Body, ChunkedReader
-from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
+from gunicorn.http.errors import (
+    InvalidResponseHeader,
+    InvalidResponseHeaderName,
+    ParseException,
+    UnsupportedTransferCoding,
+)
 from gunicorn.http.message import Request
 from gunicorn.http.parser import RequestParser
 from gunicorn.workers.gthread import TConn, ThreadWorker
@@ -44,11 +49,19 @@ class CandidRequest(Request):
 
     It reads on only so far what of a body nobody wanted. A client that was told nothing would send its next request
     on that connection, and never get an answer.
+
+    Its body comes as it is, in chunks or not: gunicorn takes codings that nobody here undoes (RFC 9112, section 6.1).
     """
 
     def __init__(self, *arguments) -> None:
         self.is_beyond = load.is_full()  # asked of the request before too, by the thread that serves the next one
         super().__init__(*arguments)
+
+    def set_body_reader(self) -> None:
+        for name, value in self.headers:
+            if name == "TRANSFER-ENCODING" and value.strip(" \t").lower() != "chunked":
+                raise UnsupportedTransferCoding(value)
+        super().set_body_reader()
 
     def should_close(self) -> bool:
         return super().should_close() or self.is_beyond or _leaves_much(self.body)

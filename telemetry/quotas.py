@@ -44,18 +44,22 @@ def used(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dic
 
     That is, by requests that began at `begin` or later and ended before `until`.
 
-    Moments are seconds since 1970, and `begin` that of a full hour. A stored answer is a request of its caller and
+    Moments are seconds since 1970. It is fastest where `begin` is a full hour: of one that has begun before it the
+    entries are read, as far as they are kept. A stored answer is a request of its caller and
     costs nothing; a provider's are the requests that it was asked. One that a limit refused has used nothing.
     """
     ids = [int(number) for number in ids]
     listed = ", ".join(map(str, ids))
     whose, number, each = _about(subject, listed)
     start, end = datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC)
-    recent = max(start, rollups.full_hour(end - _longest_span()))
-    hours, parameters = rollups.used(start, recent)
-    entries = rollups.of_log(
-        f'{whose} AND "timestamp" >= %s AND "timestamp" <= %s AND {_DIALECTS[connection.vendor]["ended"]} <= %s'
-    )
+    first = rollups.full_hour(start + timedelta(hours=1) - timedelta(microseconds=1))
+    recent = max(first, rollups.full_hour(end - _longest_span()))
+    hours, parameters = rollups.used(first, recent)
+    times, bounds = '"timestamp" >= %s', [recent]
+    if start < first:
+        times, bounds = f'({times} OR "timestamp" >= %s AND "timestamp" < %s)', [recent, start, first]
+    ended = _DIALECTS[connection.vendor]["ended"]
+    entries = rollups.of_log(f'{whose} AND {times} AND "timestamp" <= %s AND {ended} <= %s')
     parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.added_up(entries)}"
     counted = _ASKED if subject == "provider" else _REQUESTS
     with connection.cursor() as cursor:
@@ -63,7 +67,7 @@ def used(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dic
         cursor.execute(
             f"SELECT {number}, {counted}, {_ALL_TOKENS}, {_COST} FROM ({parts}) AS used {each}"
             f" WHERE {number} IN ({listed}) GROUP BY {number}",
-            [*parameters, rollups.moment(recent), rollups.moment(end), until],
+            [*parameters, *map(rollups.moment, [*bounds, end]), until],
         )
         return dict.fromkeys(ids, NOTHING) | {found: _used(*sums) for found, *sums in cursor.fetchall()}
 

@@ -1,5 +1,7 @@
 """The backend that DATABASES names: the driver is loaded by whoever connects, and not by whoever reads the settings."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -29,3 +31,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def __init__(self, settings_dict: dict[str, Any], alias: str = "default") -> None:
         settings_dict["OPTIONS"].get("pool", {})["connection_class"] = PatientConnection
         super().__init__(settings_dict, alias)
+
+    @contextmanager
+    def hurried(self, seconds: float) -> Iterator[None]:
+        """Inside, the server has so many seconds for each statement."""
+        self.ensure_connection()
+        connected = self.connection
+        connected.patience = seconds
+        try:
+            yield
+        finally:
+            del connected.patience

@@ -41,11 +41,6 @@ def bill_of(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
     return exchange.bill
 
 
-def tokens_in(text: str | bytes) -> int:
-    """About how many tokens a text has: four characters each, as in the languages and tokenisers in common use."""
-    return _tokens(len(text))
-
-
 def input_tokens(work: WorkRequest) -> int:
     """About how many tokens a request has: its texts, without what stands around them and without images."""
     return _tokens(sum(_characters(work.body[name]) for name in TEXTS if name in work.body))
@@ -84,7 +79,7 @@ def _whole(exchange: "Exchange") -> Usage:
         missing["input"] = input_tokens(request)
     if request.operation != "embedding" and (usage.output is None or _was_cut(exchange)):
         # A stream that was cut has said at most what it had counted when it began.
-        missing["output"] = max(usage.output or 0, tokens_in(_answered(exchange)))
+        missing["output"] = max(usage.output or 0, _tokens(_written(exchange)))
     return usage._replace(**missing) if missing else usage
 
 
@@ -92,15 +87,20 @@ def _was_cut(exchange: "Exchange") -> bool:
     return exchange.stream is not None and not exchange.stream.reader.done
 
 
-def _answered(exchange: "Exchange") -> str | bytes:
-    """What the model wrote; calls of tools count as they stand in the answer."""
+def _written(exchange: "Exchange") -> int:
+    """How many characters the model wrote; calls of tools count as they stand in the answer.
+
+    Of a stream that is longer than what is kept of it, the rest counts as what is kept does.
+    """
     answer = exchange.answer
-    if exchange.stream is not None:
-        return exchange.stream.reader.produced(answer.body)
-    return answer.text or (answer.body if answer.finish_reason == "tool" else "")
+    if exchange.stream is None:
+        return len(answer.text or (answer.body if answer.finish_reason == "tool" else ""))
+    characters = len(exchange.stream.reader.produced(answer.body))
+    return characters * exchange.sent_bytes // max(len(answer.body), 1)
 
 
 def _tokens(characters: int) -> int:
+    """About how many tokens these are: four characters each, as in the languages and tokenisers in common use."""
     return -(-characters // CHARACTERS_A_TOKEN)
 
 

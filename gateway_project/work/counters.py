@@ -1,10 +1,10 @@
 """The counts and leases of one process: all there are where there is no Redis, and its share while Redis is away."""
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway_project.work.clock import Clock
 from gateway_project.work.limits import (
     COUNT,
     DAY,
@@ -63,9 +63,10 @@ class Counters:
     never waits for a count that was lost.
     """
 
-    def __init__(self, *, share_of: int | None = None) -> None:
+    def __init__(self, *, share_of: int | None = None, clock: Clock | None = None) -> None:
         self.share_of = share_of
-        self.begun = time.time()
+        self.clock = clock or Clock()
+        self.begun = self.clock.now()
         self._counts: dict[str, Count] = {}
         self._known: dict[str, tuple[float, int, int]] = {}
         self._leases: defaultdict[str, set[str]] = defaultdict(set)
@@ -368,4 +369,4 @@ class Counters:
         use = self._uses[check.name].get(check.member)
         if use is not None and token in use.flying:
             use.flying.discard(token)
-            use.until = time.time() + check.window_seconds
+            use.until = self.clock.now() + check.window_seconds

@@ -114,8 +114,10 @@ class Exchange:
     outcome: str = ""  # delivery
     duration_ms: float | None = None  # settlement_of: what is settled has ended, for the log as for the limits
     bill: "Bill | None" = None  # bill_of, once it has ended
-    sent: list[bytes] = field(default_factory=list)  # delivery: the chunks of a stream
-    sent_bytes: int = 0  # delivery
+    sent: list[bytes] = field(default_factory=list)  # delivery: the chunks of a stream, as far as they are kept
+    sent_bytes: int = 0  # delivery: of all of them
+    sent_last: bytes = b""  # delivery: the last of them
+    sent_hash: Any = None  # delivery: of all of them, where the log keeps no more
     first_byte_ms: float | None = None  # delivery
     timings: list[tuple[str, float, float]] = field(default_factory=list)  # run: name, begin and end by perf_counter
 

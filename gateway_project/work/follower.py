@@ -6,9 +6,8 @@ import time
 
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.utils import timezone
 
-from gateway_project.changes import ChangeFeed
+from gateway_project.changes import ChangeFeed, Position
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work import loading
 from gateway_project.work.snapshot import KeySnapshot, Snapshot
@@ -20,6 +19,7 @@ WAIT_SECONDS = 6.0
 LEAST_PAUSE_SECONDS = 0.01
 FRESH_SECONDS = 5.0
 REMEMBERED_UNKNOWN = 20_000
+PROMPT_SECONDS = 0.5
 
 
 class Follower:
@@ -39,6 +39,7 @@ class Follower:
         self._wanted_keys: set[str] = set()
         self._wanted_sessions: dict[str, int | None] = {}  # those who wait keep theirs: each poll begins another
         self._unknown: set[str] = set()
+        self._is_prompt = True
         self._pruned = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
 
@@ -142,7 +143,7 @@ class Follower:
         return True
 
     def _apply_changes(self) -> None:
-        changes, position = self._feed.since(self._position)
+        changes, position = self._news()
         if "key" in changes:
             self._unknown.clear()
         # Keys last: a request that finds a new key must find its owner and the rules too.
@@ -150,6 +151,23 @@ class Follower:
             loading.load(self.snapshot, kind, ids)
         # Only now: what could not be applied is asked for again.
         self._position = position
+
+    def _news(self) -> tuple[dict[str, set[int]], Position]:
+        """What changed. One connection of which nothing comes any more says nothing of the database: another is asked.
+
+        A database that takes its time over every answer is not hurried: it would have to make connections too.
+        """
+        if self._is_prompt and connection.vendor == "postgresql":
+            connection.ensure_connection()  # where there is none to be had the database is away
+            try:
+                with connection.hurried(PROMPT_SECONDS):
+                    return self._feed.since(self._position)
+            except DatabaseError:
+                connection.close()
+        asked = time.monotonic()
+        told = self._feed.since(self._position)
+        self._is_prompt = time.monotonic() - asked < PROMPT_SECONDS
+        return told
 
     def _look_up(self, wanted: set[str]) -> None:
         missing = wanted - self.snapshot.keys.keys()
@@ -163,7 +181,7 @@ class Follower:
     def _prune(self) -> None:
         if time.monotonic() - self._pruned > PRUNE_EVERY_SECONDS:
             self._pruned = time.monotonic()
-            self._feed.prune(timezone.now())
+            self._feed.prune()
 
     def _report(self, error: Exception) -> None:
         if not self._away:

@@ -96,6 +96,7 @@ class Hold(NamedTuple):
 class Lost(NamedTuple):
     """A count that is missing: nobody knows what was used in this window up to a moment (seconds since 1970).
 
+    Both are those of the shared state's clock.
     The log tells of the requests that had ended by then; those that end later count themselves.
     """
 
@@ -109,7 +110,10 @@ class Lost(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """The end of a request: what it held, what each of these came to at last, and when it ended, as the log has it."""
+    """The end of a request: what it held, what each of these came to at last, and when it ended.
+
+    That is the moment that the log has, by the clock of the shared state.
+    """
 
     token: str
     holds: Sequence[Hold] = ()

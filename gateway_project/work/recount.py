@@ -12,12 +12,12 @@ from itertools import groupby
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from gateway_project.work.clock import Clock
 from gateway_project.work.limitbook import Subject
 from gateway_project.work.limits import Lost
-from gateway_project.work.standing import in_units
+from gateway_project.work.standing import in_units, logged
 from gateway_project.work.state import SharedState
 from providers.calls import Call
-from telemetry.quotas import used
 from telemetry.shipping import Shipper
 
 log = logging.getLogger("gateway.limits")
@@ -89,7 +89,7 @@ class Recounter:
             time.sleep(SLICE_SECONDS)
             return
         try:
-            self._state.rebuild(list(_counted(ripe)))
+            self._state.rebuild(list(_counted(ripe, self._state.clock)))
         except DatabaseError as error:
             log.warning("What was used cannot be asked of the database: %s", str(error).split("\n")[0])
             connection.close()
@@ -101,6 +101,7 @@ class Recounter:
 
     def _is_ripe(self, until: float) -> bool:
         """Whether the entries of all processes have had the time to arrive, and those of this one have arrived."""
+        until = self._state.clock.to_own(until)
         return time.time() >= until + self._lag and self._shipper.has_shipped(until + LEAST_LAG_SECONDS)
 
     def _done(self, names: Iterable[tuple[str, int]]) -> None:
@@ -110,10 +111,10 @@ class Recounter:
             self._changed.notify_all()
 
 
-def _counted(lost: Iterable[Lost]) -> Iterator[tuple[Lost, int]]:
+def _counted(lost: Iterable[Lost], clock: Clock) -> Iterator[tuple[Lost, int]]:
     """What the log tells about each; one question for all limits of one subject in one window."""
     for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
-        amounts = in_units(used(subject.kind, [subject.id], begin=begin, until=until)[subject.id])
+        amounts = in_units(logged(subject.kind, [subject.id], begin, until, clock)[subject.id])
         for one in counts:
             yield one, amounts[one.check.limit.measure]
 

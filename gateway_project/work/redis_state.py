@@ -9,6 +9,7 @@ from random import getrandbits
 from typing import Any
 
 from gateway_project.work import redis_scripts as scripts
+from gateway_project.work.clock import Clock
 from gateway_project.work.counters import ASKS, Count
 from gateway_project.work.limits import (
     COUNT,
@@ -51,7 +52,8 @@ class RedisState:
         self._process = f"{getrandbits(64):016x}"
         self._epoch = self._name("limits", "since")
         self._memory = Memory()
-        self._share = Share(share_of=processes)
+        self.clock = Clock()
+        self._share = Share(share_of=processes, clock=self.clock)
         self._holding: dict[str, list[Hold]] = {}
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
@@ -94,7 +96,9 @@ class RedisState:
         self._add_checks(keys, arguments, checks, 0)
         for number, choice in enumerate(choices, 1):
             self._add_checks(keys, arguments, choice, number)
+        sent = time.time()
         reply = self._link.run(ADMIT, keys, arguments)
+        self.clock.heard(reply[1] / 1000, sent=sent, received=time.time())
         return admission_of(reply, checks, choices, flies=flies == "1"), reply[1] / 1000
 
     def _admit_plain(self, checks: Checks, key: str, token: str, *, read: bool) -> tuple[Admission, float]:
@@ -236,7 +240,7 @@ class RedisState:
 
     def peaks(self, name: str) -> dict[int, int]:
         self._tell_uses(again=False)
-        days = days_around(time.time())
+        days = days_around(self.clock.now())
         try:
             counts = self._link.command("MGET", *(self._name("limit", f"{name}:peak:{day}") for day in days))
         except (Away, RedisSays):
@@ -268,6 +272,12 @@ class RedisState:
         self._link.probe(("SET", self._name("probe", ""), "1", "EX", 60), self._bring_up_to_date)
         with suppress(Away, RedisSays):
             self._note(memory_of(self._link.command("INFO", "memory")))
+            self._look_at_the_clock()
+
+    def _look_at_the_clock(self) -> None:
+        sent = time.time()
+        seconds, micro = self._link.command("TIME")
+        self.clock.heard(int(seconds) + int(micro) / 1e6, sent=sent, received=time.time())
 
     def _note(self, memory: Memory) -> None:
         before, self._memory = self._memory, memory
@@ -301,7 +311,9 @@ class RedisState:
     def _add_checks(self, keys: list[str], arguments: list[Any], checks: Checks, candidate: int) -> None:
         for name, amount, window, kind, take, least, member, since, set_at, _ in checks:
             keys.append(f"{self._prefix}:limit:{name}")
-            arguments += (candidate, kind, amount, window, take, member or least, since, set_at)
+            # A default one's is a moment of this process: since when it has been asked here.
+            known = self.clock.of_own(since) if since and not set_at else since
+            arguments += (candidate, kind, amount, window, take, member or least, known, set_at)
 
     def _count_name(self, lost: Lost) -> str:
         return self._name("limit", f"{lost.check.name}:{lost.begin}")

@@ -1,18 +1,18 @@
 """What one process may let in while Redis is away: its share of what was left when Redis was last heard of."""
 
-import time
 from collections import defaultdict
 
+from gateway_project.work.clock import Clock
 from gateway_project.work.counters import Count
 from gateway_project.work.limits import Admission, LimitCheck, Settlement
 from gateway_project.work.state import LocalState
 
 
 class Share(LocalState):
-    """The state of a process without Redis; while there is Redis it looks on."""
+    """The state of a process without Redis, by Redis' clock; while there is Redis it looks on."""
 
-    def __init__(self, *, share_of: int) -> None:
-        super().__init__(cache_bytes=0, share_of=share_of)
+    def __init__(self, *, share_of: int, clock: Clock) -> None:
+        super().__init__(cache_bytes=0, share_of=share_of, clock=clock)
         self._noted: dict[tuple[str, str], LimitCheck] = {}
         self._flying: dict[tuple[str, str], LimitCheck] = {}
 
@@ -26,7 +26,7 @@ class Share(LocalState):
     def note_use(self, check: LimitCheck, token: str) -> None:
         """A use that no limit bounds has begun, or, without a token, begun and ended."""
         with self._lock:
-            self._counters.take_use(check, token, time.time())
+            self._counters.take_use(check, token, self.clock.now())
             self._noted[check.name, check.member] = check
 
     def notes(self, *, again: bool) -> dict[str, list[tuple[LimitCheck, bool]]]:

@@ -3,6 +3,7 @@
 `Snapshot` answers without the database; `Follower` (follower.py) keeps it at most a second old.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,10 @@ from providers.prices import Price, PriceBook
 from providers.sigv4 import Signer
 from providers.transport import Patience
 from rules.matching import RuleBook, RuleSnapshot
+
+TELLING = 12  # so long a credential stands nowhere by chance; what providers without any are given is shorter
+LONGEST_SECRET = 8 * 1024
+HIDDEN = "…".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,16 @@ class ProviderSnapshot:
     header_name: str = ""  # the name as a header may carry it
     auth_headers: dict[str, str] = field(repr=False, default_factory=dict)
     signer: Signer | None = field(repr=False, default=None)  # in their place, where each request is signed by itself
+    _secrets: tuple[str, ...] = field(repr=False, init=False, compare=False, default=())  # the longest first
+    # Those that cannot stand there by chance, in each spelling.
+    _in_bodies: tuple[bytes, ...] = field(repr=False, init=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
+        sent |= auth.secrets(self.auth_method, self.credential) | {self.credential, quote(self.credential, safe="")}
+        secrets = sorted(sent - {""}, key=len, reverse=True)
+        object.__setattr__(self, "_secrets", tuple(secrets))
+        object.__setattr__(self, "_in_bodies", _in_bodies(secret for secret in secrets if len(secret) >= TELLING))
 
     def goes_by(self, name: str) -> bool:
         """Whether a client means this provider: by its name, or as the headers of answers write that."""
@@ -75,11 +90,19 @@ class ProviderSnapshot:
 
     def hide(self, text: str) -> str:
         """The text without the credential, in every form in which it is sent."""
-        sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
-        sent |= auth.secrets(self.auth_method, self.credential) | {self.credential, quote(self.credential, safe="")}
-        for secret in sorted(sent - {""}, key=len, reverse=True):
+        for secret in self._secrets:
             text = text.replace(secret, "…")
         return text
+
+    def conceal(self, body: bytes) -> bytes:
+        """The same with a body, in which words as short as "ollama" are no secrets."""
+        for secret in self._in_bodies:
+            body = body.replace(secret, HIDDEN)
+        return body
+
+    def echoes(self, body: bytes) -> bool:
+        """Whether its answer holds the credential."""
+        return any(secret in body for secret in self._in_bodies)
 
     def authentication(self, address: str, body: bytes, at: float) -> dict[str, str]:
         """The headers that authenticate a request at this moment (seconds since 1970)."""
@@ -93,6 +116,12 @@ class ProviderSnapshot:
     def address(self, path: str) -> str:
         """The whole URL of a path of its format, with the credential where the method puts it there."""
         return auth.url(self.auth_method, self.credential, self.format.url(self.url, path))
+
+
+def _in_bodies(secrets: Iterable[str]) -> tuple[bytes, ...]:
+    """These as they may stand in a body: as they are, and as JSON writes them."""
+    written = (form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")))
+    return tuple(form.encode() for form in dict.fromkeys(written))
 
 
 class Target(NamedTuple):

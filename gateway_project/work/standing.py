@@ -1,12 +1,12 @@
 """How limits stand at this moment: what is counted now, or what the log tells where nothing has been counted yet."""
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from gateway_project.work.clock import Clock
 from gateway_project.work.limitbook import COST, NANO, REQUESTS, TOKENS, LimitBook, LimitRow, Subject
 from gateway_project.work.limits import LimitCheck, window_begin, window_end
 from gateway_project.work.state import SharedState
@@ -15,14 +15,15 @@ from licensing.standing import Stands
 from telemetry.quotas import Used, used
 
 BOOK = LimitBook()
+NEARLY_SECONDS = 1.0
 
 
 def standing_in(state: SharedState, limits: Sequence[Limit]) -> list[Stands]:
     """How these limits stand."""
-    now, checks = time.time(), [_check(limit) for limit in limits]
+    now, checks = state.clock.now(), [_check(limit) for limit in limits]
     counted = state.used(checks)
     missing = [check for check, total in zip(checks, counted, strict=True) if _is_missing(check, total)]
-    told = _told_by_the_log(missing, now)
+    told = _told_by_the_log(missing, now, state.clock)
     return [_stands(check, total, now, told) for check, total in zip(checks, counted, strict=True)]
 
 
@@ -31,11 +32,23 @@ def in_units(tells: Used) -> dict[str, int]:
     return {REQUESTS: tells.requests, TOKENS: tells.tokens, COST: round(tells.cost * NANO)}
 
 
+def logged(kind: str, ids: Iterable[int], begin: int, until: float, clock: Clock) -> dict[int, Used]:
+    """What the log tells that each of these used in a window up to a moment, both by the clock of the shared state.
+
+    The log has this process's times, and tells fastest of full hours: clocks that nearly agree count as one.
+    """
+    if abs(clock.ahead) > NEARLY_SECONDS:
+        return used(kind, ids, begin=clock.to_own(begin), until=clock.to_own(until))
+    return used(kind, ids, begin=begin, until=clock.to_own(until))
+
+
 def _is_missing(check: LimitCheck, counted: int | None) -> bool:
     return check.since > 0 and (counted is None or not check.amount)
 
 
-def _told_by_the_log(checks: Iterable[LimitCheck], now: float) -> dict[tuple[Subject, int], dict[str, int]]:
+def _told_by_the_log(
+    checks: Iterable[LimitCheck], now: float, clock: Clock
+) -> dict[tuple[Subject, int], dict[str, int]]:
     """What was used up to now, by subject and window; one question for all of a kind in a window."""
     wanted = defaultdict(set)
     for check in checks:
@@ -44,7 +57,7 @@ def _told_by_the_log(checks: Iterable[LimitCheck], now: float) -> dict[tuple[Sub
     return {
         (Subject(kind, number), begin): in_units(amounts)
         for (kind, begin), ids in wanted.items()
-        for number, amounts in used(kind, sorted(ids), begin=begin, until=now).items()
+        for number, amounts in logged(kind, sorted(ids), begin, now, clock).items()
     }
 
 

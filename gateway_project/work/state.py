@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from gateway_project.work.clock import Clock
 from gateway_project.work.counters import ASKS, AT_ONCE, WAITS, Counters
 from gateway_project.work.limits import NOTHING_HELD, Admission, LimitCheck, Lost, Settlement
 
@@ -20,6 +21,7 @@ Checks = Sequence[LimitCheck]
 class SharedState(Protocol):
     """What the pipeline asks of the shared state. No method raises because a store is away."""
 
+    clock: Clock  # of its windows and counts
     degraded: bool
     warning: str  # what administrators should know of the store; empty for nothing
 
@@ -99,9 +101,10 @@ class LocalState:
     degraded = False
     warning = ""
 
-    def __init__(self, *, cache_bytes: int, share_of: int | None = None) -> None:
+    def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         self._lock = threading.Lock()
-        self._counters = Counters(share_of=share_of)
+        self._counters = Counters(share_of=share_of, clock=self.clock)
         self._answers: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
         self._bytes = 0
         self._most_bytes = cache_bytes
@@ -118,7 +121,7 @@ class LocalState:
         blind: bool = False,
     ) -> Admission:
         with self._lock:
-            counters, now = self._counters, time.time()
+            counters, now = self._counters, self.clock.now()
             admission = counters.ask(checks, token, now, blind=blind)
             if admission.turned_away:
                 return admission
@@ -167,7 +170,7 @@ class LocalState:
 
     def used(self, checks: Checks) -> list[int | None]:
         with self._lock:
-            return [self._counters.known_total(check, time.time()) for check in checks]
+            return [self._counters.known_total(check, self.clock.now()) for check in checks]
 
     def still_lost(self, counts: Sequence[Lost]) -> Sequence[Lost]:
         with self._lock:
@@ -186,7 +189,7 @@ class LocalState:
 
     def uses(self, name: str) -> int:
         with self._lock:
-            return self._counters.uses(name, time.time())
+            return self._counters.uses(name, self.clock.now())
 
     def peaks(self, name: str) -> dict[int, int]:
         with self._lock:
@@ -206,7 +209,7 @@ class LocalState:
 
     def tidy(self) -> None:
         with self._lock:
-            self._counters.tidy(time.time())
+            self._counters.tidy(self.clock.now())
 
     def look(self, key: str) -> tuple[bytes | None, bool]:
         with self._lock:

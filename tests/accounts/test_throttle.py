@@ -8,6 +8,21 @@ from accounts.sessions import log_in
 from gateway_project.errors import AuthenticationFailed, RateLimited
 from tests.accounts.logins import by_password
 from tests.management import PASSWORD, new_user, refused
+from tests.servers import own_redis
+
+
+def shared_cache(url):
+    return {
+        "BACKEND": "django_redis.cache.RedisCache",
+        "LOCATION": url,
+        "OPTIONS": {"SERIALIZER": "django_redis.serializers.json.JSONSerializer"},
+    }
+
+
+def replace_each(redis, put):
+    for name in redis.keys("*login*"):
+        redis.delete(name)
+        put(name)
 
 
 class TestThrottling:
@@ -68,17 +83,42 @@ class TestThrottling:
 
         settings.CACHES = {
             **settings.CACHES,
-            "default": {
-                "BACKEND": "django_redis.cache.RedisCache",
-                "LOCATION": "redis://127.0.0.1:1/0",
-                "OPTIONS": {"SERIALIZER": "django_redis.serializers.json.JSONSerializer"},
-            },
+            "default": shared_cache("redis://127.0.0.1:1/0"),
         }
         for _ in range(3):
             refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
         refused(by_password(nobody), 429, "RateLimited")
         caches["process"].clear()
         assert by_password(nobody).status_code == 200
+
+    @pytest.mark.servers
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda redis: redis.config_set("maxmemory", 1),
+            lambda redis: redis.config_set("min-replicas-to-write", 1),
+            lambda redis: replace_each(redis, lambda name: redis.rpush(name, "x")),
+            lambda redis: replace_each(redis, lambda name: redis.set(name, "null")),
+            lambda redis: replace_each(redis, lambda name: redis.set(name, '"zzz"')),
+            lambda redis: replace_each(redis, lambda name: redis.set(name, "nonsense{")),
+            lambda redis: replace_each(redis, lambda name: redis.set(name, "NaN")),
+        ],
+        ids=["full", "no writes", "list", "null", "text", "nonsense", "no number"],
+    )
+    def test_a_shared_cache_that_takes_nothing_or_holds_nonsense_does_not_stop_logins(
+        self, nobody, ann, settings, spoil
+    ):
+        from django.core.cache import caches
+
+        with own_redis("--maxmemory-policy", "noeviction") as server, server.client() as redis:
+            settings.CACHES = {**settings.CACHES, "default": shared_cache(server.url)}
+            refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
+            spoil(redis)
+            assert by_password(nobody).status_code == 200
+            for _ in range(3):
+                refused(by_password(nobody, password="wrong"), 401, "AuthenticationFailed")
+            refused(by_password(nobody), 429, "RateLimited")
+        caches["process"].clear()
 
     def test_an_ipv6_network_of_64_bits_is_one_address(self, nobody, ann):
         def attempt(address, password="wrong"):

@@ -13,13 +13,16 @@ class FaultProxy:
     """Passes bytes on to a server, unless told otherwise.
 
     `refuse()` closes everything and takes no more connections, `hang()` keeps them and passes nothing on,
-    `slow(seconds)` holds every piece back for so long, `heal()` ends all of it.
+    `slow(seconds)` holds every piece back for so long, `heal()` ends all of it. `freeze(words)` passes nothing on any
+    more of the one connection that next says such words; then `frozen` is set.
     """
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
         self._delay = 0.0
         self._hanging = threading.Event()
+        self._freezing = b""
+        self.frozen = threading.Event()
         self._refusing = False
         self._stopped = False
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
@@ -43,6 +46,9 @@ class FaultProxy:
 
     def slow(self, seconds: float) -> None:
         self._delay = seconds
+
+    def freeze(self, words: bytes) -> None:
+        self._freezing = words
 
     def heal(self) -> None:
         """Serve again; connections that hung are closed, as a network that was cut forgets them."""
@@ -108,6 +114,11 @@ class FaultProxy:
                     data = source.recv(65536)
                     if not data:
                         return
+                    if self._freezing and self._freezing in data:
+                        self._freezing = b""
+                        self.frozen.set()
+                        while not self._stopped:
+                            time.sleep(0.02)
                     if source is near and self._delay:
                         time.sleep(self._delay)
                     (far if source is near else near).sendall(data)

@@ -5,6 +5,7 @@ import time
 import pytest
 import requests
 
+from keys.models import ApiKey
 from tests.fault.load import Load, check_books, wait_until
 from tests.management import Client, new_admin, refused
 from tests.pace import patience
@@ -55,6 +56,19 @@ def test_known_keys_are_served_while_the_database_is_away(world, database_proxy,
     assert set(check_books(load.sent, provider).values()) == {"completed"}
     assert world.ask("unknown", key=stranger).status_code == 401
     assert world.entry(turned_away).status == 503
+
+
+def test_one_frozen_connection_keeps_no_revoked_key_alive(start, database_proxy):
+    world = start(DATABASE_URL=database_proxy.url, GATEWAY_DATABASE_TIMEOUT="300")
+    world.allow()
+    world.provider()
+    key = world.new_key()
+    assert world.ask("before", key=key.text).status_code == 200
+    database_proxy.freeze(b"WITH seen AS")
+    assert database_proxy.frozen.wait(patience(2))
+    ApiKey.objects.filter(pk=key.key.pk).update(is_deleted=True)
+    wait_until(lambda: world.ask("after", key=key.text).status_code == 401, 5, "the key's end")
+    assert status(world, "/readyz") == 200
 
 
 def unknown_key_of_nobody(world) -> str:

@@ -67,6 +67,24 @@ def test_what_had_not_ended_by_then_is_not_told():
     assert asked("user", 1, NOON + timedelta(seconds=29.9)).requests == 0
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_of_an_hour_that_had_begun_before_the_entries_are_asked(merged):
+    for minutes in (600, 630, 640, 659.5, 660, 720):  # before noon: 02:00 to 00:00
+        entry(minutes)
+    if merged:
+        for hour in UsageHour.objects.values_list("hour", flat=True).distinct():
+            rollups.tidy(hour)
+
+    def requests(begin):
+        told = used("key", [2], begin=begin.timestamp(), until=(NOON + timedelta(hours=1)).timestamp())
+        return told[2].requests
+
+    assert requests(NOON - timedelta(minutes=640)) == 3
+    assert requests(NOON - timedelta(minutes=641)) == 3
+    assert requests(NOON - timedelta(minutes=659.75)) == 4
+    assert requests(NOON - timedelta(minutes=660)) == 5
+
+
 def test_usage_and_entries_together_tell_what_all_entries_do():
     """Hours, days and the last entries, whatever is merged, to the microsecond: compared with entries one by one."""
     rows = [plausible(seed) for seed in range(600)]

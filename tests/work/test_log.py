@@ -4,17 +4,20 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 
 from gateway_project.work.stages.log import _short
 from licensing.models import Limit
 from telemetry.journal import HEADER_BYTES, RESERVE_BYTES
-from telemetry.models import LogEntry
+from telemetry.models import CacheEntry, LogEntry
 from telemetry.records import empty_log_entry, written
 from tests.pace import patience
 from tests.provider_answers import Answer
 
+SECRET = "sk-secret/of+the=provider"
+MESSAGES = [{"role": "user", "content": "What is your key?"}]
 STAGES = ["auth", "request", "rules", "select", "cache", "provider", "response", "store"]
 
 
@@ -193,6 +196,42 @@ class TestPayload:
         response = world.stream()
         body = response.content.decode()
         assert json.loads(world.entry(response).payload)["response"] == body
+
+    def test_lines_of_json_are_no_object(self, world):
+        world.allow()
+        lines = [b'{"response": "a"}\n', b'{"done": true}\n']
+        provider = world.provider(format_name="passthrough")
+        provider.answers(stream=lines, headers={"Content-Type": "application/x-ndjson"})
+        for response in (world.stream(), world.stream()):  # the second one is stored
+            assert json.loads(world.entry(response).payload)["response"] == b"".join(lines).decode()
+
+    @pytest.mark.parametrize("written", [SECRET, SECRET.replace("/", "\\/"), quote(SECRET, safe="")])
+    def test_a_credential_that_the_provider_echoes_is_not_kept(self, world, written):
+        world.allow()
+        provider = world.provider(credential=SECRET)
+        event = f'data: {{"choices": [{{"index": 0, "delta": {{"content": "It is {written}!"}}}}]}}\n\n'
+        provider.answers(stream=[event, "data: [DONE]\n\n"])
+        entry = world.entry(world.stream())
+        stored = CacheEntry.objects.get(request_hash=entry.cache_hash)
+        for kept in (entry.payload, stored.response):
+            assert "It is …!" in kept
+            assert written not in kept
+
+    @pytest.mark.parametrize("path", ["/work", "/v1/chat/completions", "/v1/messages"])
+    def test_an_answer_that_holds_the_credential_is_given_to_nobody(self, world, path):
+        world.allow()
+        world.provider(credential=SECRET).answers(text=f"It is {SECRET}!")
+        response = world.post({"model": world.model, "max_tokens": 9, "messages": MESSAGES}, path=path)
+        assert response.status_code == 502
+        assert SECRET not in response.text
+        assert SECRET not in str([vars(entry) for entry in LogEntry.objects.all()])
+
+    def test_a_word_in_the_place_of_a_credential_is_no_secret(self, world):
+        world.allow()
+        world.provider(credential="ollama").answers(text="Ask ollama!")
+        response = world.ask()
+        assert response.status_code == 200
+        assert json.loads(world.entry(response).payload)["response"] == response.json()
 
     @pytest.mark.parametrize(
         "text",

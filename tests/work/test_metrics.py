@@ -37,7 +37,24 @@ class TestWhoMayAsk:
         assert response.status_code == 200
         assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         assert response.headers["X-Svc-Request-ID"]
-        assert scraped(world, headers={"Host": "any.name.at.all"}).status_code == 200
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "127.8.8.8", "[::1]:8000", "[::1]"])
+    def test_by_whichever_of_this_machines_names(self, world, host):
+        assert scraped(world, headers={"Host": host}).status_code == 200
+
+    @pytest.mark.parametrize("host", ["evil.com", "evil.com:8000", "localhost.evil.com", "127.0.0.1.evil.com", "", "@"])
+    def test_no_page_in_a_browser_of_this_machine(self, world, host):
+        refused(scraped(world, headers={"Host": host}), 401, "AuthenticationFailed", "GATEWAY_METRICS_TOKEN")
+
+    def test_by_the_names_that_are_allowed_and_by_any_with_the_token(self, own_gateway):
+        world = own_gateway(ALLOWED_HOSTS="gateway.example.org", GATEWAY_METRICS_TOKEN=TOKEN)
+        for host, authorization, status in (
+            ("gateway.example.org:8000", "", 200),
+            ("example.org", "", 401),
+            ("example.org", f"Bearer {TOKEN}", 200),
+        ):
+            headers = {"Host": host, "Authorization": authorization}
+            assert scraped(world, headers=headers).status_code == status, headers
 
     @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
     def test_no_proxy_on_this_machine_for_somebody_else(self, world, header):

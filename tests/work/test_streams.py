@@ -372,6 +372,19 @@ class TestPassthrough:
         assert world.entry(response).outcome == "truncated"
         assert world.stream().headers["X-Svc-Cache"] == "MISS"
 
+    def test_an_error_stands_in_a_line_of_its_own_however_long_the_stream_was(self, own_gateway):
+        world = own_gateway(GATEWAY_CACHE_MAX_ENTRY_BYTES="100", GATEWAY_LOG_PAYLOAD_MAX_BYTES="100")
+        world.allow()
+        lines, kind = (
+            [b'{"response": "%d"}\n' % (10**4) for _ in range(5_000)],
+            {"Content-Type": "application/x-ndjson"},
+        )
+        answer = Answer(stream=[b"".join(lines), *[b'{"respon'] * 2], cut_after=len(lines[0]) * 5_000 + 4, headers=kind)
+        world.provider(format_name="passthrough").answers(**vars(answer))
+        *whole, half, told = read(world.stream()).splitlines()
+        assert (len(whole), half) == (5_000, b'{"re')
+        assert json.loads(told)["exception"] == "ProviderError"
+
     def test_lines_of_json_stay_lines_of_json_through_silence_and_failure(self, world, provider):
         kind = {"Content-Type": "application/x-ndjson"}
         provider.answers(stream=[b'{"a": 1}\n', b'{"b": 2}\n', b""], headers=kind, pace=1.2, framing="close")

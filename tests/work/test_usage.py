@@ -1,5 +1,6 @@
 """What a request used and cost: as the provider reported it, or estimated and marked, and never silently nothing."""
 
+import hashlib
 import json
 from decimal import Decimal
 
@@ -272,6 +273,18 @@ class TestCutStreams:
         assert entry.input_tokens == 1001
         assert 0 < entry.output_tokens <= 50
         assert (entry.usage_estimated, entry.cost_status) == (True, "estimated")
+
+    def test_a_stream_longer_than_what_is_kept_counts_as_a_whole(self, own_gateway):
+        world = own_gateway(GATEWAY_CACHE_MAX_ENTRY_BYTES="100", GATEWAY_LOG_PAYLOAD="redacted")
+        world.allow()
+        world.provider().answers(stream=[*self.events * 200, "data: [DONE]\n\n"])
+        response = world.stream(PROMPT)
+        entry = world.entry(response)
+        assert (entry.outcome, entry.usage_estimated) == ("completed", True)
+        assert entry.output_tokens == pytest.approx(20_000, rel=0.01)
+        told, body = json.loads(entry.payload)["response"], response.content
+        assert told == {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        assert world.stream(PROMPT).headers["X-Svc-Cache"] == "MISS"
 
     def test_what_was_counted_at_its_beginning_is_no_count_of_its_output(self, world):
         world.allow()

@@ -85,7 +85,8 @@ def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
         return NOTHING_HELD
     if exchange.duration_ms is None:
         exchange.duration_ms = round(exchange.elapsed_ms(), 3)
-    return _settlement(exchange, gateway, exchange.holds, exchange.started_at + exchange.duration_ms / 1000)
+    ended = gateway.state.clock.of_own(exchange.started_at + exchange.duration_ms / 1000)
+    return _settlement(exchange, gateway, exchange.holds, ended)
 
 
 def settle(exchange: Exchange, gateway: Gateway) -> None:
@@ -211,7 +212,7 @@ def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
         provider = exchange.target.provider
         checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
     known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
-    began = exchange.started_at
+    began = gateway.state.clock.of_own(exchange.started_at)
     late = [check for check in checks if check.since and check.name not in known]
     return [Hold(check, 0, window_begin(check.window_seconds, began)) for check in late]
 

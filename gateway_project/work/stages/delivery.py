@@ -1,5 +1,6 @@
 """The answer goes back to the client: whole, as a stream while it arrives, or as an error."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic, perf_counter
@@ -21,6 +22,7 @@ from providers.formats import Answer, StreamReader
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": heartbeat\n\n"
+ESTIMATE_BYTES = 64 * 1024  # what comes after them is taken to be like them
 
 
 def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
@@ -165,7 +167,10 @@ def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
     """The chunks and what fills their silences; once the head of the answer is sent, the relay takes over if it can."""
     heartbeat = HEARTBEAT if _holds_events(exchange.stream) else b""  # lines of JSON have no comments
     exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
-    for chunk in (chunks := _chunks(exchange)):
+    chunks = _chunks(exchange)
+    if settings.GATEWAY_LOG_PAYLOAD == "redacted":
+        chunks = _hashed(chunks, exchange)
+    for chunk in chunks:
         if told := heartbeat if chunk is None else chunk:
             yield told
             if gateway.relay.takes(exchange.incoming):
@@ -177,15 +182,18 @@ def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
 def _chunks(exchange: Exchange) -> Iterator[bytes | None]:
     """What goes to the client, read by read: b"" where that was nothing whole, None where the provider was silent."""
     stream, reader, sent, call = exchange.stream, exchange.stream.reader, exchange.sent, exchange.call
-    most, patience = settings.GATEWAY_CACHE_MAX_ENTRY_BYTES, settings.GATEWAY_HEARTBEAT
+    most, patience = _most_kept(), settings.GATEWAY_HEARTBEAT
     chunk = stream.first or None  # nothing: it was a silence that began this stream
     while True:
         if chunk != b"":
             told = call.since if chunk else monotonic()
         if chunk:
+            exchange.sent_last = chunk
             exchange.sent_bytes += len(chunk)
             if exchange.sent_bytes <= most:
                 sent.append(chunk)
+            else:
+                _keep_part(exchange, chunk, most)
         yield chunk
         if reader.is_over:
             return
@@ -198,6 +206,27 @@ def _chunks(exchange: Exchange) -> Iterator[bytes | None]:
             chunk = reader.feed(piece) if piece else None
             if chunk == b"" and call.since - told >= patience:  # a provider that sends nothing but signs of life
                 chunk = None
+
+
+def _hashed(chunks: Iterator[bytes | None], exchange: Exchange) -> Iterator[bytes | None]:
+    """The same, where the log keeps a hash of all of it and nothing else."""
+    exchange.sent_hash = hashlib.sha256()
+    for chunk in chunks:
+        exchange.sent_hash.update(chunk or b"")
+        yield chunk
+
+
+def _keep_part(exchange: Exchange, chunk: bytes, most: int) -> None:
+    """Keep as much of a chunk as there is room for, after all those before it."""
+    room = most - exchange.sent_bytes + len(chunk)
+    if room > 0:
+        exchange.sent.append(chunk[:room])
+
+
+def _most_kept() -> int:
+    """So many bytes of a stream are kept: for the cache, for the log, and to estimate its tokens."""
+    kept = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES if settings.GATEWAY_LOG_PAYLOAD == "full" else 0
+    return max(settings.GATEWAY_CACHE_MAX_ENTRY_BYTES, kept, ESTIMATE_BYTES)
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> None:
@@ -241,7 +270,7 @@ def _holds_events(stream: Stream) -> bool:
 
 def _broken(exchange: Exchange) -> bytes:
     """The error inside a stream: in the door's shape, or its three fields as a data event or as a line of JSON."""
-    stream, error, after = exchange.stream, exchange.error, exchange.sent[-1:]
+    stream, error, after = exchange.stream, exchange.error, exchange.sent_last
     if not exchange.entrance.door.in_shape and (told := stream.reader.own_error(error)):
         return told
     gap = b"\n\n" if _holds_events(stream) else b"\n"
@@ -249,5 +278,5 @@ def _broken(exchange: Exchange) -> bytes:
         told = stream.reader.broken(error)
     else:
         told = (b"data: " if _holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
-    begun = after and not after[0].endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
+    begun = after and not after.endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
     return gap + told if begun else told

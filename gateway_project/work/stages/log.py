@@ -22,6 +22,7 @@ from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.considered import considered
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.snapshot import LONGEST_SECRET, ProviderSnapshot
 from providers.prices import Cost
 from telemetry.journal import JournalFull
 from telemetry.records import empty_cache_entry, empty_log_entry, written
@@ -87,10 +88,11 @@ def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | 
     """The row that lists a stored answer for administrators."""
     entry = empty_cache_entry()
     now = time.time()
-    keep_text = settings.GATEWAY_LOG_PAYLOAD == "full"
+    keep_text, most = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
+    kept = _kept(stored.body, most, exchange.target.provider) if keep_text else b""
     entry.update(
         request_hash=exchange.cache_key,
-        response=_text(stored.body, settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES) if keep_text else "",
+        response=_text(kept, len(stored.body), most) if keep_text else "",
         content_type=stored.content_type,
         chunks=stored.chunks is not None,
         provider_id=stored.provider_id,
@@ -242,23 +244,38 @@ def _payload(exchange: Exchange) -> str:
         exchange.request.raw,
         exchange.answer.body if exchange.answer else b"".join(exchange.sent),
     )
+    size = exchange.sent_bytes if exchange.stream is not None else len(answer)
     if kind == "redacted":
-        return orjson.dumps({"request": _fingerprint(request), "response": _fingerprint(answer)}).decode()
-    most = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2
-    return f'{{"request": {_json(request, most)}, "response": {_json(answer, most)}}}'
+        digest = exchange.sent_hash or hashlib.sha256(answer)
+        told = {"request": _fingerprint(len(request), hashlib.sha256(request)), "response": _fingerprint(size, digest)}
+        return orjson.dumps(told).decode()
+    most, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
+    asked = _json(_kept(request, most, provider), len(request), most)
+    # Lines of JSON look like an object, and are none.
+    show = _json if not exchange.streams else _string
+    return f'{{"request": {asked}, "response": {show(_kept(answer, most, provider), size, most)}}}'
 
 
-def _fingerprint(body: bytes) -> dict[str, Any]:
-    return {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
+    return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _json(body: bytes, most: int) -> str:
-    """A body inside a JSON text: as it is where it is JSON, else as a string, cut where it is too long."""
-    if len(body) <= most and body[:1] == b"{" and body.rstrip()[-1:] == b"}" and body.isascii():
-        return body.decode()
-    return orjson.dumps(_text(body, most)).decode()
+def _kept(body: bytes, most: int, provider: ProviderSnapshot | None) -> bytes:
+    """So much of a body as is kept, without the provider's credential."""
+    return body[:most] if provider is None else provider.conceal(body[: most + LONGEST_SECRET])[:most]
 
 
-def _text(body: bytes, most: int) -> str:
-    text = body[:most].decode("utf-8", "replace")
-    return text if len(body) <= most else f"{text}… ({len(body)} bytes)"
+def _json(kept: bytes, size: int, most: int) -> str:
+    """A body of this size inside a JSON text: as it is where it is JSON, else as a string."""
+    if size <= most and kept[:1] == b"{" and kept.rstrip()[-1:] == b"}" and kept.isascii():
+        return kept.decode()
+    return _string(kept, size, most)
+
+
+def _string(kept: bytes, size: int, most: int) -> str:
+    return orjson.dumps(_text(kept, size, most)).decode()
+
+
+def _text(kept: bytes, size: int, most: int) -> str:
+    text = kept.decode("utf-8", "replace")
+    return text if size <= most else f"{text}… ({size} bytes)"

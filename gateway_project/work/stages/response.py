@@ -23,6 +23,8 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
         exchange.stream = _begin(exchange.call, conversation, target_format.reader(exchange.request), shown)
         return
     body = conversation.read()
+    if exchange.target.provider.echoes(body):
+        raise ProviderError("The provider's answer holds the credential that it was asked with.")
     exchange.answer = target_format.answered(exchange.request, conversation.headers, body)
     gateway.watcher.remove(exchange.call)
 

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from gateway_project.work.snapshot import KeySnapshot, ProviderSnapshot, Snapshot
+from providers import auth
 from providers.formats import FORMATS
 from providers.transport import Patience
 from rules.matching import RuleSnapshot
@@ -93,3 +94,29 @@ def test_no_credential_is_ever_printed():
 def test_the_address_carries_the_path_of_the_format_and_a_key_in_the_query():
     assert provider(1).address("/chat/completions") == "https://api.example.org/v1/chat/completions"
     assert provider(1, auth_method="query", credential="a b").address("/x") == "https://api.example.org/v1/x?key=a%20b"
+
+
+@pytest.mark.parametrize(
+    ("method", "credential", "sent"),
+    [
+        ("bearer", "sk-0123456789", b"sk-0123456789"),
+        ("x-api-key", 'say "0123456789"', b'say \\"0123456789\\"'),
+        ("basic", "ann:a long one", b"YW5uOmEgbG9uZyBvbmU="),
+        ("basic", "ann:??>>??>>??>>", b"YW5uOj8\\/Pj4\\/Pz4+Pz8+Pg=="),
+        ("query", "a/long+secret", b"a%2Flong%2Bsecret"),
+        ("aws-sigv4", "AKIAIOSFODNN7:wJalrXUtnFEMI/K7MDENG", b"wJalrXUtnFEMI\\/K7MDENG"),
+    ],
+)
+def test_a_credential_is_found_in_a_body_in_every_form_in_which_it_is_sent(method, credential, sent):
+    headers = {} if method == "aws-sigv4" else auth.headers(method, credential)
+    made = provider(1, auth_method=method, credential=credential, auth_headers=headers)
+    assert made.echoes(b'{"text": "It is %b!"}' % sent)
+    assert made.conceal(b'{"text": "It is %b!"}' % sent) == '{"text": "It is …!"}'.encode()
+    assert not made.echoes(b'{"text": "It is none!"}')
+
+
+def test_a_provider_without_a_credential_or_with_a_mere_word_has_no_secret():
+    for credential in ("", "none", "ollama"):
+        made = provider(1, credential=credential)
+        assert made.conceal(b"none of ollama") == b"none of ollama"
+        assert not made.echoes(b"none of ollama")

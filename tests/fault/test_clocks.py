@@ -1,0 +1,45 @@
+"""A gateway whose clock is wrong: the windows of limits are those of Redis, and nothing that was used is forgotten."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from gateway_project.work.limits import DAY
+from licensing.models import Limit
+from tests.servers import own_redis
+
+pytestmark = pytest.mark.servers
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+# Read by the interpreter before anything else; as far as a request, its entry and its limits are concerned.
+WRONG_CLOCK = "import time\ntime.time = lambda right=time.time: right() + ({})\n"
+
+
+@pytest.fixture(params=[30, 7200, -600])
+def wrong(request, tmp_path):
+    """The environment of a gateway whose clock is so many seconds ahead."""
+    (tmp_path / "sitecustomize.py").write_text(WRONG_CLOCK.format(request.param))
+    return {"PYTHONPATH": str(tmp_path)}
+
+
+def test_a_quota_is_kept_whatever_the_gateways_clock_shows(start, wrong):
+    if time.time() % DAY > DAY - 60:  # on one day
+        time.sleep(60)
+    with own_redis() as server:
+        # Of ten processes each may let in nobody by itself: who is served was counted.
+        world = start(REDIS_URL=server.url, WEB_CONCURRENCY="1", GATEWAY_PROCESSES="10", **wrong)
+        world.allow()
+        world.provider()
+        key = world.new_key()
+        Limit.objects.create(key=key.key, measure="requests", window="day", amount=3, bounds_since=LONG_AGO)
+        world.settle()
+
+        def asked(count):
+            return [
+                world.ask(str(n), key=key.text, headers={"X-Svc-Cache": "bypass"}).status_code for n in range(count)
+            ]
+
+        assert asked(2) == [200, 200]
+        with server.client() as client:
+            client.flushall()
+        assert asked(3) == [200, 429, 429]
