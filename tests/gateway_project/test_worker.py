@@ -272,6 +272,7 @@ def test_a_body_of_two_framings_or_in_a_coding_is_refused(world, small, framing)
         sock.sendall(work_head(world, *framing) + b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         said = answer(sock)
     assert said.startswith(b"HTTP/1.1 400")
+    assert b"malformed" in said  # and not read, and then found to be no JSON
     assert said.count(b"HTTP/1.1") == 1
 
 
