@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
+from telemetry.journal import START, read_records
 from telemetry.models import LogEntry
 from tests.fault.conftest import has_servers
 from tests.fault.load import Load, Sent, check_books, wait_until
@@ -55,15 +56,15 @@ def test_killed_workers_leave_one_entry_for_each_request(start):
 
 @BOTH_KINDS
 def test_those_who_wait_for_anothers_answer_are_logged_too(start, stream):
-    world = start(WEB_CONCURRENCY="1", GATEWAY_FIRST_BYTE_TIMEOUT="20", GATEWAY_TOTAL_TIMEOUT="20")
-    slow_provider(world, 10)
+    world = start(WEB_CONCURRENCY="1", GATEWAY_FIRST_BYTE_TIMEOUT="30", GATEWAY_TOTAL_TIMEOUT="30")
+    slow_provider(world, 20)
     body = {"model": world.model, "messages": [], "stream": stream}
     head = {"Authorization": f"Bearer {world.key}"}
     with ThreadPoolExecutor(5) as pool:
         for number in range(5):
             sent = {"json": body, "headers": head | {"X-Svc-Request-ID": f"same-{number}"}, "timeout": 20}
             pool.submit(requests.post, f"{world.gateway.url}/work", **sent)
-        time.sleep(patience(1))
+        wait_until(lambda: started(world.gateway) == 5, 10, "the starts of all")
         kill_a_worker(world.gateway)
     entries = LogEntry.objects.filter(correlation_id__startswith="same-", entry_type="WorkRequest")
     wait_until(lambda: entries.count() == 5, 20, "the entries of those who waited")
@@ -71,6 +72,12 @@ def test_those_who_wait_for_anothers_answer_are_logged_too(start, stream):
         *[("aborted", 0, "Not Set")] * 4,
         ("aborted", 1, "Worker"),
     ]
+
+
+def started(gateway) -> int:
+    """How many requests its journals say have begun."""
+    segments = [path.read_bytes() for path in (gateway.directory / "journal").glob("*/*.segment")]
+    return sum(record.kind == START for data in segments for record in read_records(data, 0, len(data)))
 
 
 def assert_failures_were_kills(sent: list[Sent], result: dict[str, str]) -> None:
