@@ -18,6 +18,10 @@ class ProviderQuerySet(models.QuerySet["Provider"]):
         """Providers that may be sent work."""
         return self.filter(enabled=True)
 
+    def offering(self, model_name: str) -> Self:
+        """Providers with a model of exactly this name."""
+        return self.filter(models__name=model_name)
+
     def shown(self) -> Self:
         """Providers with the format and the models that lists show, in two queries."""
         return self.select_related("format").prefetch_related("models")

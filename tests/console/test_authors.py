@@ -126,7 +126,7 @@ def test_a_bulk_action_asks_is_told_row_by_row_and_says_what_was_refused(author,
     world.allow(provider=taken)
     author.told()
     asked = author.choose("providers/provider/", free, taken)
-    assert "Are you sure" in asked
+    assert "Delete 2 providers" in asked
     assert Provider.objects.filter(pk__in=[free.pk, taken.pk]).count() == 2
     said = author.choose("providers/provider/", free, taken, post="yes")
     assert "1 of 2 providers are deleted." in said

@@ -173,7 +173,9 @@ class TestWhatTheClientSeesOfTheProvider:
             "Location": "http://elsewhere/",
             "X-Svc-Cache": "HIT",
         }
-        provider.answers(headers=headers).answers(headers=headers, stream=["data: [DONE]\n\n"])
+        provider.answers(headers=headers).answers(
+            headers=headers, stream=[{"choices": [{"delta": {}}]}, "data: [DONE]\n\n"]
+        )
         for response in (world.ask(), world.stream()):
             assert response.status_code == 200
             for name, value in headers.items():
