@@ -40,6 +40,7 @@ GOODBYE_BYTES = 64 * 1024
 LOOK_EVERY_MS = 100
 LOOK_AT_HEADS_SECONDS = 0.25
 RESERVE_THREADS = 8
+HEAD_END = b"\r\n\r\n"
 LONGEST_HEAD_BYTES = 16 * 1024  # of those that wait for a thread of the reserve
 READ_ON_BYTES = 64 * 1024  # gunicorn's own bound
 
@@ -119,15 +120,12 @@ class GatewayThreadWorker(ThreadWorker):
             self._look_at_head(conn)
 
     def _look_at_head(self, conn: TConn) -> None:
-        try:
-            arrived = conn.sock.recv(LONGEST_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return
-        except OSError:
-            arrived = b""
-        if not arrived:
+        arrived: bytes | None = _read_ahead(conn)
+        if HEAD_END not in arrived:
+            arrived = _arrived(conn, behind=arrived)
+        if arrived is None:
             self._give_up(conn)
-        elif b"\r\n\r\n" in _read_ahead(conn) + arrived:
+        elif HEAD_END in arrived:
             self._watch_no_more(conn)
             self._hand_over(conn)
 
@@ -308,6 +306,17 @@ def _wait_for_nothing(conn: TConn) -> None:
     if not conn.cfg.is_ssl:
         conn.init()
         conn.parser.unreader.sock = Arrived(conn.sock)
+
+
+def _arrived(conn: TConn, *, behind: bytes) -> bytes | None:
+    """What there is of a head, without taking it; None where the client has gone."""
+    try:
+        more = conn.sock.recv(LONGEST_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return behind
+    except OSError:
+        return None
+    return behind + more if more else None
 
 
 def _read_ahead(conn: TConn) -> bytes:

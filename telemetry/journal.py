@@ -184,7 +184,13 @@ class Journal:
                 self.folder.rmdir()
 
     def _leave_what_is_gone(self) -> None:
-        """Go on in another segment where somebody has deleted the file: it would not survive the process."""
+        """Go on in another segment where somebody has deleted the file: it would not survive the process.
+
+        Nor would a journal without its lock be adopted.
+        """
+        if self._claim is not None:
+            with suppress(OSError):
+                self._claim_folder()
         with self._lock:
             used = [segment for segment in (*self.segments[-1:], self._spare) if segment is not None]
         if gone := [segment for segment in used if not segment.path.exists()]:

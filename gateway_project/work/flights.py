@@ -75,13 +75,15 @@ class Flights:
         In the same round trip what the request held is settled.
         """
         flight.value, flight.error = value, error
-        if value is not None and seconds > 0:
-            self._state.store(flight.key, value, seconds, flight.token, settlement)
-        else:
-            self._state.release(flight.key, flight.token, settlement)
-        if self._led.get(flight.key) is flight:
-            del self._led[flight.key]
-        flight.air.release()
+        try:
+            if value is not None and seconds > 0:
+                self._state.store(flight.key, value, seconds, flight.token, settlement)
+            else:
+                self._state.release(flight.key, flight.token, settlement)
+        finally:  # or it would be renewed, and waited for, for ever
+            if self._led.get(flight.key) is flight:
+                del self._led[flight.key]
+            flight.air.release()
 
     def follow(self, key: str, call: Call, seconds: float = math.inf, flight: Flight | None = None) -> bytes | None:
         """Wait for the answer that another request is getting; None when that one gave up.

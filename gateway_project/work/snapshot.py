@@ -20,7 +20,6 @@ from providers.transport import Patience
 from rules.matching import RuleBook, RuleSnapshot
 
 TELLING = 12  # so long a credential stands nowhere by chance; what providers without any are given is shorter
-LONGEST_SECRET = 8 * 1024
 HIDDEN = "…".encode()
 
 
@@ -94,11 +93,13 @@ class ProviderSnapshot:
             text = text.replace(secret, "…")
         return text
 
-    def conceal(self, body: bytes) -> bytes:
-        """The same with a body, in which words as short as "ollama" are no secrets."""
+    def conceal(self, body: bytes, most: int) -> bytes:
+        """So many bytes of a body in the same way; words as short as "ollama" are no secrets in one."""
+        behind = max(map(len, self._in_bodies), default=0)  # a secret may stand across the cut
+        body = body[: most + behind]
         for secret in self._in_bodies:
             body = body.replace(secret, HIDDEN)
-        return body
+        return body[:most]
 
     def echoes(self, body: bytes) -> bool:
         """Whether its answer holds the credential."""

@@ -91,15 +91,15 @@ class PassthroughReader(StreamReader):
     def _take(self, piece: bytes) -> bytes:
         """What goes to the client now that this ends a line: all that has arrived, up to a line that tells an error."""
         self._rest += piece
-        told = b""
+        told = []
         for line in self._give().splitlines(keepends=True):
             if not self._is_long:
                 self._line(line)
             if self.error is not None:
                 break
             self._is_long = False
-            told += line
-        return told
+            told.append(line)
+        return b"".join(told)
 
     def _give(self) -> bytes:
         rest, self._rest = bytes(self._rest), bytearray()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import selectors
 import socket
 import subprocess
 import sys
@@ -9,11 +10,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import requests
 
+from gateway_project.worker import GatewayThreadWorker
 from tests.pace import patience
 from tests.running import ROOT, RunningGateway, Store, fresh_store
 from tests.world import World, response_on
@@ -164,6 +168,21 @@ def test_however_many_clients_send_half_a_request_health_is_answered_at_once(sma
             assert closed(sock)
         assert health_seconds(small) < patience(0.3)
     assert "Traceback" not in small.log()
+
+
+def test_a_head_that_came_with_the_request_before_waits_for_nothing():
+    class Kept:
+        def __init__(self, sock, ahead):
+            self.sock, self.parser = sock, SimpleNamespace(unreader=SimpleNamespace(buf=BytesIO(ahead)))
+
+    worker, handed = object.__new__(GatewayThreadWorker), []
+    worker.poller, worker._hand_over = selectors.DefaultSelector(), handed.append
+    ours, theirs = socket.socketpair()
+    with ours, theirs, worker.poller:
+        kept = Kept(ours, head("GET /healthz HTTP/1.1", "Host: localhost"))
+        worker.headless = {kept: 0.0}
+        worker._look_at_head(kept)
+        assert (handed, worker.headless) == ([kept], {})
 
 
 def test_a_connection_that_was_kept_is_answered_while_all_threads_are_busy(small):

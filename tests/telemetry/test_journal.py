@@ -220,6 +220,14 @@ def test_a_journal_whose_folder_was_deleted_goes_on_in_a_new_one(journal):
     assert journals.claim(journal.folder) is None
 
 
+def test_a_journal_whose_lock_was_deleted_is_locked_again(journal):
+    journal.event(b"kept")
+    (journal.folder / journals.LOCK_NAME).unlink()
+    journal.prepare()
+    assert (journal.folder / journals.LOCK_NAME).exists()
+    assert journals.claim(journal.folder) is None
+
+
 def test_a_full_segment_in_a_deleted_folder_is_followed_by_another(journal):
     journal.event(b"gone")
     shutil.rmtree(journal.folder)

@@ -322,6 +322,30 @@ class TestFailOver:
         assert (entry.outcome, entry.input_tokens) == ("client_closed", None)
         assert len(second.seen) == 1
 
+    def test_what_the_next_one_had_answered_before_uses_no_tokens(self, world, pair):
+        pair[1].default = Answer(usage={"prompt_tokens": 5, "completion_tokens": 25})
+        key = world.new_key()
+        Limit.objects.create(measure="tokens", window="minute", amount=65, key=key.key)
+        in_one_minute(10)
+        bodies = [world.ask(key=key.text, body={"max_tokens": 28}) for _ in range(4)]
+        assert [response.status_code for response in bodies] == [200] * 4
+        assert [response.headers["X-Svc-Cache"] for response in bodies] == ["MISS", "HIT", "HIT", "HIT"]
+        assert len(pair[1].seen) == 1
+
+    def test_who_waits_for_the_next_one_reserves_nothing(self, world, pair):
+        pair[1].default = Answer(delay=2, usage={"prompt_tokens": 1, "completion_tokens": 1})
+        key = world.new_key()
+        Limit.objects.create(measure="tokens", window="minute", amount=100, key=key.key)
+        in_one_minute(10)
+        world.settle()
+        with ThreadPoolExecutor(3) as pool:
+            asked = [pool.submit(world.ask, key=key.text, body={"max_tokens": 30}) for _ in range(3)]
+            pair[1].wait_for(1)
+            time.sleep(0.3)
+            other = world.ask("something else", key=key.text, body={"max_tokens": 60}, headers={"X-Svc-Timeout": "1"})
+            assert other.status_code != 429
+            assert [response.result().status_code for response in asked] == [200] * 3
+
     def test_a_first_one_without_room_is_passed_over_by_all(self, world, pair):
         first, second = pair
         first.default = Answer(delay=3)

@@ -78,6 +78,14 @@ def let_go(exchange: Exchange, gateway: Gateway) -> Settlement:
     return _settlement(exchange, gateway, holds) if holds else NOTHING_HELD
 
 
+def hold_back(exchange: Exchange, gateway: Gateway) -> None:
+    """Who waits for another's answer reserves nothing of the caller's limits, also after a candidate has failed."""
+    holds = [hold for hold in exchange.holds if hold.check.kind == RESERVE and not _is_of_provider(hold)]
+    if holds:
+        exchange.holds = [hold for hold in exchange.holds if hold not in holds]
+        gateway.state.settle(Settlement(exchange.token, holds, [0] * len(holds), math.inf))
+
+
 def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
     """What the request held, for the one round trip that tells the shared state what it came to; empty after that."""
     exchange.holds += _late_holds(exchange, gateway)
@@ -233,6 +241,8 @@ def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
     check, limit = hold.check, hold.check.limit
     if check.kind != RESERVE:
         return 1 if hold.is_late else hold.take
+    if exchange.stored is not None:  # found after another candidate had failed: nobody worked for it
+        return 0
     if limit.subject.kind == "provider" and limit.subject.id != exchange.served_by:
         return 0
     bill = bill_of(exchange, gateway.snapshot)

@@ -13,7 +13,7 @@ from gateway_project.work.flights import Following, StillFlying
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import NOTHING_HELD, Admission
 from gateway_project.work.snapshot import Target
-from gateway_project.work.stages.admission import admit, let_go, of_caller, settle, settlement_of
+from gateway_project.work.stages.admission import admit, hold_back, let_go, of_caller, settle, settlement_of
 from gateway_project.work.stages.log import cache_record, write_start
 from gateway_project.work.stored import pack, unpack
 from providers.calls import End
@@ -161,11 +161,14 @@ def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int]
 
 def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> None:
     """Those who wait get it even where it is not kept."""
+    if exchange.flight is None and seconds <= 0:
+        return
+    settlement = settlement_of(exchange, gateway)
     flight, exchange.flight = exchange.flight, None
     if flight is not None:
-        gateway.flights.land(flight, value, seconds, settlement=settlement_of(exchange, gateway))
-    elif seconds > 0:
-        gateway.state.store(exchange.cache_key, value, seconds, "", settlement_of(exchange, gateway))
+        gateway.flights.land(flight, value, seconds, settlement=settlement)
+    else:
+        gateway.state.store(exchange.cache_key, value, seconds, "", settlement)
 
 
 def _stored(exchange: Exchange, answer: Answer, chunks: list[int] | None, bill: Bill) -> Stored:
@@ -189,13 +192,13 @@ def give_up_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | N
     What befell this request alone, its own deadline or its client's leaving, is nothing to the others. What it held
     is settled, in the same round trip where there is one.
     """
-    flight, exchange.flight = exchange.flight, None
-    if flight is None:
+    if exchange.flight is None:
         settle(exchange, gateway)
-    else:
-        shared = isinstance(error, UpstreamError) and exchange.call.end is not End.TOTAL
-        settlement = settlement_of(exchange, gateway)
-        gateway.flights.land(flight, None, 0, error if shared else None, settlement=settlement)
+        return
+    shared = isinstance(error, UpstreamError) and exchange.call.end is not End.TOTAL
+    settlement = settlement_of(exchange, gateway)
+    flight, exchange.flight = exchange.flight, None
+    gateway.flights.land(flight, None, 0, error if shared else None, settlement=settlement)
 
 
 def let_others_go(exchange: Exchange, gateway: Gateway) -> None:
@@ -207,6 +210,7 @@ def let_others_go(exchange: Exchange, gateway: Gateway) -> None:
 
 def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission:
     write_start(exchange, gateway, asks=False)
+    hold_back(exchange, gateway)
     seconds = settings.GATEWAY_HEARTBEAT if _can_be_told_to_wait(exchange) else math.inf
     try:
         with gateway.watcher.watching(exchange.call):

@@ -248,9 +248,11 @@ def _close(exchange: Exchange, gateway: Gateway, begun: float) -> None:
     exchange.stream.conversation.close()
     if exchange.answer is None:
         exchange.answer = _read(exchange, exchange.stream.reader)
-    give_up_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
     exchange.timings.append(("stream", begun, perf_counter()))
-    write_log(exchange, gateway)
+    try:
+        give_up_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
+    finally:
+        write_log(exchange, gateway)
 
 
 def _read(exchange: Exchange, reader: StreamReader) -> Answer:

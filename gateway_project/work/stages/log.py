@@ -22,7 +22,7 @@ from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.considered import considered
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.snapshot import LONGEST_SECRET, ProviderSnapshot
+from gateway_project.work.snapshot import ProviderSnapshot
 from providers.prices import Cost
 from telemetry.journal import JournalFull
 from telemetry.records import empty_cache_entry, empty_log_entry, written
@@ -74,11 +74,13 @@ def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
 
     Raises ServiceUnavailable.
     """
+    if exchange.journal_number is not None and not asks:
+        return
     record = written(_identity(exchange) | {"attempts": int(asks)})
     try:
         if exchange.journal_number is None:
             exchange.journal_number = gateway.journal.start(record)
-        elif asks:
+        else:
             gateway.journal.start_again(exchange.journal_number, record)
     except JournalFull as error:
         raise ServiceUnavailable("The request cannot be logged: the journal's disk is full.") from error
@@ -262,7 +264,7 @@ def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
 
 def _kept(body: bytes, most: int, provider: ProviderSnapshot | None) -> bytes:
     """So much of a body as is kept, without the provider's credential."""
-    return body[:most] if provider is None else provider.conceal(body[: most + LONGEST_SECRET])[:most]
+    return body[:most] if provider is None else provider.conceal(body, most)
 
 
 def _json(kept: bytes, size: int, most: int) -> str:

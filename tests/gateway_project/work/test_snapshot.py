@@ -111,12 +111,19 @@ def test_a_credential_is_found_in_a_body_in_every_form_in_which_it_is_sent(metho
     headers = {} if method == "aws-sigv4" else auth.headers(method, credential)
     made = provider(1, auth_method=method, credential=credential, auth_headers=headers)
     assert made.echoes(b'{"text": "It is %b!"}' % sent)
-    assert made.conceal(b'{"text": "It is %b!"}' % sent) == '{"text": "It is …!"}'.encode()
+    assert made.conceal(b'{"text": "It is %b!"}' % sent, 1000) == '{"text": "It is …!"}'.encode()
     assert not made.echoes(b'{"text": "It is none!"}')
+
+
+@pytest.mark.parametrize("most", range(1, 20_010, 1111))
+def test_nothing_of_it_is_left_where_a_body_is_cut(most):
+    secret = "0123456789" * 2_000
+    kept = provider(1, auth_headers=auth.headers("bearer", secret)).conceal(b"it is " + secret.encode(), most)
+    assert kept == "it is …".encode()[:most]
 
 
 def test_a_provider_without_a_credential_or_with_a_mere_word_has_no_secret():
     for credential in ("", "none", "ollama"):
         made = provider(1, credential=credential)
-        assert made.conceal(b"none of ollama") == b"none of ollama"
+        assert made.conceal(b"none of ollama", 1000) == b"none of ollama"
         assert not made.echoes(b"none of ollama")

@@ -1,5 +1,6 @@
 """A stream in a protocol that nobody knows: its lines go on as they came, once they are whole."""
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -45,6 +46,16 @@ def test_what_stands_before_an_error_goes_on():
     told, reader = handed_on(b'data: {"a": 1}\n\ndata: {"error": "no"}\n\ndata: 2\n\n')
     assert told == [b'data: {"a": 1}\n\n', b""]
     assert reader.is_over
+
+
+@pytest.mark.parametrize("line", [b"\n", b": x\n\n"])
+def test_many_short_lines_in_one_piece_take_no_longer_than_they_are_long(line):
+    def seconds(size):
+        piece, begun = line * (size // len(line)), time.process_time()
+        handed_on(piece)
+        return time.process_time() - begun
+
+    assert seconds(512 * 1024) < 20 * max(seconds(64 * 1024), 0.005)
 
 
 def test_an_overload_is_told_as_one():
