@@ -338,13 +338,17 @@ class TestFailOver:
         Limit.objects.create(measure="tokens", window="minute", amount=100, key=key.key)
         in_one_minute(10)
         world.settle()
-        with ThreadPoolExecutor(3) as pool:
-            asked = [pool.submit(world.ask, key=key.text, body={"max_tokens": 30}) for _ in range(3)]
+        body, second = {"max_tokens": 30}, {"X-Svc-Provider": world.row(pair[1]).name}
+        with ThreadPoolExecutor(2) as pool:
+            leader = pool.submit(world.ask, key=key.text, body=body, headers=second)
             pair[1].wait_for(1)
-            time.sleep(0.3)
-            other = world.ask("something else", key=key.text, body={"max_tokens": 60}, headers={"X-Svc-Timeout": "1"})
-            assert other.status_code != 429
-            assert [response.result().status_code for response in asked] == [200] * 3
+            waits = pool.submit(world.ask, key=key.text, body=body)
+            pair[0].wait_for(1)
+            time.sleep(0.8)
+            other = world.ask("else", key=key.text, body={"max_tokens": 60}, headers=second | {"X-Svc-Timeout": "0.5"})
+            assert other.status_code == 504
+            assert [one.result().status_code for one in (leader, waits)] == [200, 200]
+        assert len(pair[1].seen) == 2
 
     def test_a_first_one_without_room_is_passed_over_by_all(self, world, pair):
         first, second = pair
