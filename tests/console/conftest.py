@@ -40,8 +40,12 @@ class Console:
     page: object
     url: str
     problems: list[str] = field(default_factory=list)
+    asked: set = field(default_factory=set)  # requests that are not answered yet
 
     def __post_init__(self) -> None:
+        self.page.on("request", self.asked.add)
+        self.page.on("requestfinished", self.asked.discard)
+        self.page.on("requestfailed", self.asked.discard)
         self.page.on("pageerror", lambda error: self.problems.append(f"error on {self.page.url}: {error}"))
         self.page.on("console", lambda message: message.type == "error" and self.problems.append(message.text))
         self.page.on("response", self._note)
@@ -56,7 +60,17 @@ class Console:
         """Go to a path below /admin/ and wait until it stands still."""
         self.page.goto(f"{self.url}/admin/{path}")
         if self.page.query_selector("[data-refresh]") is None:  # what asks again and again never stands still
-            self.page.wait_for_load_state("networkidle")
+            self._wait_for_answers()
+
+    def _wait_for_answers(self) -> None:
+        """The browser forgets now and then to say that nothing is under way any more: then we know it ourselves."""
+        from playwright.sync_api import TimeoutError as NeverSaid
+
+        try:
+            self.page.wait_for_load_state("networkidle", timeout=15_000)
+        except NeverSaid:
+            unanswered = [request.url for request in self.asked]
+            assert not unanswered, f"not answered on {self.page.url}: {unanswered}"
 
     def sign_in(self, username: str = USERNAME, password: str = PASSWORD) -> None:
         self.open("")
