@@ -43,12 +43,18 @@ class Console:
     asked: set = field(default_factory=set)  # requests that are not answered yet
 
     def __post_init__(self) -> None:
-        self.page.on("request", self.asked.add)
-        self.page.on("requestfinished", self.asked.discard)
-        self.page.on("requestfailed", self.asked.discard)
+        self.page.on("request", self._ask)
+        self.page.on("requestfinished", self._end)
+        self.page.on("requestfailed", self._end)
         self.page.on("pageerror", lambda error: self.problems.append(f"error on {self.page.url}: {error}"))
         self.page.on("console", lambda message: message.type == "error" and self.problems.append(message.text))
         self.page.on("response", self._note)
+
+    def _ask(self, request) -> None:
+        self.asked.add(request)
+
+    def _end(self, request) -> None:
+        self.asked.discard(request)
 
     def _note(self, response) -> None:
         if response.status >= 400:
