@@ -94,7 +94,7 @@ GROUPS = tuple(dict.fromkeys(case.group for case in CASES))
 
 FULL = {
     "unary": Pace(4, 1, 2),
-    "stream": Pace(5, 1.5, 2),
+    "stream": Pace(5, 1.5, 4),
     "long": Pace(10.5, 1.5, 1),
     "first": Pace(3, 1, 2),
     "slow": Pace(10, 2.5, 1),
