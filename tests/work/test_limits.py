@@ -11,46 +11,7 @@ from licensing.models import Limit
 from licensing.services import change_limit, delete_limit, set_limit
 from tests.pace import in_one_minute
 from tests.provider_answers import Answer
-
-USED = {"prompt_tokens": 10, "completion_tokens": 20}
-
-
-def limited(world, measure, window, amount, subject="key"):
-    """The text of a new key, of which (or of whose user, group or provider) this is the limit."""
-    issued = world.new_key()
-    whose = {
-        "key": lambda: issued.key,
-        "user": lambda: world.user,
-        "group": lambda: world.new_group(world.user),
-    }[subject]()
-    Limit.objects.create(measure=measure, window=window, amount=amount, **{subject: whose})
-    in_one_minute(10)
-    return issued.text
-
-
-def bypass(world, key=None, prompt="Hello!", **body):
-    return world.ask(prompt, key=key, body=body, headers={"X-Svc-Cache": "bypass"})
-
-
-def items(header):
-    """{"key-tokens": {"q": 100, "qu": "tokens", "w": 60}} out of a header of structured fields."""
-    found = {}
-    for item in header.split(", "):
-        name, *parameters = item.split(";")
-        pairs = (parameter.split("=") for parameter in parameters)
-        found[name.strip('"')] = {key: value.strip('"') if '"' in value else int(value) for key, value in pairs}
-    return found
-
-
-def left(response, policy):
-    return items(response.headers["RateLimit"])[policy]["r"]
-
-
-def refused(response, exception, *words):
-    assert (response.status_code, response.json()["exception"]) == (429, exception), response.text
-    assert int(response.headers["Retry-After"]) > 0
-    for word in words:
-        assert word in response.json()["message"]
+from tests.work.limiting import USED, bypass, items, left, limited, refused
 
 
 class TestTokens:
@@ -297,101 +258,6 @@ class TestQuotas:
             assert first.result().status_code == second.status_code == 200
         third = bypass(world, key.text, "third", max_tokens=20)
         assert (left(third, "key-month"), left(third, "key-tokens-month")) == (997, 1000 - 3 * 30)
-
-
-class TestProviders:
-    def rank(self, world, *providers):
-        from providers.models import Provider
-
-        for place, provider in enumerate(providers):
-            Provider.objects.filter(id=world.row(provider).id).update(priority=place)
-
-    @pytest.fixture
-    def two(self, world):
-        world.allow()
-        pair = world.provider(), world.provider()
-        self.rank(world, *pair)
-        return pair
-
-    def limit(self, world, provider, measure, window, amount):
-        Limit.objects.create(measure=measure, window=window, amount=amount, provider=world.row(provider))
-        world.settle()
-        in_one_minute(10)
-
-    def test_one_at_its_limit_is_passed_over_while_another_has_room(self, world, two):
-        first, second = two
-        self.limit(world, first, "requests", "minute", 2)
-        assert [bypass(world, prompt=str(n)).status_code for n in range(5)] == [200] * 5
-        assert (len(first.seen), len(second.seen)) == (2, 3)
-
-    def test_when_none_has_room_the_client_is_told(self, world, two):
-        for provider in two:
-            self.limit(world, provider, "requests", "minute", 1)
-        responses = [bypass(world, prompt=str(n)) for n in range(3)]
-        assert [response.status_code for response in responses] == [200, 200, 429]
-        refused(responses[2], "RateLimited", "1 requests a minute", "the provider ")
-        assert items(responses[2].headers["RateLimit"])["provider"]["r"] == 0
-
-    def test_what_the_next_one_serves_is_stored_as_its_own(self, world, two):
-        first, second = two
-        self.limit(world, first, "requests", "minute", 1)
-        assert world.ask("takes it").status_code == 200
-        statuses = [world.ask("again").headers["X-Svc-Cache"] for _ in range(4)]
-        assert statuses[0] == "MISS"
-        assert statuses[-1] == "HIT"
-        assert len(second.seen) <= 2
-
-    def test_stored_answers_are_served_by_a_provider_without_room(self, world, two):
-        first, _ = two
-        self.limit(world, first, "requests", "minute", 1)
-        assert [world.ask("same").headers["X-Svc-Cache"] for _ in range(3)] == ["MISS", "HIT", "HIT"]
-
-    def test_concurrent_requests_go_to_the_next_one(self, world, two):
-        first, second = two
-        for provider in two:
-            provider.default = Answer(delay=0.6)
-        self.limit(world, first, "concurrent", "none", 2)
-        with ThreadPoolExecutor(5) as pool:
-            codes = list(pool.map(lambda n: bypass(world, prompt=str(n)).status_code, range(5)))
-        assert codes == [200] * 5
-        assert (first.peak_in_flight, len(first.seen), len(second.seen)) == (2, 2, 3)
-
-    def test_a_provider_that_is_asked_because_another_failed_keeps_to_its_limits(self, world, two):
-        first, second = two
-        first.default = Answer(status=503)
-        self.limit(world, second, "requests", "minute", 2)
-        codes = [bypass(world, prompt=str(n)).status_code for n in range(4)]
-        assert codes == [200, 200, 503, 503]
-        assert (len(first.seen), len(second.seen)) == (4, 2)
-
-    def test_only_the_callers_limits_and_those_of_who_answered_are_told(self, world, two):
-        first, second = two
-        third = world.provider()
-        self.rank(world, *two, third)
-        first.default = Answer(status=500)
-        self.limit(world, first, "requests", "minute", 40)
-        self.limit(world, second, "requests", "minute", 1)
-        self.limit(world, third, "tokens", "minute", 9000)
-        assert bypass(world, prompt="fills the second").status_code == 200
-        response = bypass(world, prompt="for the third")
-        assert response.headers["X-Svc-Provider"] == world.row(third).name
-        assert items(response.headers["RateLimit"]).keys() == {"key", "provider-tokens"}
-        Limit.objects.filter(provider=world.row(third)).update(amount=1)
-        world.settle()
-        response = bypass(world, prompt="for nobody", max_tokens=10)
-        assert (response.status_code, items(response.headers["RateLimit"]).keys()) == (502, {"key"})
-
-    def test_what_it_used_is_counted_where_it_was_used(self, world, two):
-        first, second = two
-        first.answers(status=503)
-        for provider in two:
-            provider.default.usage = USED
-            self.limit(world, provider, "tokens", "minute", 100)
-        assert bypass(world, prompt="a", max_tokens=80).status_code == 200
-        assert bypass(world, prompt="b", max_tokens=80).status_code == 200
-        assert (len(first.seen), len(second.seen)) == (2, 1)
-        response = bypass(world, prompt="c", max_tokens=20)
-        assert left(response, "provider-tokens") == 40
 
 
 def test_all_that_apply_are_told_and_the_first_that_refuses_is_said(world, provider):
