@@ -6,7 +6,8 @@ import orjson
 
 from gateway_project.errors import GatewayError, ProviderError
 from providers import auth
-from providers.transport import RefusedAddress, Transport, reason
+from providers.conversation import reason
+from providers.transport import RefusedAddress, Transport
 
 SECONDS = 5
 OK = 200

@@ -19,19 +19,15 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout, UpstreamError
+from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
 from gateway_project.sockets import bound_waits
 from providers import addresses
-from providers.calls import Call, End, Interrupted
-from providers.reply import BadReply, NoReply, Reply
+from providers.calls import Call, End
+from providers.conversation import IDLE_CONNECTION_SECONDS, Conversation, Crossed, Line, read_head, reason, told
+from providers.reply import BadReply, Reply
 from providers.resolver import Resolver
 
 RESOLVER = Resolver()
-LOOK = socket.MSG_PEEK | socket.MSG_DONTWAIT
-IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
-# A goodbye that was under way when a request was sent comes within half a round trip, which is 0.2 s around the world;
-# the rest is for a busy machine. What comes later may be the end of somebody who has read the request and worked on it.
-CROSSING_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +82,6 @@ def _connect_first(found: list, deadline: float) -> socket.socket:
             sock.close()
             failure = error
     raise failure
-
-
-class _Crossed(NoReply):
-    """The provider had closed the connection before the request reached it whole: it has not worked on it."""
 
 
 class _SharedContext(ssl.SSLContext):
@@ -169,7 +161,7 @@ class Transport:
         self._idle: dict[str, deque] = {}
         self._silence = heartbeat_seconds
 
-    def send(self, request: ProviderRequest, patience: Patience, call: Call) -> "Conversation":
+    def send(self, request: ProviderRequest, patience: Patience, call: Call) -> Conversation:
         """Send it and wait for status and headers.
 
         Raises ProviderError and ProviderTimeout in words about the provider, Interrupted where the
@@ -183,13 +175,13 @@ class Transport:
             if (line := self._kept(origin)) is not None:
                 try:
                     return self._exchange(line, head, request.body, patience, call)
-                except _Crossed:
+                except Crossed:
                     # The provider closed a kept connection while it was idle: ask once more, on a new one.
                     if call.end is not None:
                         raise
             return self._exchange(self._open(request.url, origin, patience, call), head, request.body, patience, call)
         except (BadReply, OSError) as error:
-            raise _told(call, error) from error
+            raise told(call, error) from error
 
     def session(self) -> requests.Session:
         """A session for the administrators' calls, over the same checked connections."""
@@ -207,12 +199,12 @@ class Transport:
                 while idle and idle[0].used < limit:
                     idle.popleft().close()
 
-    def keep(self, line: "Line") -> None:
+    def keep(self, line: Line) -> None:
         """Take a connection back for the next request to its origin."""
         line.used = time.monotonic()
         self._idle.setdefault(line.origin, deque()).append(line)
 
-    def _kept(self, origin: str) -> "Line | None":
+    def _kept(self, origin: str) -> Line | None:
         """A connection that the last request to this origin left behind, if one is good."""
         idle = self._idle.get(origin)
         while idle:
@@ -225,7 +217,7 @@ class Transport:
             line.close()
         return None
 
-    def _open(self, text: str, origin: str, patience: Patience, call: Call) -> "Line":
+    def _open(self, text: str, origin: str, patience: Patience, call: Call) -> Line:
         call.check()
         timeout = min(patience.connect, call.remaining())
         if timeout <= 0:
@@ -242,158 +234,27 @@ class Transport:
         bound_waits(sock, receive=self._silence)
         return Line(origin, sock)
 
-    def _exchange(self, line: "Line", head: bytes, body: bytes, patience: Patience, call: Call) -> "Conversation":
+    def _exchange(self, line: Line, head: bytes, body: bytes, patience: Patience, call: Call) -> Conversation:
         try:
             call.attach(line.sock)
             call.expect(End.FIRST_BYTE, patience.first_byte)
             try:
                 line.sock.sendall(head + body)  # in one piece, and gone before the wait
             except ConnectionError as error:
-                raise _Crossed("it closed the connection while the request was sent") from error
+                raise Crossed("it closed the connection while the request was sent") from error
             reply = Reply(line.sock, limit=patience.response_bytes, on_bytes=call.heard)
-            _read_head(reply)
-            return Conversation(self, line, reply, call)
+            read_head(reply)
+            return Conversation(self.keep, line, reply, call)
         except BaseException:
             call.detach()
             line.close()
             raise
 
 
-class Line:
-    """A connection to one origin."""
-
-    __slots__ = ("is_secure", "origin", "sock", "used")
-
-    def __init__(self, origin: str, sock: socket.socket) -> None:
-        self.sock = sock
-        self.is_secure = isinstance(sock, ssl.SSLSocket)
-        self.origin = origin
-        self.used = time.monotonic()
-
-    def alive(self) -> bool:
-        """Whether the provider has left an idle connection open, and said nothing on it.
-
-        What it said unasked would be taken for the answer to the next request, which is somebody else's:
-        this costs a microsecond, and is asked every time.
-        """
-        idle = time.monotonic() - self.used
-        if idle > IDLE_CONNECTION_SECONDS or (self.is_secure and self.sock.pending()):
-            return False  # TLS may hold bytes that the socket does not show any more
-        try:
-            socket.socket.recv(self.sock, 1, LOOK)  # the base class's: that of a TLS socket takes no flags
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
-
-    def close(self) -> None:
-        self.sock.close()
-
-
-class Conversation:
-    """A provider's answer being read: status and headers are there, the body follows.
-
-    Whoever holds one must end it: `close()` gives the connection back if the answer was read to its
-    end, and closes it otherwise.
-    """
-
-    __slots__ = ("_call", "_line", "_reply", "_transport")
-
-    def __init__(self, transport: Transport, line: Line, reply: Reply, call: Call) -> None:
-        self._transport, self._line, self._reply, self._call = transport, line, reply, call
-
-    @property
-    def status(self) -> int:
-        return self._reply.status
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return self._reply.headers
-
-    @property
-    def settled(self) -> bool:
-        """Whether the framing of the answer, rather than the end of the connection, says that it is whole."""
-        return self._reply.settled
-
-    @property
-    def source(self) -> socket.socket:
-        """What the body comes from; only pieces() may read it."""
-        return self._line.sock
-
-    @property
-    def has_more(self) -> bool:
-        """Whether pieces() has something to say although the socket may stay silent: the end, or what TLS holds."""
-        return self._reply.settled or (self._line.is_secure and self._line.sock.pending() > 0)
-
-    def limit(self, size: int) -> None:
-        """Read at most so many bytes of the body."""
-        self._reply.limit = min(self._reply.limit, size)
-
-    def read(self) -> bytes:
-        """The whole body. Raises ProviderError, ProviderTimeout or Interrupted."""
-        try:
-            return self._reply.read()
-        except (BadReply, OSError) as error:
-            raise _told(self._call, error) from error
-        finally:
-            self.close()
-
-    def pieces(self):
-        """The body as it arrives, b"" for each silence. Raises as read() does; the caller closes."""
-        try:
-            yield from self._reply.pieces()
-        except (BadReply, OSError) as error:
-            raise _told(self._call, error) from error
-
-    def close(self) -> None:
-        """Give the connection back, or end it."""
-        line, self._line = self._line, None
-        if line is None:
-            return
-        self._call.detach()
-        self._reply.end()
-        if self._reply.reusable and self._call.end is None:
-            self._transport.keep(line)
-        else:
-            line.close()
-
-
-def _read_head(reply: Reply) -> None:
-    """Wait for status and headers. Raises _Crossed where the end came too soon for the request to have been read."""
-    sent = time.monotonic()
-    try:
-        reply.read_head()
-    except NoReply as error:
-        if time.monotonic() - sent < CROSSING_SECONDS:
-            raise _Crossed(str(error)) from error
-        raise
-
-
-def _told(call: Call, error: Exception) -> GatewayError | Interrupted:
-    """The failure in the words of whoever caused it: the watcher that ended the call, else the provider."""
-    if call.end in (End.CLIENT_CLOSED, End.STOPPING):
-        return Interrupted(call.end)
-    if call.end is not None:
-        return ProviderTimeout(f"The provider {call.end.value}.")
-    return ProviderError(f"The provider failed: {reason(error)}.")
-
-
 def _unreached(error: UpstreamError) -> UpstreamError:
     """The same, of a provider that never saw the request."""
     error.worked = False
     return error
-
-
-def reason(error: Exception) -> str:
-    """What a provider did, or what became of the way to it, in words for clients and administrators."""
-    if isinstance(error, BadReply):
-        return str(error)
-    if isinstance(error, ConnectionRefusedError):
-        return "it refused the connection"
-    if isinstance(error, socket.gaierror):
-        return "its host name is not known"
-    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def _head(url: SplitResult, request: ProviderRequest) -> bytes:

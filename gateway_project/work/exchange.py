@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gateway_project.work.flights import Flight, Following
     from gateway_project.work.limits import Hold, Standing
     from gateway_project.work.snapshot import Caller, KeySnapshot, Target
-    from providers.transport import Conversation
+    from providers.conversation import Conversation
     from rules.matching import RuleSnapshot
 
 

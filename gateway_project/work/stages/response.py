@@ -8,9 +8,9 @@ from gateway_project.errors import ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
 from providers.calls import Call
+from providers.conversation import Conversation
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
-from providers.transport import Conversation
 
 
 def read_response(exchange: Exchange, gateway: Gateway) -> None:

@@ -12,8 +12,8 @@ import pytest
 from gateway_project.work.exchange import Incoming
 from gateway_project.work.relay import Carriage, Relay
 from providers.calls import Call, End, Interrupted
+from providers.conversation import Conversation, Line
 from providers.reply import Reply
-from providers.transport import Conversation, Line
 from tests.certificates import self_signed
 from tests.pace import patience
 
