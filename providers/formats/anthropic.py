@@ -19,20 +19,8 @@ from providers.formats.anthropic_blocks import (
 from providers.formats.anthropic_models import claude
 from providers.formats.anthropic_request import system_of, tool_choice_of, tools_of, turns_of
 from providers.formats.anthropic_thinking import can_think, disturbing, refused, sampling_of, thinking_of
-from providers.formats.base import (
-    COUNT_TOKENS,
-    Answer,
-    Options,
-    StreamReader,
-    WorkRequest,
-    as_dict,
-    as_list,
-    as_text,
-    dumped,
-    error_message,
-    read_json,
-    read_object,
-)
+from providers.formats.base import COUNT_TOKENS, Answer, Options, StreamReader, WorkRequest, error_message, read_object
+from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.events import JsonReader
 from providers.formats.neutral import (
     Began,

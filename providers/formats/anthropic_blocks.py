@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from providers.formats.base import as_dict, as_text, dumped
+from providers.formats.documents import as_dict, as_text, dumped
 from providers.formats.neutral import Part, Reasoning, Text, ToolCall, Verbatim
 from providers.formats.usage import Usage, count
 

@@ -7,25 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import orjson
-
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
-from gateway_project.strictjson import is_deeper
+from providers.formats.documents import as_dict, dumped, read_json
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
-from providers.formats.sse import BYTE_ORDER_MARK
 from providers.formats.usage import Usage
 from providers.retry_after import retry_after as seconds_of
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 WORD_LIMIT = 128
-# Answers are bounded as requests are (strictjson), with more room: one may be all vectors, or name twenty tokens for
-# each that was chosen. A value of so many levels can be written again, whatever it is put into.
-MOST_LEVELS, MOST_CONTAINERS, MOST_VALUES = 200, 500_000, 4_000_000
-SMALL = 2 * MOST_LEVELS  # has no room for so many levels: most events of a stream are smaller
-# Integers of 19 digits or more may exceed 64 bits, and orjson makes floats of those. With every digit as 0, and what
-# may stand before a number as a comma, they look alike.
-NUMBERS = bytes.maketrans(b"123456789:[- \t\r\n", b"000000000,,,,,,,")
-LONG_NUMBER, NINTHS = b"," + b"0" * 19, b"00"
 COUNT_TOKENS = "count_tokens"  # the operation that asks how long a conversation is, and for no answer to it
 
 
@@ -338,50 +327,6 @@ def read_object(body: bytes) -> dict[str, Any]:
         raise ProviderError("The provider answered 200 with something that is not a JSON object.")
     if error := error_in(value):
         raise error
-    return value
-
-
-def as_dict(value: Any) -> dict:
-    """The value if it is an object, else an empty one: for reading what a provider may have left out."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: Any) -> list:
-    """The value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def as_text(value: Any) -> str:
-    """The value if it is a string, else an empty one."""
-    return value if isinstance(value, str) else ""
-
-
-def dumped(value: Any) -> bytes:
-    """JSON of a parsed body; integers beyond 64 bits are written as they were read."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def read_json(body: bytes) -> Any:
-    """The JSON value in a body, with exact integers; None where it is none, or one that is far too deep or too large.
-
-    That costs next to nothing in an ordinary body: it is looked for in the bytes first.
-    """
-    body = body.removeprefix(BYTE_ORDER_MARK)  # which a reader may ignore (RFC 8259, section 8.1)
-    opened = body.count(b"{") + body.count(b"[") if len(body) > SMALL else 0
-    if opened > MOST_CONTAINERS or (len(body) > MOST_VALUES and body.count(b",") > MOST_VALUES):
-        return None
-    try:
-        value = orjson.loads(body)
-        if opened > MOST_LEVELS and is_deeper(value, MOST_LEVELS):
-            return None
-        # Of 19 bytes in a row two at least are ninths: a ninth of the body tells of most that no such number is there.
-        if NINTHS in body[::9].translate(NUMBERS) and LONG_NUMBER in body.translate(NUMBERS):
-            return json.loads(body)
-    except ValueError:  # orjson's; or Python's about a number with too many digits
-        return None
     return value
 
 

@@ -8,17 +8,7 @@ from gateway_project.errors import GatewayError, ProviderError, ProviderOverload
 from providers.formats import bedrock_embedding
 from providers.formats.anthropic_models import claude
 from providers.formats.anthropic_thinking import SAMPLING, can_think, disturbing, refused, sampling_of, thinking_of
-from providers.formats.base import (
-    Answer,
-    Options,
-    StreamReader,
-    WorkRequest,
-    as_dict,
-    as_list,
-    as_text,
-    dumped,
-    read_object,
-)
+from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
 from providers.formats.bedrock_embedding import counted, family_of
 from providers.formats.bedrock_request import (
     SOURCE,
@@ -28,6 +18,7 @@ from providers.formats.bedrock_request import (
     tool_config,
     turns_of,
 )
+from providers.formats.documents import as_dict, as_list, as_text, dumped
 from providers.formats.events import JsonReader
 from providers.formats.eventstream import MEDIA_TYPE, BadFrame, Frame, FrameSplitter, read_frame, write_frame
 from providers.formats.neutral import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
-from providers.formats.base import as_dict
 from providers.formats.cohere_embedding import FLOATS, read_texts, written_texts
+from providers.formats.documents import as_dict
 from providers.formats.neutral import Embedding, Vectors
 from providers.formats.parts import texts_only
 from providers.formats.usage import Usage, count

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ValidationError
-from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
+from providers.formats.base import Options, StreamReader, WorkRequest
 from providers.formats.cohere_embedding import FLOATS, read_texts, written_texts
+from providers.formats.documents import as_dict, as_list, as_text
 from providers.formats.events import JsonReader, error_midway
 from providers.formats.neutral import (
     Began,

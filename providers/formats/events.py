@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, UpstreamError
-from providers.formats.base import StreamReader, WorkRequest, as_dict, error_message, read_json
+from providers.formats.base import StreamReader, WorkRequest, error_message
+from providers.formats.documents import as_dict, read_json
 from providers.formats.neutral import Delta, TextDelta, words_of
 from providers.formats.sse import EventSplitter, data_of
 

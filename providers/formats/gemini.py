@@ -11,13 +11,9 @@ from providers.formats.base import (
     Outgoing,
     StreamReader,
     WorkRequest,
-    as_dict,
-    as_list,
-    as_text,
-    dumped,
-    read_json,
     read_object,
 )
+from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.events import JsonReader
 from providers.formats.gemini_request import CONFIG, NAME, resource, written_chat
 from providers.formats.neutral import (

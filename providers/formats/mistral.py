@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError
-from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
+from providers.formats.base import Options, StreamReader, WorkRequest
+from providers.formats.documents import as_dict, as_list, as_text
 from providers.formats.events import JsonReader, error_midway
 from providers.formats.ids import fitting_id
 from providers.formats.neutral import (

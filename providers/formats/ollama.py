@@ -4,7 +4,8 @@ from collections.abc import Set
 from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
-from providers.formats.base import Options, StreamReader, WorkRequest, as_dict, as_list, as_text
+from providers.formats.base import Options, StreamReader, WorkRequest
+from providers.formats.documents import as_dict, as_list, as_text
 from providers.formats.events import LineReader
 from providers.formats.neutral import (
     Began,

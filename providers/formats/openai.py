@@ -4,18 +4,8 @@ import re
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
-from providers.formats.base import (
-    Answer,
-    Options,
-    StreamReader,
-    WorkRequest,
-    as_dict,
-    as_list,
-    as_text,
-    dumped,
-    read_json,
-    read_object,
-)
+from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
+from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.events import error_midway
 from providers.formats.neutral import Chat, Reply
 from providers.formats.openai_embedding import as_asked, check_embeddings

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway_project.errors import ProviderError
-from providers.formats.base import as_dict, as_list, as_text, read_json
+from providers.formats.documents import as_dict, as_list, as_text, read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,

@@ -7,19 +7,8 @@ Conversations that the provider keeps work here alone. Servers that only have ch
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError
-from providers.formats.base import (
-    EVENT_STREAM,
-    Answer,
-    StreamReader,
-    WorkRequest,
-    as_dict,
-    as_list,
-    as_text,
-    dumped,
-    error_message,
-    read_json,
-    read_object,
-)
+from providers.formats.base import EVENT_STREAM, Answer, StreamReader, WorkRequest, error_message, read_object
+from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.events import JsonReader
 from providers.formats.neutral import ReasoningDelta, TextDelta
 from providers.formats.openai import OpenAI

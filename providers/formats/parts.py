@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from gateway_project.errors import ValidationError
 from gateway_project.strictjson import is_deeper
-from providers.formats.base import MOST_LEVELS, as_dict, as_text, dumped
+from providers.formats.documents import MOST_LEVELS, as_dict, as_text, dumped
 from providers.formats.neutral import (
     Chat,
     Embedding,

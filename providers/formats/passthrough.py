@@ -4,17 +4,8 @@ from typing import Any
 
 from gateway_project.errors import ProviderError
 from providers.formats import openai_responses
-from providers.formats.base import (
-    AS_IS,
-    Answer,
-    Format,
-    Options,
-    Outgoing,
-    StreamReader,
-    WorkRequest,
-    error_in,
-    read_json,
-)
+from providers.formats.base import AS_IS, Answer, Format, Options, Outgoing, StreamReader, WorkRequest, error_in
+from providers.formats.documents import read_json
 from providers.formats.events import error_midway
 from providers.formats.openai import DONE
 from providers.formats.openai_reply import FINISH_REASONS, usage_of

@@ -6,17 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
-from providers.formats.base import (
-    AS_IS,
-    EVENT_STREAM,
-    Answer,
-    Format,
-    Options,
-    Outgoing,
-    WorkRequest,
-    dumped,
-    read_object,
-)
+from providers.formats.base import AS_IS, EVENT_STREAM, Answer, Format, Options, Outgoing, WorkRequest, read_object
+from providers.formats.documents import dumped
 from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, Vectors
 
 # How the parameters of Chat are called where a client is told of them: as OpenAI calls them.

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, ProviderOverloaded, ValidationError
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.base import dumped
+from providers.formats.documents import dumped
 
 OVERLOADED = 529
 # Every other status below 500 is an invalid request, every other one from there on an error of the API.

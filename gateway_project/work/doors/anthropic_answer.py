@@ -6,7 +6,8 @@ from typing import Any
 from gateway_project.errors import ProviderError
 from providers.formats.anthropic import AnthropicReader
 from providers.formats.anthropic_blocks import SOURCE, sealed
-from providers.formats.base import StreamWriter, WorkRequest, dumped
+from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.documents import dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,

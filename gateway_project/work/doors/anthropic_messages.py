@@ -9,7 +9,8 @@ from gateway_project.work.doors.anthropic import error_event
 from gateway_project.work.doors.anthropic_answer import CALL_SIGNED, MessagesWriter, reply_body, stream_reader
 from gateway_project.work.doors.fields import given, needed, wrong
 from providers.formats.anthropic_blocks import SHAPE, SOURCE, opened
-from providers.formats.base import Dialect, StreamWriter, WorkRequest, dumped
+from providers.formats.base import Dialect, StreamWriter, WorkRequest
+from providers.formats.documents import dumped
 from providers.formats.neutral import (
     Chat,
     File,

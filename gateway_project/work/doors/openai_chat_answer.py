@@ -8,7 +8,8 @@ as it came carries them on. A signature of a call lies where Google's own OpenAI
 from collections.abc import Callable
 from typing import Any
 
-from providers.formats.base import StreamWriter, WorkRequest, dumped
+from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.documents import dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,

@@ -8,7 +8,8 @@ from gateway_project.work.doors.fields import wrong
 from gateway_project.work.doors.openai import error_event
 from gateway_project.work.doors.openai_chat import PARAMETERS
 from gateway_project.work.doors.openai_chat_answer import finish_reason, usage_body
-from providers.formats.base import Dialect, StreamWriter, WorkRequest, dumped
+from providers.formats.base import Dialect, StreamWriter, WorkRequest
+from providers.formats.documents import dumped
 from providers.formats.neutral import Began, Chat, Delta, Finished, Message, Reply, Text, TextDelta
 from providers.formats.openai_reply import stream_text
 from providers.formats.usage import Usage

@@ -4,7 +4,8 @@ from typing import Any
 
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import given, wrong
-from providers.formats.base import Dialect, WorkRequest, dumped
+from providers.formats.base import Dialect, WorkRequest
+from providers.formats.documents import dumped
 from providers.formats.neutral import Embedding, Vectors
 from providers.formats.openai_embedding import packed
 

@@ -21,7 +21,8 @@ from gateway_project.work.doors.openai_responses_items import (
     usage_body,
 )
 from gateway_project.work.doors.openai_responses_stream import ResponsesWriter
-from providers.formats.base import Dialect, StreamWriter, WorkRequest, as_dict, as_text, dumped, read_json
+from providers.formats.base import Dialect, StreamWriter, WorkRequest
+from providers.formats.documents import as_dict, as_text, dumped, read_json
 from providers.formats.neutral import (
     Chat,
     File,

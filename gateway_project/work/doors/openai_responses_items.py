@@ -4,7 +4,8 @@ import base64
 import binascii
 from typing import Any
 
-from providers.formats.base import WorkRequest, as_dict, dumped, read_json
+from providers.formats.base import WorkRequest
+from providers.formats.documents import as_dict, dumped, read_json
 from providers.formats.neutral import Image, Part, Reasoning, Refusal, Text, ToolCall
 from providers.formats.usage import Usage
 

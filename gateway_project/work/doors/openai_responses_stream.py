@@ -21,7 +21,8 @@ from gateway_project.work.doors.openai_responses_items import (
     text_part,
     usage_body,
 )
-from providers.formats.base import StreamWriter, WorkRequest, dumped
+from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.documents import dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,

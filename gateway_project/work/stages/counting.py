@@ -4,7 +4,8 @@ from gateway_project.work.bill import input_tokens
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from providers.formats import Answer
-from providers.formats.base import COUNT_TOKENS, dumped
+from providers.formats.base import COUNT_TOKENS
+from providers.formats.documents import dumped
 
 
 def count_tokens(exchange: Exchange, gateway: Gateway) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway_project.errors import GatewayError, ValidationError
 from providers.formats import FORMATS, Usage
-from providers.formats.base import read_json
+from providers.formats.documents import read_json
 from providers.formats.openai_reply import FINISH_REASONS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat

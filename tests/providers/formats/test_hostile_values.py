@@ -10,7 +10,7 @@ import pytest
 from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.work.samples import SHAPES, request
 from providers.formats import FORMATS
-from providers.formats.base import read_json
+from providers.formats.documents import read_json
 from providers.formats.eventstream import FrameSplitter, read_frame, write_frame
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import streams, whole

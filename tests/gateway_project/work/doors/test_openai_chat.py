@@ -9,7 +9,7 @@ import pytest
 from gateway_project.errors import ValidationError
 from gateway_project.work.doors import DIALECTS
 from providers.formats import Usage
-from providers.formats.base import read_json
+from providers.formats.documents import read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,

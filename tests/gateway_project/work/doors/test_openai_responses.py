@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.work.doors.openai_responses import OpenAIResponses
 from providers.formats import Usage
-from providers.formats.base import read_json
+from providers.formats.documents import read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,

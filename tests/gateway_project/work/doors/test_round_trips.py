@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gateway_project.work.doors import ENTRANCES
 from gateway_project.work.doors.openai_responses_items import items_of
 from providers.formats import FORMATS, Options, Usage
-from providers.formats.base import Translated, WorkRequest, read_json
+from providers.formats.base import Translated, WorkRequest
+from providers.formats.documents import read_json
 from providers.formats.events import JsonReader
 from providers.formats.neutral import (
     Began,

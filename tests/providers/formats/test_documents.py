@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.formats import FORMATS
-from providers.formats.base import MOST_CONTAINERS, MOST_LEVELS, MOST_VALUES, dumped, read_json
+from providers.formats.documents import MOST_CONTAINERS, MOST_LEVELS, MOST_VALUES, dumped, read_json
 from tests.providers.formats.samples import request
 
 EDGES = [10**18, 10**19, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30]
