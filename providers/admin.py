@@ -101,7 +101,7 @@ class ProviderAdmin(ServiceAdmin):
 
     viewset = ProviderViewSet
     form = ProviderForm
-    list_display = ["name", "format", "url", "state", "last_hour", "priority", "weight", "model_count"]
+    list_display = ["name", "format", "address", "state", "last_hour", "priority", "weight", "model_count"]
     list_filter = ["enabled", "format"]
     search_fields = ["name", "url", "models__name"]
     ordering = ["id"]
@@ -133,6 +133,10 @@ class ProviderAdmin(ServiceAdmin):
         row = self.get_object(request, object_id)
         told = {"health": health_of([row])[0]} if row is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+
+    @display(description="URL", ordering="url")
+    def address(self, row: Provider) -> str:
+        return row.url
 
     @display(description="State", label={"asked": "success", "resting": "danger"}, ordering="enabled")
     def state(self, row: Provider) -> str:

@@ -80,7 +80,6 @@ class EntryAdmin(ReadOnlyAdmin):
     list_filter_submit = True
     list_filter_sheet = True
     list_fullwidth = True
-    search_help_text = "A part of what the entries tell"
     search_fields = ["id"]  # get_search_results() looks where the API does
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, str]:
@@ -145,6 +144,7 @@ class LogAdmin(EntryAdmin):
         equals("request id", "request", "correlation_id"),
         TagFilter,
     ]
+    search_help_text = "A part of a model, a request id or a payload"
     change_form_template = "console/log_entry.html"
     list_before_template = "console/log_tools.html"
 
@@ -260,6 +260,7 @@ class CacheAdmin(EntryAdmin):
         equals("model", "model_name", "model"),
         equals("provider", "provider", "provider_name"),
     ]
+    search_help_text = "A part of a model or an answer"
     change_form_template = "console/cache_entry.html"
     list_before_template = "console/cache_tools.html"
 

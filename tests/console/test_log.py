@@ -109,3 +109,29 @@ def test_each_filter_finds_what_fits_in_list_tail_and_export(administrator, orm,
             assert (link in administrator.get(f"telemetry/logentry/{page}?{query}").text) is found, query
         assert ("browser-2" in administrator.get(f"telemetry/logentry/export.jsonl?{query}").text) is found, query
     made.delete()
+
+
+WIDTHS = """
+() => Object.fromEntries(["user", "asked", "provider", "cache", "told"].map(name => {
+  const range = document.createRange();
+  range.selectNodeContents(document.querySelector(`#result_list .field-${name}`));
+  return [name, [new Set([...range.getClientRects()].map(line => line.top)).size, range.getBoundingClientRect().width]];
+}))
+"""
+
+
+def test_short_words_stay_whole_and_messages_can_be_read(console, orm):
+    made = LogEntry.objects.create(
+        entry_type="WorkRequest", outcome="client_closed", cache_status="BYPASS", duration_ms=1234, cost="0.000043",
+        currency="USD", input_tokens=1300, output_tokens=1000, usage_estimated=True, username="alice", model="gpt-4o",
+        tags={"team": "words"}, provider_name="openai",
+        message="The client left before the model had answered, in words that need some room.",
+    )  # fmt: skip
+    window = console()
+    window.open("telemetry/logentry/?tag=team%3Dwords")
+    told = window.page.evaluate(WIDTHS)
+    lines, width = told.pop("told")
+    assert {name: lines for name, (lines, _) in told.items()} == dict.fromkeys(told, 1)
+    assert lines <= 5
+    assert width >= 140
+    made.delete()
