@@ -36,6 +36,8 @@ HINTS = frozenset(
         "user",
     }
 )
+# What these ask for stands in the provider's own answer alone: no other shape is written with it.
+OF_TOKENS = frozenset({"logprobs", "top_logprobs"})
 # What every format has to translate itself.
 ALWAYS = {"messages", "extra", "source"}
 TOOLS = "tools."  # how the name of a kind of tools in `extra` begins
@@ -92,9 +94,11 @@ class TranslatedFormat(Format):
             foreign, left_out = self.foreign_to_embedding(work.embedding, model), frozenset()
             body = self.embedding_body(work, work.embedding, model)
         else:
-            foreign, left_out = self.foreign(work.chat, model), self.left_out(work.chat, model)
+            natives = self.natives(work.chat)
+            lost = natives.keys() & OF_TOKENS if self.translates(work) else frozenset()
+            foreign, left_out = self.foreign(work.chat, model), self.left_out(work.chat, model) | lost
             body = self.chat_body(work, work.chat, model, options)
-            _add_native(body, self.natives(work.chat))
+            _add_native(body, {name: value for name, value in natives.items() if name not in lost})
             _add_tools(body, self.its_tools(work.chat))
         hints = foreign & HINTS
         dropped = _met(options.unknown_parameters, foreign - hints, left_out, work, body)

@@ -7,6 +7,7 @@ import pytest
 from gateway_project.errors import ValidationError
 from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
+from providers.formats.base import Options
 from tests.providers.formats.samples import request
 
 HELLO = {"role": "user", "content": "Hello!"}
@@ -36,6 +37,19 @@ def test_citations_that_a_client_asks_for_are_refused_where_they_would_be_lost()
         sent("cohere", **wanted)
     assert sent("cohere", door=False, **wanted)["citation_options"] == {"mode": "FAST"}
     assert sent("cohere", citation_options={"mode": "OFF"})["citation_options"] == {"mode": "OFF"}
+
+
+@pytest.mark.parametrize(
+    ("format_name", "wanted"),
+    [("cohere", {"logprobs": True}), ("ollama", {"logprobs": True, "top_logprobs": 2})],
+)
+def test_probabilities_of_tokens_are_not_asked_for_where_they_would_be_lost(format_name, wanted):
+    provider, body = FORMATS[format_name], {"model": "m", "messages": [HELLO], **wanted}
+    outgoing = provider.request(request(body, door=True), "m")
+    assert (outgoing.dropped, json.loads(outgoing.body).keys() & wanted) == (tuple(sorted(wanted)), set())
+    with pytest.raises(ValidationError, match="logprobs"):
+        provider.request(request(body, door=True), "m", Options(unknown_parameters="refuse"))
+    assert sent(format_name, door=False, **wanted).items() >= wanted.items()
 
 
 def test_tools_that_openai_runs_itself_are_not_taken_for_another_providers_of_that_name():
