@@ -116,6 +116,30 @@ class TestChat:
             choice = events.get_final_completion().choices[0]
         assert (calls_of(choice.message), choice.finish_reason) == (sample.expect.get("calls", CALLS), "tool_calls")
 
+    @pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "gemini", "mistral", "cohere", "ollama"])
+    def test_thoughts_that_the_sdk_gathers_from_a_stream_go_back_to_their_maker(
+        self, client, world, speaking, format_name
+    ):
+        sample, provider = recorded(format_name, "reasoning", streams), speaking(format_name)
+        script(provider, sample)
+        world.settle()
+        with client.chat.completions.stream(model=world.model, **ASKED) as events:
+            said = events.get_final_completion().choices[0].message
+        assert said.reasoning_content == sample.expect["reasoning"]
+        provider.answers(body=recorded(format_name, "plain").body)
+        turns = [*ASKED["messages"], said.model_dump(exclude_none=True), {"role": "user", "content": "And?"}]
+        ask(client, world, messages=turns)
+        assert sample.expect["reasoning"] in provider.seen[1].body.decode()
+
+    def test_the_sdk_gathers_several_pictures_from_a_stream(self, client, world, speaking):
+        part = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+        pieces = [{"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]}] * 2
+        speaking("gemini").answers(stream=pieces)
+        world.settle()
+        with client.chat.completions.stream(model=world.model, **ASKED) as events:
+            said = events.get_final_completion().choices[0].message
+        assert [image["image_url"]["url"] for image in said.images] == ["data:image/png;base64,aGk="] * 2
+
     @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
     def test_an_answer_that_is_parsed(self, client, world, speaking, format_name):
         text = Capital(city="Lisbon", population=550_000).model_dump_json()
