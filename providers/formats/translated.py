@@ -9,6 +9,7 @@ from gateway_project.errors import ProviderError, ValidationError
 from providers.formats.base import AS_IS, EVENT_STREAM, Answer, Format, Options, Outgoing, WorkRequest, read_object
 from providers.formats.documents import dumped
 from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, Vectors
+from providers.formats.parts import paragraphs_of
 
 # How the parameters of Chat are called where a client is told of them: as OpenAI calls them.
 NAMES = {
@@ -212,13 +213,12 @@ def _says_something(name: str, value: Any) -> bool:
 
 
 def system_text(chat: Chat) -> tuple[str, list[Message]]:
-    """System messages at the head joined with a blank line, and all other messages.
+    """System messages at the head, and the blocks of each, joined with blank lines, and all other messages.
 
     One in mid-conversation cannot be moved without changing what it means: it becomes a user's turn, marked.
     """
     head, messages = split_system(chat)
-    texts = ["".join(part.text for part in message.parts if isinstance(part, Text)) for message in head]
-    return "\n\n".join(text for text in texts if text), messages
+    return paragraphs_of([part for message in head for part in message.parts]), messages
 
 
 def split_system(chat: Chat) -> tuple[list[Message], list[Message]]:
