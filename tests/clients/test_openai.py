@@ -230,6 +230,24 @@ class TestResponses:
         made = json.loads(sample.body)["content"][0]
         assert provider.seen[1].json["messages"][1]["content"][0] == made
 
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_pictures_go_back_with_their_signature(self, client, world, speaking, stream):
+        """Gemini 3 refuses a picture in a turn of its own without it."""
+        part = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "c2ln"}
+        answer = {"candidates": [{"content": {"parts": [{"text": "Here:"}, part]}, "finishReason": "STOP"}]}
+        provider = speaking("gemini").answers(**({"stream": [answer]} if stream else {"body": answer}))
+        provider.answers(body=recorded("gemini", "plain").body)
+        world.settle()
+        asked = {"model": world.model, "input": QUESTION}
+        if stream:
+            with client.responses.stream(**asked) as events:
+                first = events.get_final_response()
+        else:
+            first = client.responses.create(**asked)
+        turns = [{"role": "user", "content": QUESTION}, *first.output, {"role": "user", "content": "Larger."}]
+        respond(client, world, input=turns)
+        assert provider.seen[1].json["contents"][1]["parts"] == [{"text": "Here:"}, part]
+
     def test_azures_own_are_reached_with_the_clients_bytes(self, client, world):
         """Azure's v1 API has them where OpenAI has: the format is the same, the address and the header are not."""
         world.allow()
