@@ -22,7 +22,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, text_of, unsendable
+from providers.formats.parts import arguments_object, paragraphs_of, unsendable
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
@@ -43,8 +43,7 @@ def system_of(chat: Chat) -> tuple[str | list[Block], list[Message]]:
         raise ValidationError("The system prompt is given twice: as the field system and as messages.", field="system")
     if any(text.cache for text in texts):
         return [_text(text) for text in texts], messages
-    joined = [text_of(message.parts) for message in head]
-    return "\n\n".join(text for text in joined if text), messages
+    return paragraphs_of(texts), messages
 
 
 def turns_of(messages: list[Message]) -> list[Block]:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gateway_project.errors import ValidationError
@@ -43,7 +44,8 @@ DOCUMENTS = {
     "text/markdown": "md",
 }
 SOUNDS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/flac": "flac", "audio/aac": "aac", "audio/ogg": "ogg"}
-NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\] -]+|\s{2,}")
+# White space is allowed too, but never two in a row: a run of it and of what is forbidden becomes one space.
+NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 LONGEST_NAME = 200
 
 
@@ -56,10 +58,33 @@ def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
 
 def turns_of(messages: list[Message]) -> list[Block]:
     """The messages as turns of alternating roles."""
-    return [
+    turns = [
         {"role": turn.role, "content": [block for part in turn.parts for block in _blocks(part)]}
         for turn in alternating(messages, SOURCE)
     ]
+    _name_apart([document for turn in turns for document in _documents(turn["content"])])
+    return turns
+
+
+def _documents(content: list[Block]) -> Iterator[Block]:
+    """The documents in it, and in the results of tools."""
+    for block in content:
+        if "document" in block:
+            yield block["document"]
+        elif "toolResult" in block:
+            yield from _documents(block["toolResult"]["content"])
+
+
+def _name_apart(documents: list[Block]) -> None:
+    """Number the documents of one name from the second on: a request in which a name comes twice is refused."""
+    taken: Counter[str] = Counter()
+    for document in documents:
+        name = document["name"]
+        while taken[document["name"].lower()]:
+            taken[name.lower()] += 1
+            ending = f" {taken[name.lower()]}"
+            document["name"] = name[: LONGEST_NAME - len(ending)].rstrip() + ending
+        taken[document["name"].lower()] += 1
 
 
 def _blocks(part: Part) -> list[Block]:
@@ -99,7 +124,7 @@ def _file(part: File) -> list[Block]:
     kind = DOCUMENTS.get(part.media_type) or part.name.rpartition(".")[2].lower()
     if kind not in DOCUMENTS.values():
         raise ValidationError(f"messages: this provider does not take files of the type {part.media_type or kind!r}.")
-    name = NOT_IN_A_NAME.sub(" ", part.name).strip()[:LONGEST_NAME] or "document"
+    name = NOT_IN_A_NAME.sub(" ", part.name).strip()[:LONGEST_NAME].rstrip() or "document"
     return _marked({"document": {"format": kind, "name": name, "source": {"bytes": part.data}}}, part.cache)
 
 

@@ -41,6 +41,7 @@ from providers.formats.parts import (
     results_in_words,
     text_of,
     unsendable,
+    words_of_turn,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
@@ -216,7 +217,7 @@ def _written(message: Message) -> list[dict[str, Any]]:
     written = [_written_result(result) for result in results]
     if not others and results:
         return written
-    turn = _written_answer(others) if message.role == "assistant" else {"content": _content(others)}
+    turn = _written_answer(others) if message.role == "assistant" else {"content": _content(message.role, others)}
     return [*written, {"role": message.role, **turn}]
 
 
@@ -247,10 +248,10 @@ def _own(parts: list[Part]) -> dict[str, Any]:
     return own
 
 
-def _content(parts: list[Part]) -> str | list[dict[str, Any]]:
+def _content(role: str, parts: list[Part]) -> str | list[dict[str, Any]]:
     """The words as a string, or a list of parts where there is more than words."""
     if all(isinstance(part, Text | Refusal) for part in parts):
-        return text_of(parts)
+        return words_of_turn(role, parts)
     return [_written_part(part) for part in parts]
 
 

@@ -194,9 +194,7 @@ class GeminiReader(JsonReader):
         elif isinstance(text, str):
             if text:
                 self.say(TextDelta(text))
-            if signature:
-                self.say(ReasoningDelta(signature=signature, source=NAME, begins=True))
-                self._signed = True
+            self._sign(signature)
         elif isinstance(part.get("functionCall"), dict):
             call = _call(part, self._id, self._parts)
             self.say(CallBegan(self._calls, call.id, call.name, call.signature))
@@ -204,7 +202,14 @@ class GeminiReader(JsonReader):
             self._calls += 1
         elif image := _image(part):
             self.say(ImageDelta(image))
+            self._sign(signature)
         self._parts += 1
+
+    def _sign(self, signature: str) -> None:
+        """What stood before is signed: a thought of its own says so."""
+        if signature:
+            self.say(ReasoningDelta(signature=signature, source=NAME, begins=True))
+            self._signed = True
 
 
 # --- What is answered ---
@@ -245,13 +250,13 @@ def _read_part(part: dict[str, Any], reply_id: str, number: int) -> list[Part]:
     signature = as_text(part.get("thoughtSignature"))
     if part.get("thought") is True:
         return [Reasoning(as_text(part.get("text")), signature, source=NAME)]
+    signed: list[Part] = [Reasoning(signature=signature, source=NAME)] if signature else []
     if isinstance(part.get("text"), str):
-        signed: list[Part] = [Reasoning(signature=signature, source=NAME)] if signature else []
         return [Text(part["text"])] * bool(part["text"]) + signed
     if isinstance(part.get("functionCall"), dict):
         return [_call(part, reply_id, number)]
     if image := _image(part):
-        return [image]
+        return [image, *signed]
     return [Verbatim(part, NAME)]
 
 

@@ -36,13 +36,14 @@ CONFIG = {
     "frequency_penalty": "frequencyPenalty",
 }
 CALLING_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
-# Gemini 3 knows levels of thinking and refuses calls that lack their signature; what came before it knows neither.
+# Gemini 3 knows levels of thinking and refuses calls, and pictures in its own turns, that lack their signature; what
+# came before it knows neither.
 BEFORE_3 = ("gemini-1", "gemini-2", "gemini-pro")
 LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
 # As Google's own OpenAI face translates efforts for them.
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
 MOST_BUDGET = 24576
-# Google's word for calls that another model made (ai.google.dev, thought signatures).
+# Google's word for calls and pictures that another model made (ai.google.dev, thought signatures).
 NO_SIGNATURE = "skip_thought_signature_validator"
 
 
@@ -79,6 +80,7 @@ def _contents(messages: list[Message], *, signs: bool) -> list[dict[str, Any]]:
         role = "model" if message.role == "assistant" else "user"
         parts = [written for part in message.parts if (written := _written(part)) is not None]
         if role == "model" and signs:
+            parts = _signed_pictures(parts)
             _vouch(parts)
         if contents and contents[-1]["role"] == role:
             contents[-1]["parts"] += parts
@@ -87,8 +89,24 @@ def _contents(messages: list[Message], *, signs: bool) -> list[dict[str, Any]]:
     return contents
 
 
+def _signed_pictures(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The parts with the signatures of pictures in their place: other shapes have them as a thought behind."""
+    signed: list[dict[str, Any]] = []
+    for part in parts:
+        if part.keys() == {"text", "thoughtSignature"} and signed and signed[-1].keys() == {"inlineData"}:
+            signed[-1]["thoughtSignature"] = part["thoughtSignature"]
+        else:
+            signed.append(part)
+    return signed
+
+
 def _vouch(parts: list[dict[str, Any]]) -> None:
-    """Mark a turn's calls as made elsewhere where none is signed; of parallel calls only the first needs to be."""
+    """Mark a turn's pictures and calls as made elsewhere where they are not signed.
+
+    Of parallel calls only the first needs to be.
+    """
+    for picture in (part for part in parts if "inlineData" in part):
+        picture.setdefault("thoughtSignature", NO_SIGNATURE)
     calls = [part for part in parts if "functionCall" in part]
     if calls and not any("thoughtSignature" in call for call in calls):
         calls[0]["thoughtSignature"] = NO_SIGNATURE

@@ -45,9 +45,9 @@ from providers.formats.parts import (
     result_text,
     results_apart,
     results_in_words,
-    text_of,
     texts_only,
     unsendable,
+    words_of_turn,
 )
 from providers.formats.translated import TranslatedFormat, marked
 from providers.formats.usage import Usage, count
@@ -216,7 +216,11 @@ def _written(message: Message) -> list[dict[str, Any]]:
     written = [_written_result(result) for result in results]
     if message.role == "assistant":
         return written + _written_answer(others)
-    return [*written, {"role": message.role, "content": _content(others)}] if others or not results else written
+    return (
+        [*written, {"role": message.role, "content": _content(message.role, others)}]
+        if others or not results
+        else written
+    )
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
@@ -231,7 +235,7 @@ def _written_answer(parts: list[Part]) -> list[dict[str, Any]]:
     calls = [_written_call(part) for part in parts if isinstance(part, ToolCall)]
     thoughts = [_written_thought(part) for part in parts if isinstance(part, Reasoning) and part.source == NAME]
     said = [part for part in parts if not isinstance(part, ToolCall | Reasoning)]
-    content = [*thoughts, *_chunks(said)] if thoughts else _content(said)
+    content = [*thoughts, *_chunks(said)] if thoughts else _content("assistant", said)
     answer = ({"content": content} if content else {}) | ({"tool_calls": calls} if calls else {})
     return [{"role": "assistant", **answer}] if answer else []
 
@@ -248,9 +252,9 @@ def _written_thought(thought: Reasoning) -> dict[str, Any]:
     return written
 
 
-def _content(parts: list[Part]) -> str | list[dict[str, Any]]:
+def _content(role: str, parts: list[Part]) -> str | list[dict[str, Any]]:
     """The words as a string, or chunks where there is more than words."""
-    return text_of(parts) if all(isinstance(part, Text | Refusal) for part in parts) else _chunks(parts)
+    return words_of_turn(role, parts) if all(isinstance(part, Text | Refusal) for part in parts) else _chunks(parts)
 
 
 def _chunks(parts: list[Part]) -> list[dict[str, Any]]:

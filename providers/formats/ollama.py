@@ -36,9 +36,9 @@ from providers.formats.parts import (
     reason_in,
     result_text,
     results_apart,
-    text_of,
     texts_only,
     unsendable,
+    words_of_turn,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
@@ -174,7 +174,7 @@ def _written(message: Message) -> list[dict[str, Any]]:
 
 
 def _written_turn(role: str, parts: list[Part]) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": role, "content": text_of(parts)}
+    written: dict[str, Any] = {"role": role, "content": words_of_turn(role, parts)}
     if thoughts := "".join(part.text for part in parts if isinstance(part, Reasoning) and part.source == NAME):
         written["thinking"] = thoughts
     if calls := [part for part in parts if isinstance(part, ToolCall)]:

@@ -18,7 +18,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import unsendable
+from providers.formats.parts import paragraphs_of, unsendable
 
 Json = dict[str, Any]
 
@@ -54,8 +54,7 @@ def _result(result: ToolResult) -> Json:
 
 
 def _system(parts: list[Part], name: str = "") -> list[Json]:
-    content = "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text)
-    return [{"role": "system", "content": content}]
+    return [{"role": "system", "content": paragraphs_of(parts)}]
 
 
 def _user(parts: list[Part], name: str = "") -> list[Json]:

@@ -33,6 +33,16 @@ def text_of(parts: list[Part]) -> str:
     return "".join(part.text for part in parts if isinstance(part, Text | Refusal))
 
 
+def paragraphs_of(parts: list[Part]) -> str:
+    """The words of a system prompt as one text: its parts are blocks of their own, whose words may not run together."""
+    return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text)
+
+
+def words_of_turn(role: str, parts: list[Part]) -> str:
+    """The words of a message, for providers that take it as one text."""
+    return paragraphs_of(parts) if role == "system" else text_of(parts)
+
+
 def result_text(result: ToolResult) -> str:
     """The words of a result, for providers without a field that says that the call has failed."""
     text = text_of(result.parts)

@@ -9,6 +9,7 @@ from gateway_project.errors import ProviderError, ValidationError
 from providers.formats.base import AS_IS, EVENT_STREAM, Answer, Format, Options, Outgoing, WorkRequest, read_object
 from providers.formats.documents import dumped
 from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, Vectors
+from providers.formats.parts import paragraphs_of
 
 # How the parameters of Chat are called where a client is told of them: as OpenAI calls them.
 NAMES = {
@@ -36,6 +37,8 @@ HINTS = frozenset(
         "user",
     }
 )
+# What these ask for stands in the provider's own answer alone: no other shape is written with it.
+OF_TOKENS = frozenset({"logprobs", "top_logprobs"})
 # What every format has to translate itself.
 ALWAYS = {"messages", "extra", "source"}
 TOOLS = "tools."  # how the name of a kind of tools in `extra` begins
@@ -92,9 +95,11 @@ class TranslatedFormat(Format):
             foreign, left_out = self.foreign_to_embedding(work.embedding, model), frozenset()
             body = self.embedding_body(work, work.embedding, model)
         else:
-            foreign, left_out = self.foreign(work.chat, model), self.left_out(work.chat, model)
+            natives = self.natives(work.chat)
+            lost = natives.keys() & OF_TOKENS if self.translates(work) else frozenset()
+            foreign, left_out = self.foreign(work.chat, model), self.left_out(work.chat, model) | lost
             body = self.chat_body(work, work.chat, model, options)
-            _add_native(body, self.natives(work.chat))
+            _add_native(body, {name: value for name, value in natives.items() if name not in lost})
             _add_tools(body, self.its_tools(work.chat))
         hints = foreign & HINTS
         dropped = _met(options.unknown_parameters, foreign - hints, left_out, work, body)
@@ -208,13 +213,12 @@ def _says_something(name: str, value: Any) -> bool:
 
 
 def system_text(chat: Chat) -> tuple[str, list[Message]]:
-    """System messages at the head joined with a blank line, and all other messages.
+    """System messages at the head, and the blocks of each, joined with blank lines, and all other messages.
 
     One in mid-conversation cannot be moved without changing what it means: it becomes a user's turn, marked.
     """
     head, messages = split_system(chat)
-    texts = ["".join(part.text for part in message.parts if isinstance(part, Text)) for message in head]
-    return "\n\n".join(text for text in texts if text), messages
+    return paragraphs_of([part for message in head for part in message.parts]), messages
 
 
 def split_system(chat: Chat) -> tuple[list[Message], list[Message]]:

@@ -130,6 +130,19 @@ def test_thoughts_of_another_provider_are_kept_from_anthropic(client, world, spe
     assert [block["type"] for block in provider.seen[0].json["messages"][1]["content"]] == ["text"]
 
 
+@pytest.mark.parametrize(("signature", "sent"), [("c2ln", "c2ln"), (None, "skip_thought_signature_validator")])
+def test_pictures_go_back_with_a_signature(client, world, speaking, signature, sent):
+    part = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+    signed = part | ({"thoughtSignature": signature} if signature else {})
+    provider = speaking("gemini")
+    provider.answers(body={"candidates": [{"content": {"parts": [signed]}, "finishReason": "STOP"}]})
+    provider.answers(body=recorded("gemini", "plain").body)
+    first = ask(client, world)
+    turns = [{"role": "assistant", "content": first.content}, {"role": "user", "content": "Larger."}]
+    ask(client, world, messages=[*ASKED["messages"], *turns])
+    assert provider.seen[1].json["contents"][1]["parts"] == [part | {"thoughtSignature": sent}]
+
+
 def test_tokens_are_counted(client, world, speaking):
     speaking("anthropic").answers(body={"input_tokens": 14})
     world.settle()

@@ -116,6 +116,30 @@ class TestChat:
             choice = events.get_final_completion().choices[0]
         assert (calls_of(choice.message), choice.finish_reason) == (sample.expect.get("calls", CALLS), "tool_calls")
 
+    @pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "gemini", "mistral", "cohere", "ollama"])
+    def test_thoughts_that_the_sdk_gathers_from_a_stream_go_back_to_their_maker(
+        self, client, world, speaking, format_name
+    ):
+        sample, provider = recorded(format_name, "reasoning", streams), speaking(format_name)
+        script(provider, sample)
+        world.settle()
+        with client.chat.completions.stream(model=world.model, **ASKED) as events:
+            said = events.get_final_completion().choices[0].message
+        assert said.reasoning_content == sample.expect["reasoning"]
+        provider.answers(body=recorded(format_name, "plain").body)
+        turns = [*ASKED["messages"], said.model_dump(exclude_none=True), {"role": "user", "content": "And?"}]
+        ask(client, world, messages=turns)
+        assert sample.expect["reasoning"] in provider.seen[1].body.decode()
+
+    def test_the_sdk_gathers_several_pictures_from_a_stream(self, client, world, speaking):
+        part = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+        pieces = [{"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]}] * 2
+        speaking("gemini").answers(stream=pieces)
+        world.settle()
+        with client.chat.completions.stream(model=world.model, **ASKED) as events:
+            said = events.get_final_completion().choices[0].message
+        assert [image["image_url"]["url"] for image in said.images] == ["data:image/png;base64,aGk="] * 2
+
     @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
     def test_an_answer_that_is_parsed(self, client, world, speaking, format_name):
         text = Capital(city="Lisbon", population=550_000).model_dump_json()
@@ -205,6 +229,24 @@ class TestResponses:
         respond(client, world, input=turns, reasoning={"effort": "low"})
         made = json.loads(sample.body)["content"][0]
         assert provider.seen[1].json["messages"][1]["content"][0] == made
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_pictures_go_back_with_their_signature(self, client, world, speaking, stream):
+        """Gemini 3 refuses a picture in a turn of its own without it."""
+        part = {"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "c2ln"}
+        answer = {"candidates": [{"content": {"parts": [{"text": "Here:"}, part]}, "finishReason": "STOP"}]}
+        provider = speaking("gemini").answers(**({"stream": [answer]} if stream else {"body": answer}))
+        provider.answers(body=recorded("gemini", "plain").body)
+        world.settle()
+        asked = {"model": world.model, "input": QUESTION}
+        if stream:
+            with client.responses.stream(**asked) as events:
+                first = events.get_final_response()
+        else:
+            first = client.responses.create(**asked)
+        turns = [{"role": "user", "content": QUESTION}, *first.output, {"role": "user", "content": "Larger."}]
+        respond(client, world, input=turns)
+        assert provider.seen[1].json["contents"][1]["parts"] == [{"text": "Here:"}, part]
 
     def test_azures_own_are_reached_with_the_clients_bytes(self, client, world):
         """Azure's v1 API has them where OpenAI has: the format is the same, the address and the header are not."""

@@ -137,7 +137,8 @@ class MessagesWriter(StreamWriter):
     """Writes named events, one block after the other; `message_start` comes with the first that says something.
 
     Until then nothing is written, so that another provider can still take over from one that fails. What the prompt
-    took is told at the end alone: other providers tell it there.
+    took is told at the end alone: other providers tell it there. Clients act on a call once its block ends: one that
+    begins before the arguments of the call before it are whole waits for its turn, where providers mix parallel calls.
     """
 
     def __init__(self, work: WorkRequest) -> None:
@@ -148,6 +149,8 @@ class MessagesWriter(StreamWriter):
         self._index = -1  # of the block that is open, or was the last to be
         self._unsigned = ""  # what ends an open thought that nobody has signed
         self._calls: dict[int, int] = {}  # the answer's calls: which block each of them is
+        self._arguments: list[str] = []  # of the call that is open
+        self._waiting: dict[int, tuple[CallBegan, list[str]]] = {}  # calls and their arguments, in their order
         self._finished = Finished("")
 
     def write(self, deltas: list[Delta]) -> bytes:
@@ -158,7 +161,7 @@ class MessagesWriter(StreamWriter):
         reason = stop_reason(finished.reason, finished.provider_reason, finished.stop_sequence)
         delta = {"stop_reason": reason, "stop_sequence": finished.stop_sequence}
         last = _event("message_delta", {"delta": delta, "usage": usage_body(usage)})
-        return self._start() + self._close() + last + _event("message_stop", {})
+        return self._start() + self._all_calls() + self._close() + last + _event("message_stop", {})
 
     def _start(self) -> bytes:
         if self._started:
@@ -169,7 +172,7 @@ class MessagesWriter(StreamWriter):
         return _event("message_start", {"message": head | rest})
 
     def _open(self, kind: str, block: Block) -> bytes:
-        before = self._start() + self._close()
+        before = self._start() + self._all_calls() + self._close()
         self._kind, self._index = kind, self._index + 1
         return before + _event("content_block_start", {"index": self._index, "content_block": block})
 
@@ -210,15 +213,35 @@ class MessagesWriter(StreamWriter):
         return b"".join([self._open("image", block) + self._close() for block in _image(delta.image)])
 
     def _call_began(self, delta: CallBegan) -> bytes:
+        if self._waiting or (self._kind == "call" and exact_json("".join(self._arguments)) is None):
+            self._waiting[delta.index] = (delta, [])
+            return b""
+        return self._open_call(delta)
+
+    def _open_call(self, delta: CallBegan) -> bytes:
         signed = b"".join(self._open("redacted", block) + self._close() for block in _call_signature(delta.signature))
         block = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
         opened = self._open("call", block)
-        self._calls[delta.index] = self._index
+        self._calls[delta.index], self._arguments = self._index, []
         return signed + opened
 
     def _call_continued(self, delta: CallDelta) -> bytes:
+        if delta.index in self._waiting:
+            self._waiting[delta.index][1].append(delta.arguments)
+            return b""
         index = self._calls.get(delta.index, self._index)
+        if index == self._index:
+            self._arguments.append(delta.arguments)
         return JSON % (index, dumped(delta.arguments))
+
+    def _all_calls(self) -> bytes:
+        """The calls that wait, now that nothing more is to come for the one before them."""
+        waiting, self._waiting = self._waiting, {}
+        written = []
+        for began, arguments in waiting.values():
+            written.append(self._open_call(began))
+            written += [self._call_continued(CallDelta(began.index, piece)) for piece in arguments]
+        return b"".join(written)
 
     def _stopped(self, delta: Finished) -> bytes:
         self._finished = delta

@@ -112,7 +112,7 @@ class ChatWriter(StreamWriter):
         self._id, self._model = f"chatcmpl-{work.id}", work.model
         self._head = b""
         self._tail = b',"usage":null}\n\n' if work.wants_usage else b"}\n\n"
-        self._thoughts = 0
+        self._thoughts = self._images = 0
         self._without_arguments: set[int] = set()
 
     def write(self, deltas: list[Delta]) -> bytes:
@@ -134,15 +134,22 @@ class ChatWriter(StreamWriter):
         return self._chunk({"content": delta.text})
 
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
-        self._thoughts += delta.begins or not self._thoughts
+        begins = delta.begins or not self._thoughts
+        self._thoughts += begins
         piece: dict[str, Any] = {"reasoning_content": delta.text} if delta.text else {}
-        return self._chunk(piece | {"reasoning_details": [written_thought(delta, self._thoughts - 1)]})
+        detail = written_thought(delta, self._thoughts - 1)
+        if not begins:
+            del detail["format"]  # OpenAI's SDK joins what the pieces of one index say, field by field
+        return self._chunk(piece | {"reasoning_details": [detail]})
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
         return self._chunk({"refusal": delta.text})
 
     def _image(self, delta: ImageDelta) -> bytes:
-        return self._chunk({"images": [_written_image(delta.image)]})
+        # OpenAI's SDK gathers lists by the index of what is in them, and fails on a second piece without one.
+        image = _written_image(delta.image) | {"index": self._images}
+        self._images += 1
+        return self._chunk({"images": [image]})
 
     def _call_began(self, delta: CallBegan) -> bytes:
         self._without_arguments.add(delta.index)

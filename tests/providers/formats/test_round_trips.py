@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway_project.work.doors import DIALECTS
 from providers.formats import FORMATS, Options
 from providers.formats.neutral import Chat, Message, Reasoning, Text, Tool, ToolCall, ToolResult
-from tests.providers.formats.samples import request
+from tests.providers.formats.samples import FOREIGN, request
 
 MODEL = "some-model"
 OPTIONS = Options(max_output_tokens=4096)
@@ -190,3 +190,12 @@ def test_a_client_of_openais_door_brings_back_what_the_model_said(format_name, d
     again = work.body["messages"] + [message, *results, {"role": "user", "content": "Go on."}]
     work = request({"model": MODEL, "messages": again}, door=True)
     assert turn_of_model(sent(format_name, work.chat)) == turn
+
+
+@pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini", "mistral", "cohere", "ollama"])
+def test_the_blocks_of_a_system_prompt_are_paragraphs(format_name):
+    blocks = [{"type": "text", "text": text} for text in ("You are brief.", "", "Answer in French.")]
+    turns = [{"role": "system", "content": blocks}, {"role": "user", "content": "Hi"}]
+    work = request({"model": MODEL, "messages": turns}, door=True, dialect=FOREIGN["chat"])
+    body = FORMATS[format_name].request(work, MODEL, OPTIONS).body
+    assert json.dumps("You are brief.\n\nAnswer in French.").encode() in body

@@ -7,6 +7,7 @@ import pytest
 from gateway_project.errors import ValidationError
 from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
+from providers.formats.base import Options
 from tests.providers.formats.samples import request
 
 HELLO = {"role": "user", "content": "Hello!"}
@@ -36,6 +37,19 @@ def test_citations_that_a_client_asks_for_are_refused_where_they_would_be_lost()
         sent("cohere", **wanted)
     assert sent("cohere", door=False, **wanted)["citation_options"] == {"mode": "FAST"}
     assert sent("cohere", citation_options={"mode": "OFF"})["citation_options"] == {"mode": "OFF"}
+
+
+@pytest.mark.parametrize(
+    ("format_name", "wanted"),
+    [("cohere", {"logprobs": True}), ("ollama", {"logprobs": True, "top_logprobs": 2})],
+)
+def test_probabilities_of_tokens_are_not_asked_for_where_they_would_be_lost(format_name, wanted):
+    provider, body = FORMATS[format_name], {"model": "m", "messages": [HELLO], **wanted}
+    outgoing = provider.request(request(body, door=True), "m")
+    assert (outgoing.dropped, json.loads(outgoing.body).keys() & wanted) == (tuple(sorted(wanted)), set())
+    with pytest.raises(ValidationError, match="logprobs"):
+        provider.request(request(body, door=True), "m", Options(unknown_parameters="refuse"))
+    assert sent(format_name, door=False, **wanted).items() >= wanted.items()
 
 
 def test_tools_that_openai_runs_itself_are_not_taken_for_another_providers_of_that_name():
@@ -74,6 +88,7 @@ def test_a_claude_that_thinks_takes_no_choice_of_tokens_but_its_own(format_name,
         assert {name for name in given if f'"{name}"' not in told} == missing
 
 
+PDF = "data:application/pdf;base64,JVBERi0="
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -95,6 +110,47 @@ def test_marks_to_cache_the_prompt_up_to_a_part_are_kept(role, block):
     )
     content = json.loads(FORMATS["bedrock"].request(work, "m").body)["messages"][-1]["content"]
     assert content[-1] == {"cachePoint": {"type": "default"}}
+
+
+def documents_sent(*messages):
+    work = request({"model": "m", "messages": [HELLO, *messages]}, door=True)
+    turns = json.loads(FORMATS["bedrock"].request(work, "m").body)["messages"]
+    blocks = [block for turn in turns for block in turn["content"]]
+    blocks += [inner for block in blocks for inner in block.get("toolResult", {}).get("content", ())]
+    return [block["document"]["name"] for block in blocks if "document" in block]
+
+
+def attached(*names):
+    return [{"type": "file", "file": {"filename": name, "file_data": PDF}} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Q3 & Q4 – plan.pdf", "Q3 Q4 plan pdf"),
+        ("a_ b\t [1] (final).pdf", "a b [1] (final) pdf"),
+        ("報告.", "document"),
+        (f"{'x' * 199} y.pdf", "x" * 199),
+    ],
+)
+def test_bedrock_gets_names_of_documents_without_what_it_refuses(name, expected):
+    assert documents_sent({"role": "user", "content": attached(name)}) == [expected]
+
+
+def test_bedrock_gets_no_name_of_a_document_twice():
+    call = {"role": "assistant", "tool_calls": [CALL]}
+    result = {"role": "tool", "tool_call_id": "call_1", "content": attached("A.pdf")}
+    user = {"role": "user", "content": attached("a.pdf", "a pdf 2", "a.pdf", "", "")}
+    assert documents_sent(user, call, result) == [
+        "a pdf",
+        "a pdf 2",
+        "a pdf 3",
+        "document",
+        "document 2",
+        "A pdf 4",
+    ]
+    longest = documents_sent({"role": "user", "content": attached(*["x" * 300] * 3)})
+    assert longest == ["x" * 200, f"{'x' * 198} 2", f"{'x' * 198} 3"]
 
 
 def test_what_another_providers_own_tools_did_in_an_earlier_turn_is_refused():

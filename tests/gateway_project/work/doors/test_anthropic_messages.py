@@ -269,6 +269,29 @@ class TestStreamsAreWritten:
         assert told[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
         assert (told[-2]["usage"]["input_tokens"], told[-2]["usage"]["output_tokens"]) == (10, 8)
 
+    def test_calls_that_come_mixed_end_with_all_of_their_arguments(self):
+        """Clients run a tool once its block ends, with what it holds by then."""
+        told = events(
+            CallBegan(0, "call_1", "weather"), CallBegan(1, "call_2", "weather", "sig"), CallDelta(0, '{"city":'),
+            CallDelta(1, '{"city":'), CallDelta(0, '"Lisbon"}'), CallDelta(1, '"Porto"}'),
+            CallBegan(2, "call_3", "now"), TextDelta("Wait."), CallBegan(3, "call_4", "now"),
+            CallBegan(4, "call_5", "now"), Finished("tool", "tool_calls"),
+        )  # fmt: skip
+        assert [event["index"] for event in told[1:-2]] == sorted(event["index"] for event in told[1:-2])
+        started = [event["content_block"] for event in told if event["type"] == "content_block_start"]
+        assert [block.get("id", block["type"]) for block in started] == [
+            *("call_1", "redacted_thinking", "call_2", "call_3", "text", "call_4", "call_5")
+        ]
+        pieces = [event for event in told if event.get("delta", {}).get("type") == "input_json_delta"]
+        assert [(piece["index"], piece["delta"]["partial_json"]) for piece in pieces] == [
+            *((0, '{"city":'), (0, '"Lisbon"}'), (2, '{"city":'), (2, '"Porto"}'))
+        ]
+
+    def test_a_call_that_is_whole_keeps_no_other_waiting(self):
+        writer = MESSAGES.writer(work())
+        writer.write([CallBegan(0, "call_1", "weather"), CallDelta(0, '{"city":"Lisbon"}')])
+        assert b"call_2" in writer.write([CallBegan(1, "call_2", "weather")])
+
     def test_nothing_is_written_before_something_is_said(self):
         assert MESSAGES.writer(work()).write([Began("chatcmpl-1", "gpt-5")]) == b""
 

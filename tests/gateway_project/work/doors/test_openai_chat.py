@@ -17,6 +17,7 @@ from providers.formats.neutral import (
     File,
     Finished,
     Image,
+    ImageDelta,
     Message,
     OutputFormat,
     Reasoning,
@@ -374,6 +375,23 @@ class TestStreams:
             Reasoning(data="d", source="anthropic"),
         ]
         assert deltas[3] == {"refusal": "No."}
+
+    def test_what_says_the_same_of_all_pieces_comes_once_and_each_piece_has_an_index(self):
+        """OpenAI's SDK joins the texts of what has one index, field by field."""
+        picture = Image(data="aGk=", media_type="image/png")
+        events = self.stream(
+            ReasoningDelta("H", source="anthropic"), ReasoningDelta("m.", source="anthropic"),
+            ReasoningDelta(data="d", source="anthropic", begins=True), ImageDelta(picture), ImageDelta(picture),
+            Finished("stop"),
+        )  # fmt: skip
+        deltas = [event["choices"][0]["delta"] for event in events]
+        details = [detail for delta in deltas for detail in delta.get("reasoning_details", ())]
+        assert [(detail["index"], detail.get("format")) for detail in details] == [
+            (0, "anthropic"),
+            (0, None),
+            (1, "anthropic"),
+        ]
+        assert [image["index"] for delta in deltas for image in delta.get("images", ())] == [0, 1]
 
     def test_a_stream_that_says_nothing_has_a_role_all_the_same(self):
         event = self.stream(Finished("stop"))[0]
