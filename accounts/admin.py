@@ -88,7 +88,6 @@ class UserAdmin(ServiceAdmin):
     """People and programs that log in and own keys."""
 
     viewset = viewsets.UserViewSet
-    over = "is_deleted"
     form = UserForm
     list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
     list_filter = ["is_active", "is_deleted", "roles"]
@@ -113,6 +112,9 @@ class UserAdmin(ServiceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         return [*self.readonly_fields, *(["username"] if obj else [])]
+
+    def is_over(self, row: User) -> bool:
+        return row.is_deleted
 
     @display(description="Roles")
     def role_names(self, row: User) -> str:

@@ -49,7 +49,6 @@ class KeyAdmin(ServiceAdmin):
     """Credentials for work."""
 
     viewset = KeyViewSet
-    over = "is_deleted"
     form = KeyForm
     list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
     list_filter = ["is_deleted", ("locked_time", admin.EmptyFieldListFilter)]
@@ -76,6 +75,9 @@ class KeyAdmin(ServiceAdmin):
             "owner", "public_id", "permission_names", "state", "created_at", "created_by", "expiry", "locked_time",
             "last_used", "former",
         ]  # fmt: skip
+
+    def is_over(self, row: ApiKey) -> bool:
+        return row.is_deleted
 
     @display(description="Permissions")
     def permission_names(self, row: ApiKey) -> str:

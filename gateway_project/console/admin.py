@@ -104,8 +104,6 @@ def _settled(value: Any) -> Any:
 class Deeds(ModelAdmin):
     """What actions on rows need (deeds.py)."""
 
-    over = ""  # the field that tells which rows are history: those are shown, and nothing refers to them anew
-
     def attempt(self, request: HttpRequest, do: Any, *args: Any, atomic: bool = True) -> bool:
         """Whether it could be done; what speaks against it is told on the next page."""
         try:
@@ -118,12 +116,7 @@ class Deeds(ModelAdmin):
 
     def is_over(self, row: Any) -> bool:
         """Whether the row is history: it is shown, and nothing is done to it any more."""
-        return bool(self.over) and getattr(row, self.over)
-
-    def get_search_results(self, request: HttpRequest, rows: models.QuerySet, text: str) -> tuple:
-        if self.over and request.resolver_match.url_name == "autocomplete":
-            rows = rows.filter(**{self.over: False})
-        return super().get_search_results(request, rows, text)
+        return False
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list:
         row = self.get_object(request, object_id)

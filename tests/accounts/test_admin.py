@@ -93,12 +93,3 @@ def test_a_short_password_is_refused_beside_its_field(console):
     assert "at least 8 characters" in answer.context["adminform"].form.errors["password"][0]
     user.refresh_from_db()
     assert user.check_password(PASSWORD)
-
-
-@pytest.mark.parametrize("form", ["rules&model_name=rule&field_name=user", "keys&model_name=apikey&field_name=owner"])
-def test_who_is_deleted_is_no_choice_in_other_forms(console, form):
-    for name in ("bob", "bobby"):
-        new_user(username=name)
-    User.objects.filter(username="bobby").update(is_deleted=True)
-    found = console.get(f"/admin/autocomplete/?app_label={form}&term=bob").json()["results"]
-    assert [row["text"] for row in found] == ["bob"]
