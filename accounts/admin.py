@@ -116,6 +116,9 @@ class UserAdmin(ServiceAdmin):
     def is_over(self, row: User) -> bool:
         return row.is_deleted
 
+    def offered(self, rows: QuerySet[User]) -> QuerySet[User]:
+        return rows.filter(is_deleted=False)
+
     @display(description="Roles")
     def role_names(self, row: User) -> str:
         return ", ".join(role.name for role in row.roles.all())

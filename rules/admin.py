@@ -85,7 +85,9 @@ class RuleAdmin(ServiceAdmin):
 
     @display(description="To mind")
     def hint(self, row: Rule) -> str:
-        return "for nobody" if not row.everyone and row.user_id is None and row.group_id is None else ""
+        if row.user is not None and not row.user.is_usable:
+            return "the user is deleted" if row.user.is_deleted else "the user is inactive"
+        return "for nobody" if not row.everyone and row.user is None and row.group is None else ""
 
     # -- Changes ----------------------------------------------------------------------------------------
 
