@@ -107,7 +107,7 @@ class UserAdmin(ServiceAdmin):
         return [
             (None, {"fields": ["username", "display_name", "email", *([] if over else ["password", *own])]}),
             ("Access", {"fields": ["state" if over else "is_active", "roles"]}),
-            ("History", {"fields": ["created_at", "last_login"]}),
+            *([] if obj is None else [("History", {"fields": ["created_at", "last_login"]})]),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
