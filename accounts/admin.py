@@ -225,7 +225,7 @@ class RoleAdmin(ServiceAdmin):
 
     @display(description="Features")
     def feature_names(self, row: Role) -> str:
-        return ", ".join(feature.name for feature in row.features.all())
+        return ", ".join(feature.name for feature in row.granted)
 
     def create(self, request: HttpRequest, values: dict[str, Any]) -> Role:
         return services.create_role(name=values["name"], feature_ids=_ids(values["features"]))
