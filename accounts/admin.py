@@ -107,7 +107,7 @@ class UserAdmin(ServiceAdmin):
         return [
             (None, {"fields": ["username", "display_name", "email", *([] if over else ["password", *own])]}),
             ("Access", {"fields": ["state" if over else "is_active", "roles"]}),
-            ("History", {"fields": ["created_at", "last_login"]}),
+            *([] if obj is None else [("History", {"fields": ["created_at", "last_login"]})]),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
@@ -115,6 +115,9 @@ class UserAdmin(ServiceAdmin):
 
     def is_over(self, row: User) -> bool:
         return row.is_deleted
+
+    def offered(self, rows: QuerySet[User]) -> QuerySet[User]:
+        return rows.filter(is_deleted=False)
 
     @display(description="Roles")
     def role_names(self, row: User) -> str:
@@ -222,7 +225,7 @@ class RoleAdmin(ServiceAdmin):
 
     @display(description="Features")
     def feature_names(self, row: Role) -> str:
-        return ", ".join(feature.name for feature in row.features.all())
+        return ", ".join(feature.name for feature in row.granted)
 
     def create(self, request: HttpRequest, values: dict[str, Any]) -> Role:
         return services.create_role(name=values["name"], feature_ids=_ids(values["features"]))

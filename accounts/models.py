@@ -1,7 +1,7 @@
 """People and what they may do: features, roles, users, groups and sessions."""
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
@@ -60,6 +60,11 @@ class Role(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def granted(self) -> Iterable[Feature]:
+        """The features that whoever has it may use: of the role admin all, those made since included."""
+        return Feature.objects.order_by("id") if self.name == ADMIN_ROLE else self.features.all()
 
 
 class User(AbstractBaseUser):

@@ -40,7 +40,7 @@ class FeatureAttributes(Attributes):
 class RoleSerializer(Named):
     """A role as lists show it, with the features that it grants."""
 
-    features = Named(many=True)
+    features = Named(many=True, source="granted")
 
 
 class RoleAttributes(Attributes):

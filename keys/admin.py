@@ -79,17 +79,29 @@ class KeyAdmin(ServiceAdmin):
     def is_over(self, row: ApiKey) -> bool:
         return row.is_deleted
 
+    def offered(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+        return rows.live()
+
     @display(description="Permissions")
     def permission_names(self, row: ApiKey) -> str:
         return ", ".join(row.permissions)
 
     @display(
         description="State",
-        label={"usable": "success", "locked": "warning", "expired": "info", "deleted": "danger"},
+        label={
+            "usable": "success",
+            "locked": "warning",
+            "owner inactive": "warning",
+            "expired": "info",
+            "deleted": "danger",
+            "owner deleted": "danger",
+        },
     )
     def state(self, row: ApiKey) -> str:
         if row.is_deleted:
             return "deleted"
+        if not row.owner.is_usable:
+            return "owner deleted" if row.owner.is_deleted else "owner inactive"
         return "locked" if row.locked_time else "expired" if row.is_expired() else "usable"
 
     @display(description="Before it was rotated")

@@ -137,7 +137,13 @@ class ModelAttributes(Attributes):
 
     example = {"name": "gpt-5-nano"}
     name = Text(max_length=Model._meta.get_field("name").max_length)
-    max_output_tokens = Whole(required=False, allow_null=True, min_value=1, max_value=GREATEST_WHOLE)
+    max_output_tokens = Whole(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=GREATEST_WHOLE,
+        help_text="How long answers can be, for formats that have to say it; only an admin sets it.",
+    )
 
 
 class FormatSerializer(Named):

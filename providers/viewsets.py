@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from gateway_project.errors import NotFound
+from gateway_project.errors import NotFound, PermissionDenied
 from gateway_project.jsonapi.fields import read_id
 from gateway_project.jsonapi.filters import Flag, Text, Whole
 from gateway_project.jsonapi.viewsets import Creates, Destroys, Lists, Updates
@@ -69,10 +69,17 @@ class ModelViewSet(Lists, Creates, Updates, Destroys):
         return f"{settings.GATEWAY_BASE_URL}/providers/{read_id(self.kwargs['provider_id'])}/models/{row_id}/"
 
     def perform_create(self, values: dict[str, Any]) -> Model:
+        self.check_bound(values)
         return services.add_model(provider=self.provider, **values)
 
     def perform_update(self, row: Model, values: dict[str, Any]) -> None:
+        self.check_bound(values)
         services.change_model(row, **values)
+
+    def check_bound(self, values: dict[str, Any]) -> None:
+        """Who may name models must not cut everybody's answers short: of a model, they change the name alone."""
+        if "max_output_tokens" in values and not self.caller.is_admin:
+            raise PermissionDenied("maxOutputTokens: only an admin sets it.")
 
     def perform_destroy(self, row: Model) -> None:
         services.remove_model(row)

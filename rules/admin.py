@@ -18,6 +18,7 @@ from rules.preview import preview
 from rules.viewsets import RuleViewSet
 
 AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
+NOBODY = ("nobody", "Nobody")
 
 
 class RuleForm(ServiceForm):
@@ -36,7 +37,14 @@ class RuleForm(ServiceForm):
         labels = {"regex": "Models"}
         widgets = {"regex": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk is not None and self.instance.for_nobody:
+            self.fields["audience"].choices = [*AUDIENCES, NOBODY]  # it can stay so, whatever else is changed
+
     def of_row(self, row: Rule) -> dict[str, Any]:
+        if row.for_nobody:
+            return {"audience": "nobody"}
         return {"audience": "everyone" if row.everyone else "group" if row.group_id else "user"}
 
     def clean(self) -> dict[str, Any]:
@@ -85,7 +93,9 @@ class RuleAdmin(ServiceAdmin):
 
     @display(description="To mind")
     def hint(self, row: Rule) -> str:
-        return "for nobody" if not row.everyone and row.user_id is None and row.group_id is None else ""
+        if row.user is not None and not row.user.is_usable:
+            return "the user is deleted" if row.user.is_deleted else "the user is inactive"
+        return "for nobody" if row.for_nobody else ""
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -127,6 +137,8 @@ def _attributes(values: dict[str, Any]) -> dict[str, Any]:
 
 def _audience(values: dict[str, Any]) -> dict[str, int]:
     kind = values["audience"]
+    if kind == "nobody":
+        return {}
     return {"user_id": 0} if kind == "everyone" else {f"{kind}_id": values[kind].pk}
 
 

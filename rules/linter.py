@@ -36,16 +36,19 @@ def covered(rule: Drawn, offers: Iterable[Offer]) -> list[Offer]:
     return [offer for offer in offers if rule.covers(offer)]
 
 
-def warnings(rule: Drawn, others: Iterable[Drawn], offers: Iterable[Offer], *, empty_group: bool) -> list[str]:
-    """Sentences on why the rule lets nobody through, or nothing that another one does not."""
+def warnings(rule: Drawn, others: Iterable[Drawn], offers: Iterable[Offer], *, nobody: str) -> list[str]:
+    """Sentences on why the rule lets nobody through, or nothing that another one does not.
+
+    `nobody` is one on why none of those whom it is for can send anything, '' if somebody can.
+    """
     found, offers = [], list(offers)
     models = covered(rule, offers)
     if not rule.enabled:
         found.append("The rule is not enabled.")
     if rule.audience is None:
         found.append("The rule is for nobody: say a user, a group or everyone.")
-    if empty_group:
-        found.append("The group has no members.")
+    if nobody:
+        found.append(nobody)
     if not models:
         found.append("No model of an enabled provider matches: the rule lets nothing through today.")
     earlier = [other for other in others if other.enabled and _is_before(other, rule) and _reaches(other, rule)]

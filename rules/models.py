@@ -61,3 +61,8 @@ class Rule(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def for_nobody(self) -> bool:
+        """Whether it lets nobody through, as one whose group was deleted."""
+        return not self.everyone and self.user_id is None and self.group_id is None

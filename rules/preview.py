@@ -41,8 +41,17 @@ def preview(rule: Rule) -> Preview:
         return Preview(_audience(rule), warnings=[error.message.removeprefix("regex: ")])
     offers = _offers()
     others = list(_readable(Rule.objects.enabled().exclude(pk=rule.pk)))
-    empty_group = rule.group is not None and not rule.group.members.exists()
-    return Preview(_audience(rule), covered(drawn, offers), warnings(drawn, others, offers, empty_group=empty_group))
+    told = warnings(drawn, others, offers, nobody=_nobody(rule))
+    return Preview(_audience(rule), covered(drawn, offers), told)
+
+
+def _nobody(rule: Rule) -> str:
+    """A sentence on why none of those whom the rule is for can send anything; '' if somebody can."""
+    if rule.user is not None and not rule.user.is_usable:
+        return f"The user is {'deleted' if rule.user.is_deleted else 'inactive'}: the rule lets nobody through."
+    if rule.group is not None and not rule.group.members.usable().exists():
+        return f"The group has no {'usable ' if rule.group.members.exists() else ''}members."
+    return ""
 
 
 def _offers() -> list[Offer]:

@@ -1,6 +1,9 @@
 """Every question to the database about what happened."""
 
+import json
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import ClassVar, Self
 
 from django.db import connection, models
@@ -62,7 +65,7 @@ class LogEntryQuerySet(EntryQuerySet):
 
     def telling(self, text: str) -> Self:
         """Entries with this text in the model, the correlation id or the payload."""
-        told = Q(model__icontains=text) | Q(correlation_id__icontains=text) | Q(payload__icontains=text)
+        told = Q(model__icontains=text) | Q(correlation_id__icontains=text) | _in_json("payload", text)
         found = self.filter(told)
         # PostgreSQL takes any text for a rare one: of a day it would rather read all entries than the newest with it.
         found.everywhere = True
@@ -74,4 +77,13 @@ class CacheEntryQuerySet(EntryQuerySet):
 
     def telling(self, text: str) -> Self:
         """Entries with this text in the model or the response."""
-        return self.filter(Q(model__icontains=text) | Q(response__icontains=text))
+        return self.filter(Q(model__icontains=text) | _in_json("response", text))
+
+
+def _in_json(field: str, text: str) -> Q:
+    """Whether the field, which is JSON as somebody wrote it, has the text: as it stands, or said by one of its strings.
+
+    There quotes, backslashes and line breaks are escaped by everybody, and what is not ASCII by some.
+    """
+    written = [text, *(json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True))]
+    return reduce(or_, (Q(**{f"{field}__icontains": form}) for form in dict.fromkeys(written)))

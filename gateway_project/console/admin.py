@@ -186,6 +186,10 @@ class ServiceAdmin(Deeds):
         """What deleting the row does, in sentences, for whoever is asked to confirm it."""
         return []
 
+    def offered(self, rows: models.QuerySet) -> models.QuerySet:
+        """The rows that forms of other tables offer: none that is over, which services would refuse."""
+        return rows
+
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or not self.is_over(obj))
 
@@ -193,6 +197,10 @@ class ServiceAdmin(Deeds):
         return super().has_delete_permission(request, obj) and (obj is None or not self.is_over(obj))
 
     # -- How it comes about -----------------------------------------------------------------------------
+
+    def get_search_results(self, request: HttpRequest, rows: models.QuerySet, text: str) -> tuple[Any, bool]:
+        found, doubled = super().get_search_results(request, rows, text)
+        return (self.offered(found) if request.resolver_match.url_name == "autocomplete" else found), doubled
 
     def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
         """Create or change the row of a form with good fields, and tell the log."""

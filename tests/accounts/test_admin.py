@@ -93,3 +93,8 @@ def test_a_short_password_is_refused_beside_its_field(console):
     assert "at least 8 characters" in answer.context["adminform"].form.errors["password"][0]
     user.refresh_from_db()
     assert user.check_password(PASSWORD)
+
+
+def test_a_new_user_has_no_history_yet(console, boss):
+    assert "Created at" not in console.get("/admin/accounts/user/add/").text
+    assert "Created at" in console.get(f"/admin/accounts/user/{boss.pk}/change/").text

@@ -38,6 +38,12 @@ class TestRolesAndFeatures:
         refused(admin.patch(f"/roles/{role('admin')['id']}/", name="other"), 409, "Conflict", "admin")
         assert admin.patch(f"/roles/{role('user')['id']}/", name="user", features=[]).status_code == 200
 
+    def test_the_role_admin_is_listed_with_every_feature(self, admin):
+        admin.post("/features/", name="reports.view")
+        assert admin.patch(f"/roles/{role('admin')['id']}/", features=[]).status_code == 200
+        (listed,) = admin.rows("/roles/?name=admin")
+        assert listed["features"] == admin.rows("/features/?page[size]=100")
+
 
 class TestGroups:
     @pytest.fixture

@@ -239,15 +239,25 @@ def test_models_are_made_renamed_and_removed(admin, user, make, settings):
     assert user.rows(path) == []
 
 
-def test_a_model_knows_how_long_its_answers_can_be(user, make):
+def test_a_model_knows_how_long_its_answers_can_be(admin, make):
     path = f"/providers/{make().pk}/models/"
-    model_id = user.post(path, name="claude-of-the-house", maxOutputTokens=32000).headers["ModelId"]
-    assert user.rows(path)[0]["maxOutputTokens"] == 32000
+    model_id = admin.post(path, name="claude-of-the-house", maxOutputTokens=32000).headers["ModelId"]
+    assert admin.rows(path)[0]["maxOutputTokens"] == 32000
+    assert admin.patch(f"{path}{model_id}/", name="another").json() == {}
+    assert admin.rows(path)[0]["maxOutputTokens"] == 32000
+    assert admin.patch(f"{path}{model_id}/", maxOutputTokens=None).json() == {}
+    assert admin.rows(path)[0]["maxOutputTokens"] is None
+    refused(admin.post(path, name="none", maxOutputTokens=0), 400, "ValidationError", "maxOutputTokens")
+
+
+def test_who_may_name_models_cannot_cut_the_answers_of_others_short(admin, user, make):
+    path = f"/providers/{make().pk}/models/"
+    model_id = admin.post(path, name="claude-of-the-house", maxOutputTokens=32000).headers["ModelId"]
+    for sent in ({"maxOutputTokens": 1}, {"maxOutputTokens": None}, {"name": "another", "maxOutputTokens": 1}):
+        refused(user.patch(f"{path}{model_id}/", **sent), 403, "PermissionDenied", "maxOutputTokens")
+    refused(user.post(path, name="mine", maxOutputTokens=1), 403, "PermissionDenied", "maxOutputTokens")
+    assert user.rows(path) == [{"id": int(model_id), "name": "claude-of-the-house", "maxOutputTokens": 32000}]
     assert user.patch(f"{path}{model_id}/", name="another").json() == {}
-    assert user.rows(path)[0]["maxOutputTokens"] == 32000
-    assert user.patch(f"{path}{model_id}/", maxOutputTokens=None).json() == {}
-    assert user.rows(path)[0]["maxOutputTokens"] is None
-    refused(user.post(path, name="none", maxOutputTokens=0), 400, "ValidationError", "maxOutputTokens")
 
 
 def test_a_model_has_one_name_a_provider(user, make):

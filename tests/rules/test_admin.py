@@ -2,8 +2,11 @@
 
 import pytest
 
+from accounts.services import create_group, delete_group, delete_user, update_user
 from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Rule
-from tests.management import PASSWORD, new_admin
+from rules.services import create_rule
+from tests.console.forms import fields_of
+from tests.management import PASSWORD, new_admin, new_user
 
 pytestmark = pytest.mark.django_db
 
@@ -24,3 +27,42 @@ def test_a_rule_has_the_bounds_of_the_api(console, field, longest):
     assert list(answer.context["adminform"].form.errors) == [field]
     assert not Rule.objects.exists()
     assert added(console, **{field: "x" * longest}).status_code == 302
+
+
+def test_a_rule_for_somebody_who_cannot_come_any_more_says_so(console):
+    ann, ben = new_user(username="ann"), new_user(username="ben")
+    group = create_group(name="gone", member_ids=[ann.pk, ben.pk])
+    create_rule(name="r1", user=ann)
+    create_rule(name="r2", user=ben)
+    assert "the user is" not in console.get("/admin/rules/rule/").text
+    delete_user(ann)
+    update_user(ben, is_active=False)
+    listed = console.get("/admin/rules/rule/").text
+    assert "the user is deleted" in listed
+    assert "the user is inactive" in listed
+    previewed = "/admin/rules/rule/preview/?name=r&audience="
+    assert "The user is deleted" in console.get(f"{previewed}user&user={ann.pk}").text
+    assert "The user is inactive" in console.get(f"{previewed}user&user={ben.pk}").text
+    assert "The group has no usable members." in console.get(f"{previewed}group&group={group.pk}").text
+
+
+def test_a_rule_whose_group_is_gone_can_be_changed_and_given_to_another(console):
+    group, other, ann = create_group(name="gone"), create_group(name="other"), new_user()
+    rule = create_rule(name="r1", group=group)
+    delete_group(group)
+    path = f"/admin/rules/rule/{rule.pk}/change/"
+    fields = fields_of(console.get(path).text)
+    assert fields["audience"] == ["nobody"]
+    assert console.post(path, fields | {"name": "r2"}).status_code == 302
+    rule.refresh_from_db()
+    assert (rule.name, rule.for_nobody) == ("r2", True)
+    for kind, whom in (("group", other), ("user", ann)):
+        fields = fields_of(console.get(path).text)
+        assert console.post(path, fields | {"audience": kind, kind: whom.pk}).status_code == 302
+        rule.refresh_from_db()
+        assert getattr(rule, kind) == whom
+
+
+def test_no_rule_is_made_for_nobody(console):
+    assert "nobody" not in fields_of(console.get("/admin/rules/rule/add/").text)["audience"]
+    assert list(added(console, audience="nobody").context["adminform"].form.errors) == ["audience"]

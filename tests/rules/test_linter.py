@@ -15,8 +15,8 @@ def rule(number=9, regex="", audience=EVERYONE, provider=None, **more) -> Drawn:
     return Drawn(number, compile_pattern(regex) if regex else None, audience, provider, name=f"r{number}", **more)
 
 
-def told(drawn, *others, offers=OFFERS, empty_group=False) -> str:
-    return " ".join(warnings(drawn, others, offers, empty_group=empty_group))
+def told(drawn, *others, offers=OFFERS, nobody="") -> str:
+    return " ".join(warnings(drawn, others, offers, nobody=nobody))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_one_that_matters_is_not_warned_of():
 def test_what_can_never_match_says_why():
     assert "is not enabled" in told(rule(enabled=False))
     assert "for nobody" in told(rule(audience=None))
-    assert "no members" in told(rule(audience=STAFF), empty_group=True)
+    assert "no members" in told(rule(audience=STAFF), nobody="The group has no members.")
     assert "lets nothing through" in told(rule(regex="claude"))
     assert "lets nothing through" in told(rule(), offers=[])
 

@@ -1,6 +1,8 @@
 """Log and cache entries over HTTP."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 from django.core.cache import caches
@@ -137,6 +139,17 @@ def test_search_finds_text_and_takes_no_character_for_a_wildcard(admin):
     entry = stored("h", model="fast", response="Lisbon")
     assert ids(admin, "/cache/?search=LISBON") == ids(admin, "/cache/?search=Fas") == [entry.pk]
     assert ids(admin, "/cache/?search=h") == []
+
+
+@pytest.mark.parametrize("said", ['the "best"', "line one\nline two", "C:\\temp", "Grüße", "日本"])
+@pytest.mark.parametrize("escaped", [True, False])
+def test_search_finds_what_was_said_however_json_writes_it(admin, said, escaped):
+    payload = json.dumps({"request": {"prompt": f"Tell me: {said}."}}, ensure_ascii=escaped)
+    row, entry = log(payload=payload), stored("h", model="fast", response=payload)
+    log(payload=json.dumps({"request": {"prompt": "the best"}}))
+    assert ids(admin, f"/logs/?search={quote(said)}") == [row.pk]
+    assert ids(admin, f"/cache/?search={quote(said)}") == [entry.pk]
+    assert ids(admin, f"/logs/?search={quote(payload[:20])}")[-1] == row.pk  # and as it stands
 
 
 @pytest.mark.parametrize("path", ["/logs/", "/cache/"])
