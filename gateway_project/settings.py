@@ -287,7 +287,11 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"hosts": {"()": "gateway_project.logs.Seldom"}, "pool": {"()": "gateway_project.logs.Seldom"}},
+    "filters": {
+        "hosts": {"()": "gateway_project.logs.Seldom"},
+        "pool": {"()": "gateway_project.logs.Seldom"},
+        "journal": {"()": "gateway_project.logs.Seldom"},
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
@@ -297,6 +301,8 @@ LOGGING = {
         # A traceback for each request that any stranger sends; responses.py says in a line what matters.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "gateway.hosts": {"filters": ["hosts"]},
+        # A line for each request that is refused.
+        "gateway.journal": {"filters": ["journal"]},
         # Several lines a second while PostgreSQL is away; the snapshot says when it went and when it is back.
         "psycopg.pool": {"filters": ["pool"]},
     },

@@ -76,6 +76,19 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("kind", ["file", "foreign"])
+def test_a_journal_that_cannot_be_written_is_named(tmp_path, kind):
+    """As a volume is that belongs to another user: every request would be refused."""
+    folder = "/proc/nothing" if kind == "foreign" else str(tmp_path / "file")
+    (tmp_path / "file").touch()
+    prepared = {"GATEWAY_VAR_DIR": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=60)
+    done = serve(tmp_path, GATEWAY_JOURNAL_DIR=folder, PORT=str(free_port()))
+    assert done.returncode != 0
+    assert f"Log entries cannot be written in GATEWAY_JOURNAL_DIR, {folder}: " in done.stderr
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize("command", ["quickstart", "migrate", "serve"])
 @pytest.mark.parametrize(
     ("url", "named"),
