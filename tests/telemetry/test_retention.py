@@ -152,9 +152,21 @@ class TestOneAtATime:
         done_ = []
         keeper = Housekeeper(interval=60)
         keeper._chores = {"broken": lambda now: 1 / 0, "away": self.away, "good": done_.append}
-        keeper.round()
+        assert keeper.round() == ["broken", "away"]
         assert len(done_) == 1
         assert "broken: failed" in caplog.text
+
+    @on_postgresql
+    def test_the_command_says_what_it_could_not_do(self):
+        CacheEntry.objects.create(request_hash="old", expires_at=NOW - 7000 * DAY)
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE telemetry_cacheentry RENAME TO elsewhere")
+        try:
+            with pytest.raises(CommandError, match=r"^Not done: cache records\.$"):
+                house()
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("ALTER TABLE elsewhere RENAME TO telemetry_cacheentry")
 
     def away(self, now):
         raise OperationalError("canceling statement due to lock timeout")
