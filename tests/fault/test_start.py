@@ -113,6 +113,22 @@ def test_a_database_that_cannot_be_used_is_named_in_a_line(tmp_path, command, ur
     assert "hunter2" not in done.stderr
 
 
+@pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL has rights")
+def test_a_database_that_lets_nobody_write_is_named_in_a_line(tmp_path):
+    """As one is in whose schema the user may create nothing, or a replica that only reads."""
+    url = os.environ["DATABASE_URL"]
+    option = f"{'&' if '?' in url else '?'}options=-c%20default_transaction_read_only%3Don"
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "migrate"],
+        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url + option},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "cannot be used: cannot execute CREATE TABLE in a read-only transaction" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
 def test_a_database_without_tables_does_not_start(tmp_path):
     """That is a mistake of the operator, unlike a database that is away."""
     done = serve(tmp_path)
