@@ -329,6 +329,11 @@ class TestTheCommand:
         call_command("verify_usage", start=NOW - 9 * DAY, end=NOW - 7 * DAY)
         assert capsys.readouterr().out.count("is 0") == 2
 
+    def test_a_period_without_an_hour_is_refused(self):
+        """It would say that all is well of nothing."""
+        with pytest.raises(CommandError, match="no hour in this period"):
+            call_command("verify_usage", start=NOW, end=NOW - 2 * DAY)
+
     def test_an_empty_log_is_no_error(self, capsys):
         call_command("verify_usage")
         assert "is 0" in capsys.readouterr().out
