@@ -5,7 +5,7 @@ import os
 import sys
 
 from django.core.management import execute_from_command_line
-from django.db.utils import OperationalError
+from django.db.utils import DatabaseError, OperationalError
 
 from gateway_project.env import SettingRefused
 
@@ -17,10 +17,10 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except SettingRefused as refused:
         sys.exit(str(refused))
-    except OperationalError:
-        from gateway_project.reach import why_away  # only now: it reads the settings
+    except DatabaseError as error:
+        from gateway_project.reach import why_away, why_refused  # only now: it reads the settings
 
-        if reason := why_away():
+        if reason := why_refused(error) or (isinstance(error, OperationalError) and why_away()):
             sys.exit(reason)
         raise
 

@@ -58,6 +58,11 @@ class Env:
     def text(self, name: str, default: str = "") -> str:
         return self.variables.get(name, "").strip() or default
 
+    def host(self, name: str, default: str) -> str:
+        """A name or an address; that of IPv6 in brackets, as it stands before a port."""
+        value = self.text(name, default).strip("[]")
+        return f"[{value}]" if ":" in value else value
+
     @reader
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
         value = self.text(name, default)

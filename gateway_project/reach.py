@@ -2,6 +2,9 @@
 
 from django.db import Error, connection
 
+# PostgreSQL's words for a right that is missing, and for a replica that only reads.
+NOT_ALLOWED = ("42501", "25006")
+
 
 def why_away() -> str:
     """'' where it can; else its path or its host, and what is wrong with it."""
@@ -12,6 +15,15 @@ def why_away() -> str:
             _write_nothing()
     except Exception as error:  # the driver's own errors among them
         return f"{_name()} cannot be used: {_first_line(error)}"
+    return ""
+
+
+def why_refused(error: BaseException | None) -> str:
+    """'' unless the database answers, and does not let its user do what was asked."""
+    while error is not None:  # Django wraps the driver's own, and `migrate` wraps that
+        if getattr(error, "sqlstate", None) in NOT_ALLOWED:
+            return f"{_name()} cannot be used: {_first_line(error)}"
+        error = error.__cause__ or error.__context__
     return ""
 
 
@@ -44,6 +56,6 @@ def _name() -> str:
     return f"The database {database['NAME']} at {host}:{database['PORT'] or 5432}"
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     cause = error.__cause__ if isinstance(error, Error) and error.__cause__ else error
     return (str(cause) or type(cause).__name__).splitlines()[0]

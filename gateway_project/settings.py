@@ -17,7 +17,7 @@ VAR_DIR = Path(env.text("GATEWAY_VAR_DIR", str(BASE_DIR / "var")))
 # "production" demands real secrets; "local" makes and keeps its own under VAR_DIR, for one machine.
 GATEWAY_MODE = env.choice("GATEWAY_MODE", ("local", "production"), "local")
 DEBUG = env.flag("DEBUG", False)
-HOST = env.text("HOST", "127.0.0.1")
+HOST = env.host("HOST", "127.0.0.1")
 PORT = env.whole("PORT", 8000, least=1, most=65535)
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", 1, least=1, most=256)
 GATEWAY_WORKER_CLASS = env.choice("GATEWAY_WORKER_CLASS", ("thread", "gevent"), "thread")
@@ -287,7 +287,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"hosts": {"()": "gateway_project.logs.Seldom"}, "pool": {"()": "gateway_project.logs.Seldom"}},
+    "filters": {name: {"()": "gateway_project.logs.Seldom"} for name in ("hosts", "journal", "pool")},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
@@ -297,6 +297,8 @@ LOGGING = {
         # A traceback for each request that any stranger sends; responses.py says in a line what matters.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "gateway.hosts": {"filters": ["hosts"]},
+        # A line for each request that is refused.
+        "gateway.journal": {"filters": ["journal"]},
         # Several lines a second while PostgreSQL is away; the snapshot says when it went and when it is back.
         "psycopg.pool": {"filters": ["pool"]},
     },

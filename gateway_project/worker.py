@@ -212,6 +212,34 @@ class GatewayThreadWorker(ThreadWorker):
         drain.begin()
         super().handle_exit(sig, frame)
 
+    def is_parent_alive(self) -> bool:
+        """Without the server a worker stops as it does at SIGTERM."""
+        alive = super().is_parent_alive()
+        if not alive:
+            drain.begin()
+            self.alive = False
+        return alive
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        super().set_accept_enabled(enabled)
+        if not enabled and not self.alive:
+            self._leave_listeners()
+
+    def _leave_listeners(self) -> None:
+        """Serve who has connected by now, and let the kernel refuse everybody else.
+
+        gunicorn keeps listening until its last request has ended: clients would connect all the while, wait for as
+        long as that takes, and be reset; and a successor would find the port taken.
+        """
+        for listener in self.sockets:
+            waiting = select.poll()
+            waiting.register(listener, select.POLLIN)
+            with contextlib.suppress(OSError):  # no file is left for another connection
+                while waiting.poll(0):
+                    self.accept(listener)
+            listener.close()
+        self.sockets = []
+
 
 @dataclass(slots=True)
 class Served:

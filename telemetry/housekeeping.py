@@ -50,16 +50,20 @@ class Housekeeper:
     def stop(self) -> None:
         self._stopped.set()
 
-    def round(self, seconds: float = LONGEST_SECONDS) -> None:
-        """Each chore, for so long at most; what fails is tried again in the next round."""
+    def round(self, seconds: float = LONGEST_SECONDS) -> list[str]:
+        """Each chore, for so long at most; those that failed, which are tried again in the next round."""
+        failed = []
         for name, chore in self._chores.items():
             try:
                 self._work_off(name, chore, time.monotonic() + seconds)
             except DatabaseError as error:
                 log.info("%s: the database does not let us now: %s", name, str(error).split("\n")[0])
                 connection.close()
+                failed.append(name)
             except Exception:
                 log.exception("%s: failed; it is tried again.", name)
+                failed.append(name)
+        return failed
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval):

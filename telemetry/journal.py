@@ -12,6 +12,7 @@ Segment files hold zeros behind their last record, and kind 0 ends the reading.
 
 import fcntl
 import itertools
+import logging
 import mmap
 import os
 import re
@@ -24,6 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
+
+log = logging.getLogger("gateway.journal")
 
 START, END, EVENT, CACHED = 1, 2, 3, 4
 
@@ -238,6 +241,7 @@ class Journal:
                 self._claim_folder()
                 return self._segment(size)
         except OSError as error:
+            log.error("Log entries cannot be written in %s (%s): work is refused.", self.folder, error.strerror)
             raise JournalFull(f"no journal segment can be made: {error.strerror}") from error
 
     def _segment(self, size: int) -> Segment:

@@ -118,7 +118,7 @@ class RunningGateway:
     def __init__(self, store: Store, directory: Path, **environ: str) -> None:
         self.store = store
         self.directory = directory
-        self.port = free_port()
+        self.port = int(environ.get("PORT") or free_port())
         self.url = f"http://127.0.0.1:{self.port}"
         self.output = directory / f"serve-{self.port}.log"
         self.environ = (

@@ -19,7 +19,7 @@ from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import give_up_flight, look_up_cache, update_cache
 from gateway_project.work.stages.counting import count_tokens
 from gateway_project.work.stages.delivery import deliver, hold
-from gateway_project.work.stages.log import write_log
+from gateway_project.work.stages.log import CANNOT_BE_LOGGED, write_log
 from gateway_project.work.stages.provider_call import call_provider, each_candidate, error_of
 from gateway_project.work.stages.reading import read_request
 from gateway_project.work.stages.response import read_response
@@ -74,7 +74,7 @@ def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
     try:
         write_log(exchange, gateway)
     except JournalFull:
-        exchange.error = ServiceUnavailable("The request cannot be logged: the journal's disk is full.")
+        exchange.error = ServiceUnavailable(CANNOT_BE_LOGGED)
     return deliver(exchange, gateway)
 
 

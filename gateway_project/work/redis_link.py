@@ -145,6 +145,11 @@ class Link:
             self._down_since = time.monotonic()
             log.warning(
                 "Redis does not answer (%s): no cache, and each process keeps to its share of the limits.",
-                str(error) or type(error).__name__,
+                self._told(error),
             )
         return Away()
+
+    def _told(self, error: Exception) -> str:
+        if isinstance(error, BlockingIOError) and error.errno:  # what the kernel says when a read has taken too long
+            return f"silent for {self._timeout:g} s"
+        return str(error) or type(error).__name__

@@ -68,6 +68,7 @@ def test_a_full_disk_is_a_503_without_a_provider_call(world, disk):
     served = [one for one in load.sent if one.served]
     assert set(check_books(served, provider).values()) == {"completed"}
     assert "Traceback" not in world.gateway.log()
+    assert world.gateway.log().count("No space left on device") == 1
 
 
 def test_who_is_in_hundreds_of_groups_is_logged_on_a_full_disk_too(start, disk):

@@ -76,6 +76,19 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("kind", ["file", "foreign"])
+def test_a_journal_that_cannot_be_written_is_named(tmp_path, kind):
+    """As a volume is that belongs to another user: every request would be refused."""
+    folder = "/proc/nothing" if kind == "foreign" else str(tmp_path / "file")
+    (tmp_path / "file").touch()
+    prepared = {"GATEWAY_VAR_DIR": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=prepared, check=True, timeout=60)
+    done = serve(tmp_path, GATEWAY_JOURNAL_DIR=folder, PORT=str(free_port()))
+    assert done.returncode != 0
+    assert f"Log entries cannot be written in GATEWAY_JOURNAL_DIR, {folder}: " in done.stderr
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize("command", ["quickstart", "migrate", "serve"])
 @pytest.mark.parametrize(
     ("url", "named"),
@@ -98,6 +111,22 @@ def test_a_database_that_cannot_be_used_is_named_in_a_line(tmp_path, command, ur
     assert named.format(port) in done.stderr.splitlines()[-1]
     assert len(done.stderr.splitlines()) <= 2  # the pool has its line too
     assert "hunter2" not in done.stderr
+
+
+@pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL has rights")
+def test_a_database_that_lets_nobody_write_is_named_in_a_line(tmp_path):
+    """As one is in whose schema the user may create nothing, or a replica that only reads."""
+    url = os.environ["DATABASE_URL"]
+    option = f"{'&' if '?' in url else '?'}options=-c%20default_transaction_read_only%3Don"
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "migrate"],
+        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path), "DATABASE_URL": url + option},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "cannot be used: cannot execute CREATE TABLE in a read-only transaction" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
 def test_a_database_without_tables_does_not_start(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 
@@ -76,6 +77,53 @@ def test_what_lasts_too_long_is_told_so_before_the_stop(start):
     outcomes = [world.entry(fate.request_id).outcome for fate in fates]
     assert outcomes == ["completed", "truncated", "truncated", "failed"]
     assert leftovers(world.gateway) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_its_port_is_free_for_a_successor_while_what_has_begun_ends(start, number):
+    world = start(GATEWAY_GRACEFUL_TIMEOUT="20")
+    world.allow()
+    provider = world.provider()
+    provider.answers(stream=[EVENT] * 50 + [DONE], pace=0.1)
+    one = Sent(f"load-successor-{world.number}-{number}", 0)
+    arguments = (requests.Session(), world.gateway.url, world.key, world.model, one)
+    asking = threading.Thread(target=ask, args=arguments, kwargs={"stream": True, "timeout": 20})
+    asking.start()
+    provider.wait_for(1)
+    world.gateway.process.send_signal(number)
+    wait_until(lambda: not listens(world.gateway.port), 2.5, "the end of listening")
+    start("successor", PORT=str(world.gateway.port))
+    assert one.ended == 0
+    asking.join(30)
+    assert one.served, one
+
+
+def listens(port: int) -> bool:
+    """Whether anybody can connect; a connection that nobody would serve counts."""
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_who_has_connected_before_a_stop_is_served(start):
+    """Connections that wait in the kernel for a process that is busy are not reset."""
+    world = start()
+    world.allow()
+    world.provider()
+    (worker,) = world.gateway.workers()
+    os.kill(worker, signal.SIGSTOP)
+    late = [Sent(f"load-late-{world.number}-{number}", 0) for number in range(8)]
+    threads = []
+    for one in late:
+        arguments = (requests.Session(), world.gateway.url, world.key, world.model, one)
+        threads.append(threading.Thread(target=ask, args=arguments, kwargs={"timeout": 20}))
+        threads[-1].start()
+    time.sleep(0.5)
+    world.gateway.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    os.kill(worker, signal.SIGCONT)
+    for thread in threads:
+        thread.join(30)
+    assert [one for one in late if not one.served] == []
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])

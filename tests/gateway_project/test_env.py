@@ -25,6 +25,13 @@ def test_flags_are_read_as_people_write_them(text, value):
     assert Env({"X": text}).flag("X", not value) is value
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("", "127.0.0.1"), ("::1", "[::1]"), ("[::]", "[::]"), ("0.0.0.0", "0.0.0.0"), ("here", "here")]
+)
+def test_a_host_is_written_as_it_stands_before_a_port(text, value):
+    assert Env({"HOST": text}).host("HOST", "127.0.0.1") == value
+
+
 def test_values_are_read_without_blanks_around_them():
     env = Env({"X": " 5 ", "Y": " a ,, b ,"})
     assert env.whole("X", 0) == 5

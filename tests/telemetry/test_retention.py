@@ -152,9 +152,21 @@ class TestOneAtATime:
         done_ = []
         keeper = Housekeeper(interval=60)
         keeper._chores = {"broken": lambda now: 1 / 0, "away": self.away, "good": done_.append}
-        keeper.round()
+        assert keeper.round() == ["broken", "away"]
         assert len(done_) == 1
         assert "broken: failed" in caplog.text
+
+    @on_postgresql
+    def test_the_command_says_what_it_could_not_do(self):
+        CacheEntry.objects.create(request_hash="old", expires_at=NOW - 7000 * DAY)
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE telemetry_cacheentry RENAME TO elsewhere")
+        try:
+            with pytest.raises(CommandError, match=r"^Not done: cache records\.$"):
+                house()
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("ALTER TABLE elsewhere RENAME TO telemetry_cacheentry")
 
     def away(self, now):
         raise OperationalError("canceling statement due to lock timeout")
@@ -316,6 +328,11 @@ class TestTheCommand:
         call_command("verify_usage", start=NOW - 2 * DAY)
         call_command("verify_usage", start=NOW - 9 * DAY, end=NOW - 7 * DAY)
         assert capsys.readouterr().out.count("is 0") == 2
+
+    def test_a_period_without_an_hour_is_refused(self):
+        """It would say that all is well of nothing."""
+        with pytest.raises(CommandError, match="no hour in this period"):
+            call_command("verify_usage", start=NOW, end=NOW - 2 * DAY)
 
     def test_an_empty_log_is_no_error(self, capsys):
         call_command("verify_usage")

@@ -1,8 +1,11 @@
 """manage.py serve"""
 
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from django.conf import settings
@@ -27,6 +30,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         port = self._look_at_database(options["no_demo"])
+        refuse_unwritable_journal(settings.GATEWAY_JOURNAL_DIR)
         refuse_taken(settings.HOST, settings.PORT, variable="PORT", command="manage.py serve")
         if port is not None:
             start_demo(port)
@@ -53,6 +57,17 @@ class Command(BaseCommand):
             return None
         finally:
             connection.close()
+
+
+def refuse_unwritable_journal(folder: Path) -> None:
+    """Raises CommandError where every request would be refused. A disk that is full may have room again."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            reason = f"Log entries cannot be written in GATEWAY_JOURNAL_DIR, {folder}: {error.strerror}."
+            raise CommandError(reason) from None
 
 
 def start_demo(port: int) -> None:

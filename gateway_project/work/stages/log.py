@@ -37,6 +37,7 @@ COUNTED = {
 # Of an entry that the disk has no more room for.
 BYTES_IN_SHORT, MOST_GROUPS_IN_SHORT = 64, 32
 
+CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
 
 
@@ -83,7 +84,7 @@ def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
         else:
             gateway.journal.start_again(exchange.journal_number, record)
     except JournalFull as error:
-        raise ServiceUnavailable("The request cannot be logged: the journal's disk is full.") from error
+        raise ServiceUnavailable(CANNOT_BE_LOGGED) from error
 
 
 def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | None) -> dict[str, Any]:

@@ -29,6 +29,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, start: datetime | None, end: datetime | None, **options: Any) -> None:
         start, end = full_hours(start, end, timezone.now())
+        if start == end:
+            raise CommandError("There is no hour in this period: --to has to be later than --from.")
         period = f"From {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
         if options["repair"]:
             self.stdout.write(f"{period}: {sum(repair(*day) for day in days(start, end))} hours repaired.")
