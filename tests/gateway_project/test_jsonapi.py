@@ -225,7 +225,9 @@ def test_a_list_costs_the_same_number_of_queries_at_any_size(client, django_user
         Role.objects.bulk_create(Role(name=f"{size} {number}") for number in range(100))
         for role in Role.objects.all():
             role.features.set(Feature.objects.all())
-        with django_assert_num_queries(6) as queries:  # session and user, roles, licence; count, page, features
+        with django_assert_num_queries(
+            7
+        ) as queries:  # session and user, roles, licence; count, page, features, all of them
             client.get(f"/roles/?page[size]={size}", headers=headers)
         counts.append(len(queries))
     assert counts[0] == counts[1]

@@ -62,7 +62,7 @@ class Command(BaseCommand):
 def refuse_unwritable_journal(folder: Path) -> None:
     """Raises CommandError where every request would be refused. A disk that is full may have room again."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
