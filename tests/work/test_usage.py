@@ -34,6 +34,16 @@ class TestCost:
             assert billed(entry) == (Decimal("0.0006325"), "USD", "known")
             assert (entry.cache_read_tokens, entry.cache_write_tokens, entry.reasoning_tokens) == (60, 15, 12)
 
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_thoughts_that_are_counted_beside_the_answer_are_paid_for(self, world, provider, stream):
+        world.price(1, 10)
+        # As xAI reports it: 32 + 9 + 94 are the total.
+        usage = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}
+        provider.answers(usage=usage | {"completion_tokens_details": {"reasoning_tokens": 94}})
+        entry = world.entry(world.ask(body={"stream": stream}))
+        assert (entry.input_tokens, entry.output_tokens, entry.reasoning_tokens) == (32, 103, 94)
+        assert billed(entry) == (Decimal("0.001062"), "USD", "known")
+
     def test_an_entry_keeps_the_price_that_it_was_made_at(self, world, provider):
         price = world.price(10, 0)
         provider.default = Answer(usage=USED)
