@@ -216,6 +216,15 @@ class TestUnanswered:
         assert response.status_code == 504
         assert tokens(world.entry(response)) == (1001, None, True)
 
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_so_has_who_asks_a_provider_that_does_not_begin_in_time(self, world, provider, stream):
+        provider.answers(silent=True)
+        response = world.ask(PROMPT, body={"stream": stream})
+        assert response.status_code == 504
+        entry = world.entry(response)
+        assert tokens(entry) == (1001, None, True)
+        assert billed(entry) == (None, "", "unknown")
+
     OPENAI_COUNTS = {"input_tokens": 100, "output_tokens": 50}
     FAILED = {"status": "failed", "error": {"code": "server_error", "message": "broken"}, "usage": OPENAI_COUNTS}
     COHERE_END = {"error": "broken", "usage": {"tokens": OPENAI_COUNTS}}
