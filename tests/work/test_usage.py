@@ -181,6 +181,11 @@ class TestEstimates:
         provider.answers(text="y" * 40, usage={"prompt_tokens": 7})
         assert tokens(world.entry(world.ask(PROMPT))) == (7, 10, True)
 
+    def test_input_that_a_cache_had_a_part_in_is_not_estimated_again(self, world, provider):
+        provider.answers(usage={"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 1000}})
+        entry = world.entry(world.ask(PROMPT))
+        assert (entry.cache_read_tokens, *tokens(entry)) == (1000, 1, 5, True)
+
     def test_a_picture_is_no_text(self, world, provider):
         provider.answers(text="y", usage={})
         picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
