@@ -64,14 +64,17 @@ def add_hits(hits: Mapping[str, int]) -> dict[str, int]:
     """Add so many to the hits of the cache entries with these hashes; those of entries that are not there."""
     if not hits:
         return {}
-    # Asked first: an entry that comes between the two would otherwise be there, and have none of them.
-    there = set(CacheEntry.objects.filter(request_hash__in=list(hits)).values_list("request_hash", flat=True))
-    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    now = timezone.now()
+    moment = connection.ops.adapt_datetimefield_value(now)
     # In one order everywhere: otherwise two replicas could wait for each other's rows.
-    rows = [(hits[request_hash], now, request_hash) for request_hash in sorted(there)]
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(_COUNT, rows)
+    rows = [(number, moment, request_hash) for request_hash, number in sorted(hits.items())]
+    with connection.cursor() as cursor:
+        cursor.executemany(_COUNT, rows)
+        if cursor.rowcount == len(rows):
+            return {}
+    # By the moment: an entry that has come since is there, and has none of these.
+    counted = CacheEntry.objects.filter(request_hash__in=list(hits), last_hit_at=now)
+    there = set(counted.values_list("request_hash", flat=True))
     return {request_hash: number for request_hash, number in hits.items() if request_hash not in there}
 
 
