@@ -4,7 +4,7 @@ Row by row through the ORM costs the gateway's processes about as much CPU as a 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -53,16 +53,29 @@ def insert_cache_entries(records: Sequence[bytes]) -> None:
             cursor.execute(_statement(CACHE, CACHE_COLUMNS, _REPLACE), [_array(list(last.values()))])
 
 
-def count_hits(records: Sequence[bytes]) -> None:
-    """Add the hits among these log entries to the cache entries that were hit."""
+def count_hits(records: Sequence[bytes]) -> dict[str, int]:
+    """Add the hits among these log entries to the cache entries that were hit; those of entries that are not there."""
     hits = Counter(map(_hash_of_hit, records))
     hits.pop("", None)
-    if hits:
-        now = connection.ops.adapt_datetimefield_value(timezone.now())
-        # In one order everywhere: otherwise two replicas could wait for each other's rows.
-        rows = [(number, now, request_hash) for request_hash, number in sorted(hits.items())]
-        with connection.cursor() as cursor:
-            cursor.executemany(_COUNT, rows)
+    return add_hits(hits)
+
+
+def add_hits(hits: Mapping[str, int]) -> dict[str, int]:
+    """Add so many to the hits of the cache entries with these hashes; those of entries that are not there."""
+    if not hits:
+        return {}
+    now = timezone.now()
+    moment = connection.ops.adapt_datetimefield_value(now)
+    # In one order everywhere: otherwise two replicas could wait for each other's rows.
+    rows = [(number, moment, request_hash) for request_hash, number in sorted(hits.items())]
+    with connection.cursor() as cursor:
+        cursor.executemany(_COUNT, rows)
+        if cursor.rowcount == len(rows):
+            return {}
+    # By the moment: an entry that has come since is there, and has none of these.
+    counted = CacheEntry.objects.filter(request_hash__in=list(hits), last_hit_at=now)
+    there = set(counted.values_list("request_hash", flat=True))
+    return {request_hash: number for request_hash, number in hits.items() if request_hash not in there}
 
 
 def _hash_of_hit(record: bytes) -> str:

@@ -41,7 +41,7 @@ _COUNTED = {
     "unknown_cost_requests": "cost_status = 'unknown'",
     "first_bytes": f"{COMPLETED} AND first IS NOT NULL",
     "limited": LIMITED,
-    "asked": f"attempts > 0 AND NOT {LIMITED}",
+    "asked": f"attempts > 0 AND {BOUGHT} AND NOT {LIMITED}",
     **{column: f"latency = {number}" for number, column in enumerate(LATENCY_COLUMNS)},
 }
 _SUMMED = {

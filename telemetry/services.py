@@ -1,6 +1,6 @@
 """What people do with what is stored of the past: remove answers, and ask for usage with the names of everything."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 from accounts.models import Group, User
 from gateway_project.errors import ServiceUnavailable, ValidationError
 from keys.models import ApiKey
-from providers.models import ModelPrice, Provider
+from providers.models import Model, ModelPrice, Provider
 from telemetry import statistics
 from telemetry.export import usage_as_csv
 from telemetry.models import CacheEntry
@@ -103,13 +103,32 @@ def unpriced(start: datetime, end: datetime) -> list[dict[str, Any]]:
         return []
     hosts = {row.pk: urlsplit(row.url).hostname or "" for row in Provider.objects.all()}
     book, now = ModelPrice.objects.not_over().book(), timezone.now().timestamp()
+    _name(rows)
     without = [
         row
-        for row in rows
+        for row in _by_priced_name(rows)
         if book.price(row["provider_id"], hosts.get(row["provider_id"], ""), row["model"], now) is None
     ]
-    _name(without)
     return [{"id": place, **row} for place, row in enumerate(without, start=1)]
+
+
+def _by_priced_name(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows by the name that prices are for, the most requests first: `provider/model` is asked for as the model."""
+    offered = set(Model.objects.values_list("name", flat=True))
+    found: dict[tuple[int, str], dict[str, Any]] = {}
+    for row in rows:
+        model = row["model"]
+        if model not in offered:
+            model = model.removeprefix(f"{row['provider_name']}/")
+        same = found.get((row["provider_id"], model))
+        found[row["provider_id"], model] = (_together(same, row) if same else row) | {"model": model}
+    return sorted(found.values(), key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
+
+
+def _together(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    sums = ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")
+    last_hour = max(one["last_hour"], other["last_hour"])
+    return one | {name: one[name] + other[name] for name in sums} | {"last_hour": last_hour}
 
 
 def _name(rows: list[dict[str, Any]]) -> None:

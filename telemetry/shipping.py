@@ -24,11 +24,13 @@ from django.utils import timezone
 from keys.models import ApiKey
 from telemetry import journal as journals
 from telemetry.batches import count_hits, insert_cache_entries, insert_log_entries
+from telemetry.hits import EarlyHits
 from telemetry.journal import CACHED, END, EVENT, START, Journal, Record, Segment
 from telemetry.models import JournalPosition
 from telemetry.records import empty_log_entry, written
 
 log = logging.getLogger("gateway.shipper")
+early_hits = EarlyHits()
 
 BATCH_RECORDS = 500
 BATCH_BYTES = 1024 * 1024
@@ -107,6 +109,7 @@ class Shipper:
             for segment in list(self._journal.segments):
                 self._ship_segment(segment)
             self._caught_up = begun  # what is still there was written since
+            early_hits.count()
             self._write_used_keys()
             self._adopt()
         except (DatabaseError, OSError) as error:
@@ -348,7 +351,8 @@ def _carry(name: str, start: int, batch: list[Record]) -> None:
         entries = [record.payload for record in batch if record.kind in (END, EVENT)]
         insert_log_entries(entries)
         insert_cache_entries([record.payload for record in batch if record.kind == CACHED])
-        count_hits(entries)
+        early = count_hits(entries)
+    early_hits.note(early)
 
 
 def _note_use(used: dict[int, float]) -> None:

@@ -76,8 +76,7 @@ def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
     hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start, hour__lt=end, provider_id__isnull=False)
     rows = hours.values("provider_id", "model").annotate(**{f"all_{name}": sum_ for name, sum_ in sums.items()})
     rows = rows.annotate(last_hour=Max("hour"), used=used).filter(all_unknown_cost_requests__gt=0, used__gt=0)
-    found = [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
-    return sorted(found, key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
+    return [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
 
 
 def usage(question: Question, first: int, most: int) -> Page:

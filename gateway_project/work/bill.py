@@ -76,7 +76,7 @@ def _whole(exchange: "Exchange") -> Usage:
     usage, request = exchange.answer.usage or Usage(), exchange.request
     missing = {}
     if usage.input is None:
-        missing["input"] = input_tokens(request)
+        missing["input"] = max(input_tokens(request) - usage.all_input, 0)  # without what a cache had a part in
     if request.operation != "embedding" and (usage.output is None or _was_cut(exchange)):
         # A stream that was cut has said at most what it had counted when it began.
         missing["output"] = max(usage.output or 0, _tokens(_written(exchange)))

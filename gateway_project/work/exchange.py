@@ -131,8 +131,9 @@ class Exchange:
 
     @property
     def served_by(self) -> int | None:
-        """The id of the provider that answered, None where none did."""
-        return self.target.provider.id if self.target and self.answer and not self.stored else None
+        """The id of the provider whose work the request is billed for, None while, or where, it is nobody's."""
+        ended = self.answer or self.error
+        return self.target.provider.id if self.target and self.attempts and ended and not self.stored else None
 
     @property
     def model(self) -> str:

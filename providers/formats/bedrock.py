@@ -263,7 +263,9 @@ def usage_of(value: Any) -> Usage | None:
     read, write = count(usage.get("cacheReadInputTokens")), count(usage.get("cacheWriteInputTokens"))
     cached = (read or 0) + (write or 0)
     if sent is not None and cached and usage.get("totalTokens") == sent + (output or 0):
-        sent = max(sent - cached, 0)
+        if cached > sent:  # the parts exceed the whole: believe the whole
+            return Usage(sent, output=output)
+        sent -= cached
     return Usage(sent, read, write, output)
 
 

@@ -42,7 +42,7 @@ from providers.formats.parts import (
     texts_only,
 )
 from providers.formats.translated import TranslatedFormat
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, count, count_or_zero
 from providers.retry_after import retry_after as seconds_of
 
 ACTIONS = {"embedding": "batchEmbedContents", COUNT_TOKENS: "countTokens"}
@@ -227,7 +227,8 @@ def usage_of(value: Any) -> Usage | None:
         if cached is not None and cached > prompt:  # the part exceeds the whole: believe the whole
             cached = None
         prompt += (count(value.get("toolUsePromptTokenCount")) or 0) - (cached or 0)
-    return Usage(prompt, cached, None, (said or 0) + (thoughts or 0), thoughts)  # zeros are left out
+    output = [count_or_zero(value.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
+    return Usage(prompt, cached, None, None if None in output else sum(output), thoughts)
 
 
 def _candidate(value: dict[str, Any]) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ from providers.formats.parts import (
     words_of_turn,
 )
 from providers.formats.translated import TranslatedFormat
-from providers.formats.usage import Usage, count
+from providers.formats.usage import Usage, count, count_or_zero
 
 NAME = "ollama"
 PATHS = {"chat": "/chat", "completion": "/chat", "embedding": "/embed"}
@@ -227,7 +227,9 @@ def _think(thinking: Thinking) -> bool | str | None:
 def usage_of(value: dict[str, Any]) -> Usage | None:
     """Its counts; that of the prompt leaves out what the server still had in its cache, and is missing when it is 0."""
     prompt, output = count(value.get("prompt_eval_count")), count(value.get("eval_count"))
-    return None if prompt is None and output is None else Usage(prompt or 0, output=output)
+    if prompt is None and output is None:
+        return None
+    return Usage(count_or_zero(value.get("prompt_eval_count")), output=output)
 
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:

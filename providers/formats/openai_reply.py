@@ -103,6 +103,8 @@ def usage_of(value: Any) -> Usage | None:
     if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
         rest, read, write = prompt, None, None
     reasoning = count(as_dict(value.get("completion_tokens_details")).get("reasoning_tokens"))
+    if reasoning and None not in (prompt, output) and value.get("total_tokens") == prompt + output + reasoning:
+        output += reasoning  # xAI counts thoughts beside the answer, as the total tells
     return Usage(rest, read, write, output, reasoning, cost=money(value.get("cost")))  # OpenRouter's
 
 

@@ -59,6 +59,7 @@ class PassthroughReader(StreamReader):
         self._rest = bytearray()  # of a line that is not whole yet
         self._is_long = False  # whether that line has begun to be handed on
         self._marked = False
+        self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
 
     def feed(self, piece: bytes) -> bytes:
         whole = _end_of_lines(piece)
@@ -111,8 +112,9 @@ class PassthroughReader(StreamReader):
         self._marked = self._marked or value.get("type") == "message_stop"
         self.done = self.done or value.get("done") is True
         for holder in (value.get("message"), value):  # Anthropic begins with the input, inside of a message
-            if isinstance(holder, dict) and (usage := familiar_usage(holder)) is not None:
-                self.usage = usage.after(self.usage)
+            if isinstance(holder, dict) and isinstance(usage := holder.get("usage"), dict):
+                self._said.update({name: value for name, value in usage.items() if value is not None})
+                self.usage = familiar_usage({"usage": self._said}) or self.usage
         reason, normalised = _finish(value)
         if reason:
             self.provider_finish_reason, self.finish_reason = reason, normalised

@@ -18,11 +18,6 @@ class Usage(NamedTuple):
     reasoning: int | None = None
     cost: Decimal | None = None  # what the provider itself says that all of it costs
 
-    def after(self, earlier: "Usage | None") -> "Usage":
-        """It with what an earlier report of the same answer said and this one leaves out."""
-        told = {name: value for name, value in self._asdict().items() if value is not None}
-        return (earlier or self)._replace(**told)
-
     @property
     def all_input(self) -> int:
         """Input of every kind, as OpenAI counts it."""
@@ -32,6 +27,11 @@ class Usage(NamedTuple):
 def count(value: Any) -> int | None:
     """A token count a provider reports, None where it is none that a counter could have."""
     return value if type(value) is int and 0 <= value < MOST_TOKENS else None
+
+
+def count_or_zero(value: Any) -> int | None:
+    """The same where a provider leaves zeros out."""
+    return 0 if value is None else count(value)
 
 
 def money(value: Any) -> Decimal | None:

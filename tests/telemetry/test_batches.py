@@ -125,3 +125,10 @@ def test_hits_of_many_answers_are_counted_in_one_go(django_assert_num_queries):
         count_hits(records)
     assert set(CacheEntry.objects.values_list("hits", flat=True)) == {2}
     assert CacheEntry.objects.filter(last_hit_at__range=(before, timezone.now())).count() == len(hashes)
+
+
+def test_hits_of_answers_that_are_not_listed_are_told():
+    insert_cache_entries([cached("a" * 64)])
+    records = [entry(f"r{name}", cache_status="HIT", cache_hash=name * 64) for name in "aabbbc"]
+    assert count_hits(records) == {"b" * 64: 3, "c" * 64: 1}
+    assert CacheEntry.objects.get().hits == 2

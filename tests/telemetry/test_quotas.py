@@ -50,12 +50,14 @@ def test_each_has_what_its_requests_used(subject, subject_id):
 def test_stored_answers_and_failures_are_requests_and_refusals_are_not():
     for minutes in (0, 24 * 60):  # of the last hours the entries are asked, of all before them usage
         entry(minutes, attempts=0, entry_source="Cache", cache_status="HIT", **cost("0"))
+        # Found when another provider had failed: this one was not asked.
+        entry(minutes, attempts=1, entry_source="Cache", cache_status="HIT", **cost("0"))
         entry(minutes, attempts=0, outcome="denied", exception="RuleDenied", **NOTHING)
         entry(minutes, outcome="aborted", duration_ms=None, **NOTHING)
         for exception in ("RateLimited", "QuotaExceeded", "ActiveUseLimitReached"):
             entry(minutes, attempts=0, exception=exception, **NOTHING)
         entry(minutes, entry_type="Message")
-    assert asked("key", 2) == Used(6, 0, Decimal(0))
+    assert asked("key", 2) == Used(8, 0, Decimal(0))
     assert asked("provider", 3) == Used(2, 0, Decimal(0))
 
 

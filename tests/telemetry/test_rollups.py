@@ -99,7 +99,7 @@ def test_a_batch_is_added_up_as_it_is_stored():
         "unknown_cost_requests": 1, "input_tokens": 20, "cache_read_tokens": 8, "cache_write_tokens": 4,
         "output_tokens": 10, "reasoning_tokens": 6, "saved_tokens": 21, "cost": Decimal("0.000000000246"),
         "estimated_cost": 1, "saved_cost": Decimal("0.5"),
-        "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 5,
+        "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 4,
         "latency_0": 1, "latency_3": 1, "latency_9": 1,
     }  # fmt: skip
     assert totals(hour=HOUR + timedelta(hours=1))["requests"] == 1

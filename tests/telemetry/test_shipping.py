@@ -8,8 +8,8 @@ from django.db import DataError, OperationalError, connection
 from accounts.services import create_user
 from keys.models import ApiKey
 from keys.services import issue_key
+from telemetry import hits, shipping
 from telemetry import journal as journals
-from telemetry import shipping
 from telemetry.models import CacheEntry, JournalPosition, LogEntry
 from tests.telemetry.conftest import cached, entry, serve, stored
 
@@ -196,6 +196,26 @@ def test_cached_answers_are_listed_and_their_hits_counted(journal, shipper):
     journal.cached(cached("a" * 64, response="new"))
     shipper.ship()
     assert CacheEntry.objects.values_list("response", "hits").get() == ("new", 0)
+
+
+def test_a_hit_that_is_shipped_before_the_answer_is_listed_counts(journal, shipper):
+    serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
+    serve(journal, "r2", cache_status="HIT", cache_hash="a" * 64)
+    shipper.ship()
+    journal.cached(cached("a" * 64))
+    serve(journal, "r3", cache_status="HIT", cache_hash="a" * 64)
+    for _ in range(3):
+        shipper.ship()
+    assert CacheEntry.objects.get().hits == 3
+
+
+def test_one_of_an_answer_that_is_never_listed_is_let_go_after_a_while(journal, shipper, monkeypatch):
+    monkeypatch.setattr(hits, "PATIENCE_SECONDS", 0)
+    serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
+    shipper.ship()
+    journal.cached(cached("a" * 64))
+    shipper.ship()
+    assert CacheEntry.objects.get().hits == 0
 
 
 def test_the_last_use_of_a_key_is_written_every_few_seconds(shipper):

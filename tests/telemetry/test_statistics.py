@@ -295,6 +295,17 @@ def test_models_with_traffic_and_no_price_are_listed(admin):
     ]  # fmt: skip
 
 
+def test_models_without_a_price_are_listed_by_the_name_that_a_price_is_for(admin):
+    known = {"cost_status": "unknown", "input_tokens": 7}
+    provider = create_provider(name="p", url="https://api.example.org", models=["new", "p/auto"], format_name="openai")
+    names = ["new", "p/new", "p/new", "p/priced", "p/auto"]
+    insert_log_entries([done("r", model=name, provider_id=provider.pk, **known) for name in names])
+    set_price(model="priced", currency="USD", input=Decimal(1), output=Decimal(1))
+    rows = admin.rows(f"/stats/unpriced/?{WITHIN}")
+    told = [(row["model"], row["unknownCostRequests"], row["requests"], row["inputTokens"]) for row in rows]
+    assert told == [("new", 3, 3, 21), ("p/auto", 1, 1, 7)]
+
+
 def test_a_time_before_there_was_any_usage_is_refused(admin, client):
     refused(admin.get("/stats/unpriced/?to=0001-01-20"), 400, "ValidationError", "to")
     client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})

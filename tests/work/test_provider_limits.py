@@ -111,3 +111,13 @@ def test_what_it_used_is_counted_where_it_was_used(world, two):
     assert (len(first.seen), len(second.seen)) == (2, 1)
     response = bypass(world, prompt="c", max_tokens=20)
     assert left(response, "provider-tokens") == 40
+
+
+def test_what_it_was_at_work_on_without_an_answer_is_used_of_it_too(world, two):
+    first, _ = two
+    limit(world, first, "tokens", "minute", 1_000)
+    first.answers(silent=True)
+    late = world.ask("x" * 2_000, headers={"X-Svc-Timeout": "0.5", "X-Svc-Cache": "bypass"})
+    assert (late.status_code, world.entry(late).input_tokens) == (504, 501)
+    first.answers(usage=USED)
+    assert left(bypass(world, max_tokens=20), "provider-tokens") == 469

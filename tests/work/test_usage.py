@@ -34,6 +34,16 @@ class TestCost:
             assert billed(entry) == (Decimal("0.0006325"), "USD", "known")
             assert (entry.cache_read_tokens, entry.cache_write_tokens, entry.reasoning_tokens) == (60, 15, 12)
 
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_thoughts_that_are_counted_beside_the_answer_are_paid_for(self, world, provider, stream):
+        world.price(1, 10)
+        # As xAI reports it: 32 + 9 + 94 are the total.
+        usage = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}
+        provider.answers(usage=usage | {"completion_tokens_details": {"reasoning_tokens": 94}})
+        entry = world.entry(world.ask(body={"stream": stream}))
+        assert (entry.input_tokens, entry.output_tokens, entry.reasoning_tokens) == (32, 103, 94)
+        assert billed(entry) == (Decimal("0.001062"), "USD", "known")
+
     def test_an_entry_keeps_the_price_that_it_was_made_at(self, world, provider):
         price = world.price(10, 0)
         provider.default = Answer(usage=USED)
@@ -171,6 +181,11 @@ class TestEstimates:
         provider.answers(text="y" * 40, usage={"prompt_tokens": 7})
         assert tokens(world.entry(world.ask(PROMPT))) == (7, 10, True)
 
+    def test_input_that_a_cache_had_a_part_in_is_not_estimated_again(self, world, provider):
+        provider.answers(usage={"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 1000}})
+        entry = world.entry(world.ask(PROMPT))
+        assert (entry.cache_read_tokens, *tokens(entry)) == (1000, 1, 5, True)
+
     def test_a_picture_is_no_text(self, world, provider):
         provider.answers(text="y", usage={})
         picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
@@ -205,6 +220,15 @@ class TestUnanswered:
         response = world.ask(PROMPT, headers={"X-Svc-Timeout": "0.5"})
         assert response.status_code == 504
         assert tokens(world.entry(response)) == (1001, None, True)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_so_has_who_asks_a_provider_that_does_not_begin_in_time(self, world, provider, stream):
+        provider.answers(silent=True)
+        response = world.ask(PROMPT, body={"stream": stream})
+        assert response.status_code == 504
+        entry = world.entry(response)
+        assert tokens(entry) == (1001, None, True)
+        assert billed(entry) == (None, "", "unknown")
 
     OPENAI_COUNTS = {"input_tokens": 100, "output_tokens": 50}
     FAILED = {"status": "failed", "error": {"code": "server_error", "message": "broken"}, "usage": OPENAI_COUNTS}

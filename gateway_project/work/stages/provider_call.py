@@ -51,7 +51,8 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
                     note(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
                 except UpstreamError as error:
                     exchange.failure = failed = error
-                    if not error.next_may_serve or not exchange.call.try_again():
+                    # Of the last one it stays known how the call ended: one that ran out of time has read the request.
+                    if not error.next_may_serve or len(exchange.left) == 1 or not exchange.call.try_again():
                         raise
             pass_on(exchange, gateway, failed)
             try:

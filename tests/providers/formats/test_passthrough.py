@@ -68,6 +68,13 @@ def test_cached_input_of_responses_is_counted_once():
     assert familiar_usage({"usage": usage}) == Usage(10, 90, None, 5, None)
 
 
+def test_cached_input_that_only_an_earlier_event_tells_is_counted_once():
+    first = b'{"usage": {"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 80}}}'
+    last = b'{"usage": {"prompt_tokens": 100, "completion_tokens": 9, "prompt_tokens_details": null}}'
+    _, reader = handed_on(b"data: %b\n\ndata: %b\n\n" % (first, last))
+    assert reader.usage == Usage(20, 80, None, 9)
+
+
 def test_a_line_that_is_far_too_long_goes_on_unread():
     long = b'data: {"a": "' + b"x" * LINE_LIMIT
     told, reader = handed_on(long, b"y", b'z"}\n{"done": true}\n')

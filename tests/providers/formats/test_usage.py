@@ -1,0 +1,22 @@
+"""Usage that providers report in odd ways: nothing is counted twice, and what is no count is not taken for none."""
+
+import pytest
+
+from providers.formats import bedrock, gemini, ollama
+from providers.formats.usage import Usage
+
+
+def test_parts_that_exceed_the_whole_are_not_believed():
+    usage = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
+    assert bedrock.usage_of(usage | {"cacheReadInputTokens": 4}) == Usage(6, 4, None, 5)
+    assert bedrock.usage_of(usage | {"cacheReadInputTokens": 50}) == Usage(10, None, None, 5)
+
+
+@pytest.mark.parametrize("odd", [-1, 1.5, "12", 2**63])
+def test_what_is_no_count_is_not_taken_for_a_zero_that_was_left_out(odd):
+    told = {"promptTokenCount": 10}
+    assert gemini.usage_of(told).output == 0
+    assert gemini.usage_of(told | {"thoughtsTokenCount": 3}).output == 3
+    assert gemini.usage_of(told | {"candidatesTokenCount": odd}) == Usage(10)
+    assert ollama.usage_of({"eval_count": 5}) == Usage(0, output=5)
+    assert ollama.usage_of({"prompt_eval_count": odd, "eval_count": 5}) == Usage(output=5)
