@@ -8,6 +8,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError as PasswordRefused
 from django.core.validators import MaxLengthValidator
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
 from accounts.models import LONGEST_PASSWORD, Feature, Group, Role, User, check_text
@@ -138,7 +139,7 @@ def create_group(*, name: str, member_ids: Collection[int] = ()) -> Group:
     """A stored group of these users; raises Conflict if the name exists, and ValidationError."""
     group = Group(name=name)
     _save_group(group)
-    group.members.set(referred(User.objects.all(), member_ids, field="members"))
+    group.members.set(referred(_may_join(group), member_ids, field="members"))
     return group
 
 
@@ -150,14 +151,14 @@ def update_group(group: Group, *, name: str | None = None, member_ids: Collectio
         group.name = name
         _save_group(group)
     if member_ids is not None:
-        group.members.set(referred(User.objects.all(), member_ids, field="members"))
+        group.members.set(referred(_may_join(group), member_ids, field="members"))
 
 
 @transaction.atomic
 def add_member(group: Group, *, user_id: int) -> User:
     """The user, who is a member now, and stays one if they were before; raises NotFound and ValidationError."""
     hold(group, Group.objects.all())
-    (user,) = referred(User.objects.all(), [user_id], field="id")
+    (user,) = referred(_may_join(group), [user_id], field="id")
     group.members.add(user)
     return user
 
@@ -178,6 +179,11 @@ def delete_group(group: Group) -> None:
     # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
     hold(group, Group.objects.all())
     group.delete()
+
+
+def _may_join(group: Group) -> QuerySet[User]:
+    """A deleted user stays a member of what it was in, so that other changes go on, and joins nothing."""
+    return User.objects.filter(Q(is_deleted=False) | Q(groups=group)).distinct()
 
 
 def _save_group(group: Group) -> None:

@@ -126,3 +126,17 @@ def test_a_user_who_is_gone_is_not_brought_back(db, change):
     with pytest.raises(NotFound):
         change(ann)
     assert not User.objects.exists()
+
+
+def test_a_deleted_user_stays_in_its_groups_and_joins_no_other(db):
+    ann, bob = create_user(username="ann", password="a secret"), create_user(username="bob", password="a secret")
+    team = create_group(name="team", member_ids=[ann.pk])
+    delete_user(ann)
+    update_group(team, member_ids=[ann.pk, bob.pk])
+    assert set(team.members.all()) == {ann, bob}
+    for join in (
+        lambda: create_group(name="other", member_ids=[ann.pk]),
+        lambda: add_member(create_group(name="third", member_ids=[]), user_id=ann.pk),
+    ):
+        with pytest.raises(ValidationError):
+            join()
