@@ -117,7 +117,7 @@ class UserAdmin(ServiceAdmin):
         return row.is_deleted
 
     def offered(self, rows: QuerySet[User]) -> QuerySet[User]:
-        return rows.filter(is_deleted=False)
+        return rows.live()
 
     @display(description="Roles")
     def role_names(self, row: User) -> str:

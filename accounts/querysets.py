@@ -29,6 +29,10 @@ class RoleQuerySet(models.QuerySet["Role"]):
 
 
 class UserQuerySet(models.QuerySet["User"]):
+    def live(self) -> Self:
+        """Users that are not deleted, whether they are active or not."""
+        return self.filter(is_deleted=False)
+
     def usable(self) -> Self:
         """Users whose credentials count: active and not deleted."""
         return self.filter(is_active=True, is_deleted=False)

@@ -78,7 +78,7 @@ class KeyViewSet(Lists):
         user_id = values.pop("user", self.caller.user.pk)
         admit(self.caller, OWNER, owner_id=user_id)
         with transaction.atomic():
-            (owner,) = referred(User.objects.filter(is_deleted=False), [user_id], field="user")
+            (owner,) = referred(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
             issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
             self.record(issued.key.pk, after=self.shown(issued.key))

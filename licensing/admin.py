@@ -53,7 +53,7 @@ class LimitForm(ServiceForm):
         super().__init__(*args, **options)
         if "key" in self.fields:
             self.fields["key"].queryset = ApiKey.objects.live()
-            self.fields["user"].queryset = User.objects.filter(is_deleted=False)
+            self.fields["user"].queryset = User.objects.live()
 
     def clean(self) -> dict[str, Any]:
         values = self.cleaned_data

@@ -160,7 +160,7 @@ class LimitAttributes(LimitChanges):
     """What may be sent about a new limit: one subject, a measure, a window, and an amount."""
 
     key_id = Row(ApiKey.objects.live(), source="key")
-    user_id = Row(User.objects.filter(is_deleted=False), source="user")
+    user_id = Row(User.objects.live(), source="user")
     group_id = Row(Group.objects.all(), source="group")
     provider_id = Row(Provider.objects.all(), source="provider")
     measure = OneOf(Measure.values)

@@ -59,10 +59,11 @@ class Housekeeper:
             except DatabaseError as error:
                 log.info("%s: the database does not let us now: %s", name, str(error).split("\n")[0])
                 connection.close()
-                failed.append(name)
             except Exception:
                 log.exception("%s: failed; it is tried again.", name)
-                failed.append(name)
+            else:
+                continue
+            failed.append(name)
         return failed
 
     def _run(self) -> None:

@@ -216,11 +216,9 @@ def _written(message: Message) -> list[dict[str, Any]]:
     written = [_written_result(result) for result in results]
     if message.role == "assistant":
         return written + _written_answer(others)
-    return (
-        [*written, {"role": message.role, "content": _content(message.role, others)}]
-        if others or not results
-        else written
-    )
+    if not others and results:
+        return written
+    return [*written, {"role": message.role, "content": _content(message.role, others)}]
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
