@@ -8,47 +8,7 @@ import pytest
 
 from tests.pace import patience
 from tests.provider_answers import Answer
-
-DONE = "data: [DONE]\n\n"
-
-
-def part(text, reason=None):
-    """One event of a chat stream."""
-    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": reason}]}
-
-
-def event(value):
-    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
-
-
-def arrivals(response):
-    """What came when: pairs of seconds since the response's head, and bytes."""
-    assert response.status_code == 200, response.text
-    begun = time.monotonic()
-    return [(time.monotonic() - begun, chunk) for chunk in response.iter_content(None)]
-
-
-def read(response):
-    return b"".join(chunk for _, chunk in arrivals(response))
-
-
-def datas(body):
-    """The data of each event, comments left out."""
-    return [line.removeprefix(b"data: ") for line in body.splitlines() if line.startswith(b"data:")]
-
-
-def text(body):
-    """What the model said in a chat stream."""
-    values = [json.loads(data) for data in datas(body) if data != b"[DONE]"]
-    choices = [choice for value in values for choice in value.get("choices", ())]
-    return "".join(choice["delta"].get("content") or "" for choice in choices)
-
-
-def error_in(body):
-    """The error event that ends a stream."""
-    last = json.loads(datas(body)[-1])
-    assert last.keys() == {"code", "exception", "message"}, last
-    return last
+from tests.work.streaming import DONE, arrivals, datas, error_in, event, part, read, text
 
 
 class TestForwarding:
@@ -337,67 +297,6 @@ class TestClientsThatLeave:
         assert "word" in entry.payload
         assert entry.status == 200
         assert world.stream().headers["X-Svc-Cache"] == "MISS"
-
-
-class TestPassthrough:
-    @pytest.fixture
-    def provider(self, world):
-        world.allow()
-        return world.provider(format_name="passthrough")
-
-    def test_an_event_stream_passes_as_it_is(self, world, provider):
-        sent = [b'event: message_start\ndata: {"type": "message_start"}\n\n', b'data: {"type":"message_stop"}\n\n']
-        provider.answers(stream=sent)
-        response = world.stream()
-        assert read(response) == b"".join(sent)
-        assert world.entry(response).outcome == "completed"
-
-    @pytest.mark.parametrize("kind", ["application/x-ndjson", "application/jsonl"])
-    def test_lines_of_json_pass_as_they_are_and_are_replayed(self, world, provider, kind):
-        lines = [b'{"response": "a"}\n', b'{"response": "b"}\n', b'{"done": true}\n']
-        provider.answers(stream=lines, headers={"Content-Type": kind}, pace=0.1)
-        first, second = world.stream(), world.stream()
-        assert arrivals(first)[0][1] == lines[0]
-        assert read(second) == b"".join(lines)
-        assert first.headers["Content-Type"] == second.headers["Content-Type"] == kind
-        assert (second.headers["X-Svc-Cache"], len(provider.seen)) == ("HIT", 1)
-
-    def test_a_stream_that_is_cut_is_truncated(self, world, provider):
-        kind = {"Content-Type": "application/x-ndjson"}
-        provider.answers(stream=[b'{"response": "a"}\n', b'{"respon'], cut_after=22, headers=kind)
-        response = world.stream()
-        lines = read(response).splitlines()
-        assert lines[0] == b'{"response": "a"}'
-        assert json.loads(lines[1])["exception"] == "ProviderError"  # half a line would only be in its way
-        assert world.entry(response).outcome == "truncated"
-        assert world.stream().headers["X-Svc-Cache"] == "MISS"
-
-    def test_an_error_stands_in_a_line_of_its_own_however_long_the_stream_was(self, own_gateway):
-        world = own_gateway(GATEWAY_CACHE_MAX_ENTRY_BYTES="100", GATEWAY_LOG_PAYLOAD_MAX_BYTES="100")
-        world.allow()
-        lines, kind = (
-            [b'{"response": "%d"}\n' % (10**4) for _ in range(5_000)],
-            {"Content-Type": "application/x-ndjson"},
-        )
-        answer = Answer(stream=[b"".join(lines), *[b'{"respon'] * 2], cut_after=len(lines[0]) * 5_000 + 4, headers=kind)
-        world.provider(format_name="passthrough").answers(**vars(answer))
-        *whole, told = read(world.stream()).splitlines()
-        assert len(whole) == 5_000
-        assert json.loads(told)["exception"] == "ProviderError"
-
-    def test_lines_of_json_stay_lines_of_json_through_silence_and_failure(self, world, provider):
-        kind = {"Content-Type": "application/x-ndjson"}
-        provider.answers(stream=[b'{"a": 1}\n', b'{"b": 2}\n', b""], headers=kind, pace=1.2, framing="close")
-        response = world.stream()
-        lines = [json.loads(line) for line in read(response).splitlines()]
-        assert lines[:2] == [{"a": 1}, {"b": 2}]
-        assert (len(lines), lines[2]["code"], lines[2]["exception"]) == (3, 502, "ProviderError")
-
-    def test_its_error_in_the_middle_is_told(self, world, provider):
-        provider.answers(stream=[b'data: {"a": 1}\n\n', b'data: {"error": {"message": "sorry"}}\n\n'], pace=0.05)
-        response = world.stream()
-        assert b"sorry" in read(response)
-        assert world.entry(response).outcome == "failed"
 
 
 def test_a_stop_of_the_server_ends_a_silent_stream_in_good_order(own_gateway):
