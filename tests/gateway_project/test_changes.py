@@ -19,22 +19,10 @@ from keys.models import ApiKey
 from licensing.models import Licence, Limit
 from providers.models import Model, ModelPrice, Provider, ProviderFormat
 from rules.models import Rule
+from tests.gateway_project.readers import EVERYTHING, Reader, execute
 
-EVERYTHING = {kind: {0} for kind in KINDS}
 # Outside a transaction, as readers are; and on PostgreSQL one's own transaction is told again and again.
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class Reader:
-    """A process that keeps a copy: news() is what it learns since it last asked."""
-
-    def __init__(self, on=connection):
-        self.feed = ChangeFeed(on)
-        self.position = self.feed.position()
-
-    def news(self):
-        changes, self.position = self.feed.since(self.position)
-        return changes
 
 
 @pytest.fixture
@@ -56,11 +44,6 @@ def provider():
 @pytest.fixture
 def reader(ann, key, provider):
     return Reader()
-
-
-def execute(sql, *params, on=connection):
-    with on.cursor() as cursor:
-        cursor.execute(sql, params)
 
 
 def test_nothing_is_news_when_nothing_changed(reader):
@@ -314,97 +297,3 @@ def test_a_trigger_of_an_older_release_is_taken_down(reader):
     with connection.cursor() as cursor:
         cursor.execute(triggers._FIND[connection.vendor], [name])
         assert cursor.fetchall() == []
-
-
-postgresql_only = pytest.mark.skipif("connection.vendor != 'postgresql'", reason="needs several writers at once")
-
-
-@pytest.fixture
-def second():
-    """Another connection to the same database, in a transaction of its own."""
-    other = connection.copy()
-    other.set_autocommit(False)
-    yield other
-    other.rollback()
-    other.close()
-
-
-@postgresql_only
-def test_a_late_commit_is_found_behind_later_ids(reader, second):
-    execute("INSERT INTO accounts_group (name) VALUES ('late')", on=second)
-    group = Group.objects.create(name="early")
-    assert reader.news() == {"group": {group.pk}}
-    assert reader.news() == {}
-    second.commit()
-    late = Group.objects.get(name="late").pk
-    assert reader.news() == {"group": {late}}
-    assert Change.objects.get(row_id=late, kind="group").pk < Change.objects.get(row_id=group.pk, kind="group").pk
-    assert reader.news() == {}
-
-
-@postgresql_only
-def test_a_commit_that_began_before_the_reader_did_is_found(second, ann):
-    execute("UPDATE accounts_user SET is_active = false", on=second)
-    reader = Reader()
-    assert reader.news() == {}
-    second.commit()
-    assert reader.news() == {"user": {ann.pk}}
-
-
-@postgresql_only
-def test_a_long_transaction_elsewhere_does_not_repeat_the_news(reader, second):
-    execute("INSERT INTO accounts_group (name) VALUES ('long')", on=second)
-    for name in ("a", "b", "c"):
-        group = Group.objects.create(name=name)
-        assert reader.news() == {"group": {group.pk}}
-    second.rollback()
-    assert reader.news() == {}
-
-
-@postgresql_only
-def test_a_reader_inside_a_transaction_sees_its_own_changes(reader):
-    with transaction.atomic():
-        group = Group.objects.create(name="team")
-        position = reader.feed.position()
-        crew = Group.objects.create(name="crew")
-        assert reader.feed.since(position)[0] == {"group": {group.pk, crew.pk}}
-
-
-@postgresql_only
-def test_truncate_reloads_the_kind(reader):
-    execute("TRUNCATE rules_rule")
-    assert reader.news() == {"rule": {0}}
-
-
-@postgresql_only
-def test_a_server_that_lags_behind_the_last_one_reloads_everything(reader):
-    xmin, xmax, _ = reader.position.mark.split(":")
-    ahead = f"{int(xmin) + 10**6}:{int(xmax) + 10**6}:"
-    reader.position = replace(reader.position, mark=ahead)
-    assert reader.news() == EVERYTHING
-    assert reader.news() == {}
-
-
-@postgresql_only
-def test_changes_restored_from_another_server_are_no_news(reader):
-    execute("INSERT INTO gateway_project_change (kind, row_id, xid) VALUES ('key', 7, '999999999999'::xid8)")
-    assert reader.news() == {}
-
-
-@postgresql_only
-def test_a_bulk_write_costs_one_statement_more_and_not_one_a_row(reader, ann):
-    keys = [ApiKey(owner=ann, name=f"k{n}", public_id=f"c{n}", digest=b"x") for n in range(20_000)]
-    ApiKey.objects.bulk_create(keys, batch_size=5_000)
-    reader.news()
-    began = time.perf_counter()
-    ApiKey.objects.update(is_deleted=True)
-    assert time.perf_counter() - began < 10
-    assert len(reader.news()["key"]) == 20_001
-
-
-@postgresql_only
-def test_the_triggers_work_whatever_the_search_path(reader, second):
-    execute("SET LOCAL search_path TO pg_catalog", on=second)  # the pool keeps the connection
-    execute("INSERT INTO public.accounts_group (name) VALUES ('team')", on=second)
-    second.commit()
-    assert reader.news() == {"group": {Group.objects.get().pk}}
