@@ -3,12 +3,17 @@ WORKDIR /app
 COPY requirements.lock .
 RUN pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY . .
-RUN useradd --system gateway && mkdir -p /var/lib/gateway && chown gateway /var/lib/gateway
+# What GET /version/ tells: --build-arg REVISION="$(git rev-parse --abbrev-ref HEAD) $(git rev-parse HEAD)"
+ARG REVISION=""
+RUN echo "$REVISION" > REVISION \
+    && useradd --system gateway && mkdir -p /var/lib/gateway && chown gateway /var/lib/gateway
 USER gateway
-ENV GATEWAY_MODE=production GATEWAY_VAR_DIR=/var/lib/gateway HOST=0.0.0.0
+ENV GATEWAY_MODE=production GATEWAY_VAR_DIR=/var/lib/gateway HOST=0.0.0.0 PORT=8000
 # The journal lives here: log entries that the database has not taken yet.
 VOLUME /var/lib/gateway
 EXPOSE 8000
+HEALTHCHECK --interval=10s --start-period=60s CMD ["python", "-c", \
+    "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ['PORT'] + '/healthz', timeout=5)"]
 # Longer than GATEWAY_GRACEFUL_TIMEOUT, so that streams end in good order: docker stop --time 70
 STOPSIGNAL SIGTERM
 CMD ["python", "manage.py", "serve"]

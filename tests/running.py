@@ -128,13 +128,14 @@ class RunningGateway:
             | {"GATEWAY_VAR_DIR": str(directory), "HOST": "127.0.0.1", "PORT": str(self.port)}
             | environ
         )
+        self.code = ROOT  # the folder of manage.py
         self.process: subprocess.Popen | None = None
 
     def start(self) -> "RunningGateway":
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "serve", "--no-demo"],
-                cwd=ROOT,
+                cwd=self.code,
                 env=self.environ,
                 stdout=output,
                 stderr=subprocess.STDOUT,
