@@ -22,7 +22,7 @@ from gateway_project.work.snapshot import Snapshot
 from gateway_project.work.standing import standing_in
 from gateway_project.work.state import LocalState, SharedState
 from gateway_project.work.uses import keeping_peaks, uses_of
-from gateway_project.work.watch import Ticker, Watcher
+from gateway_project.work.watch import Watcher
 from licensing.models import Limit
 from licensing.services import note_time
 from licensing.standing import Stands
@@ -65,10 +65,10 @@ class Gateway:
     required_fields: Sequence[str]
     client_seconds: float  # that a client may be silent
     total_seconds: float
-    housekeeper: Ticker = field(init=False)
+    housekeeper: Housekeeping = field(init=False)
 
     def __post_init__(self) -> None:
-        self.housekeeper = Ticker("housekeeper", Housekeeping(self))
+        self.housekeeper = Housekeeping(self)
 
     def start(self) -> None:
         """Load what there is and start the threads; the database may be away."""

@@ -1,24 +1,30 @@
 """What a process does in the background, ten times a second."""
 
+import logging
 from typing import TYPE_CHECKING
 
+from gateway_project.background import Background
 from gateway_project.memory import hand_back
 from gateway_project.work.vitals import vitals
 
 if TYPE_CHECKING:
     from gateway_project.work.gateway import Gateway
 
+log = logging.getLogger("gateway.housekeeping")
+
+TICK_SECONDS = 0.1
 PUBLISH_EVERY_TICKS, TIDY_EVERY_TICKS, FORGET_EVERY_TICKS = 10, 50, 600
 
 
-class Housekeeping:
-    """Called at every tick. It may wait for Redis or the disk, so that deadlines have a thread of their own."""
+class Housekeeping(Background):
+    """It may wait for Redis or the disk, so that deadlines have a thread of their own."""
 
     def __init__(self, gateway: "Gateway") -> None:
+        super().__init__("housekeeper", log, every=TICK_SECONDS)
         self._gateway = gateway
         self._ticks = 0
 
-    def __call__(self) -> None:
+    def round(self) -> None:
         gateway = self._gateway
         self._ticks += 1
         gateway.metrics.fold(gateway.snapshot.offering)

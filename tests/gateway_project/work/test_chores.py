@@ -59,7 +59,7 @@ def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeyp
     first, done = counting()
     second, done_too = counting()
     chores = Chores([Chore(first, every=0.01), Chore(second, every=0.01)])
-    monkeypatch.setattr("gateway_project.work.chores.connection", Refusing())
+    monkeypatch.setattr("gateway_project.background.connection", Refusing())
     chores.start()
     for counter in (done, done_too, done, done_too):
         assert counter.acquire(timeout=10)
@@ -68,6 +68,8 @@ def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeyp
 
 class Refusing:
     """A connection that its server has closed."""
+
+    in_atomic_block = False
 
     def close_if_unusable_or_obsolete(self):
         raise OperationalError("the server is gone")
