@@ -1,4 +1,4 @@
-"""What a process does beside serving, now and then, with the database: each chore may be done by several at once."""
+"""What a process does beside serving, now and then: each chore may be done by several processes at once."""
 
 import logging
 import time
@@ -9,6 +9,7 @@ from gateway_project.background import Background, Trouble
 log = logging.getLogger("gateway.chores")
 
 LOOK_EVERY_SECONDS = 0.5
+STOP_SECONDS = 5.0
 
 
 class Chore:
@@ -19,7 +20,7 @@ class Chore:
         self._action = action
         self._every = every
         self._due = 0.0
-        self._trouble = Trouble(log, f"chore {action.__name__}")
+        self._trouble = Trouble(log, f"chore {action.__qualname__.rpartition('<locals>.')[2]}")
 
     @property
     def is_due(self) -> bool:
@@ -33,12 +34,11 @@ class Chore:
 
 
 class Chores(Background):
-    """The thread that does them one after the other; at the end as far as the database answers in time."""
+    """A thread that does them one after the other; those of the end as far as the database answers in time."""
 
-    stop_seconds = 5.0
-
-    def __init__(self, chores: Sequence[Chore]) -> None:
-        super().__init__("chores", log, every=LOOK_EVERY_SECONDS)
+    def __init__(self, name: str, chores: Sequence[Chore], *, every: float = LOOK_EVERY_SECONDS) -> None:
+        super().__init__(name, log, every=every)
+        self.stop_seconds = STOP_SECONDS if any(chore.at_end for chore in chores) else 0.0
         self._chores = chores
 
     def round(self) -> None:
