@@ -137,5 +137,5 @@ def _money(cost: dict[str, Any]) -> str:
     return ", ".join(f"{amount:,.{2 if amount >= 1 else 6}f} {currency}" for currency, amount in cost.items()) or "0"
 
 
-def _latency(bound: int | None) -> str:
-    return "none" if bound is None else f"≤ {bound:,} ms"
+def _latency(ms: float | None) -> str:
+    return "none" if ms is None else f"{ms:,.{0 if ms >= 10 else 1}f} ms"

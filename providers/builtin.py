@@ -3,18 +3,7 @@
 from django.apps import apps as current
 from django.db import router
 
-FORMATS = (
-    "openai",
-    "openai-responses",
-    "azure-openai",
-    "anthropic",
-    "gemini",
-    "mistral",
-    "cohere",
-    "ollama",
-    "bedrock",
-    "passthrough",
-)
+from providers.formats import FORMATS
 
 
 def write_formats(using: str, apps=current, **signal: object) -> None:

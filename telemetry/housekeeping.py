@@ -1,7 +1,6 @@
 """Keeps the log's house: a thread in every process, of which one at a time does the work, in small pieces."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.utils import timezone
 
+from gateway_project.background import Background
 from telemetry import retention
 
 log = logging.getLogger("gateway.housekeeping")
@@ -35,20 +35,12 @@ def chores() -> dict[str, Chore]:
     }
 
 
-class Housekeeper:
+class Housekeeper(Background):
     """The thread; `round()` does what there is to do once."""
 
     def __init__(self, *, interval: float) -> None:
-        self._interval = interval
+        super().__init__("log housekeeper", log, every=interval)
         self._chores = chores()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="log housekeeper", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
 
     def round(self, seconds: float = LONGEST_SECONDS) -> list[str]:
         """Each chore, for so long at most; those that failed, which are tried again in the next round."""
@@ -66,18 +58,13 @@ class Housekeeper:
             failed.append(name)
         return failed
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval):
-            self.round()
-            connection.close()
-
     def _work_off(self, name: str, chore: Chore, until: float) -> None:
-        while not self._stopped.is_set() and time.monotonic() < until:
+        while not self.stopped.is_set() and time.monotonic() < until:
             begun = time.monotonic()
             with alone(name) as ours:
                 if not ours or not chore(timezone.now()):
                     return
-            self._stopped.wait(LEAST_PAUSE_SECONDS + time.monotonic() - begun)
+            self.stopped.wait(LEAST_PAUSE_SECONDS + time.monotonic() - begun)
 
 
 @contextmanager

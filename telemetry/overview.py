@@ -13,8 +13,9 @@ from django.utils import timezone
 from accounts.models import User
 from providers.models import Provider
 from telemetry import rollups
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS
+from telemetry.models import LATENCY_COLUMNS
 from telemetry.rollups import TOKENS
+from telemetry.statistics import percentile
 
 COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
 SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
@@ -74,18 +75,6 @@ def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
         (names.get(row[dimension], str(row[dimension]) or "(none)"), row["requests"], sum(row[name] for name in TOKENS))
         for row in rows
     ]
-
-
-def percentile(counts: list[int], share: float) -> int | None:
-    """The bound in milliseconds below which so large a share of the latencies lies; None where there are none."""
-    wanted, seen = share * sum(counts), 0
-    if not wanted:
-        return None
-    for bound, number in zip((*LATENCY_MS, LATENCY_MS[-1]), counts, strict=True):
-        seen += number
-        if seen >= wanted:
-            return bound
-    return LATENCY_MS[-1]
 
 
 def _totals(rows: Rows) -> dict[str, Any]:

@@ -17,14 +17,13 @@ from django.db.models import Max
 from providers.formats.usage import MONEY_DECIMALS
 from providers.models import Provider
 from telemetry import rollups
-from telemetry.rollups import TOKENS
+from telemetry.rollups import SUM_OF_COSTS, TOKENS
 
 # No request lasts longer than its time-out and this: what it waits for before that, and its last words.
 LEAST_SPAN = timedelta(minutes=10)
 _REQUESTS = 'coalesce(sum("requests"), 0) - coalesce(sum("limited"), 0)'
 _ASKED = 'coalesce(sum("asked"), 0)'
 _ALL_TOKENS = " + ".join(f'coalesce(sum("{name}"), 0)' for name in TOKENS)
-_COST = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def used(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dic
     with connection.cursor() as cursor:
         # One statement, and so one moment: no entry moves from one part to the other.
         cursor.execute(
-            f"SELECT {number}, {counted}, {_ALL_TOKENS}, {_COST} FROM ({parts}) AS used {each}"
+            f"SELECT {number}, {counted}, {_ALL_TOKENS}, {SUM_OF_COSTS} FROM ({parts}) AS used {each}"
             f" WHERE {number} IN ({listed}) GROUP BY {number}",
             [*parameters, *map(rollups.moment, [*bounds, end]), until],
         )

@@ -53,6 +53,8 @@ _SUMMED = {
     "duration_us": ("took", COMPLETED),
     "first_byte_us": ("first", COMPLETED),
 }
+# What requests cost together, as far as that is known or estimated.
+SUM_OF_COSTS = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
 DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "tags", "currency")
 MEASURES = (*_COUNTED, *_SUMMED)
 ALL = '"merged" IN (TRUE, FALSE)'  # as the indexes have it

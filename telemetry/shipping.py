@@ -9,7 +9,6 @@ import errno
 import logging
 import mmap
 import os
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
+from gateway_project.background import Background
 from keys.models import ApiKey
 from telemetry import journal as journals
 from telemetry.batches import count_hits, insert_cache_entries, insert_log_entries
@@ -39,7 +39,6 @@ PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
 KEYS_EVERY_SECONDS = 5.0
-STOP_SECONDS = 10.0
 TRIES = 3
 REFUSED_NAME = "refused.jsonl"
 # As text: the ORM spends most of its time on putting them together, for a batch or for each key anew.
@@ -61,11 +60,16 @@ class AdoptedElsewhere(Exception):
     """Another process carries this journal: it took us for dead."""
 
 
-class Shipper:
-    """The thread that ships this process's journal, and those of processes that died."""
+class Shipper(Background):
+    """The thread that ships this process's journal, and those of processes that died.
+
+    When it is stopped it ships what there is; what does not arrive in time waits for the next start.
+    """
+
+    stop_seconds = 10.0
 
     def __init__(self, journal: Journal, root: Path, *, interval: float = PAUSE_SECONDS) -> None:
-        self._interval = interval
+        super().__init__("shipper", log, every=interval)
         self._journal = journal
         self._root = root
         self._shipped: dict[Path, int] = {}
@@ -76,8 +80,6 @@ class Shipper:
         self._not_adopted: set[Path] = set()
         self._failures = 0
         self._in_doubt: set[Path] = set()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="shipper", daemon=True)
 
     def backlog(self) -> Backlog:
         """What the database does not have yet of this process's journal."""
@@ -88,14 +90,9 @@ class Shipper:
         """Whether the database has what this process logged up to a moment (seconds since 1970)."""
         return time.time() - (time.monotonic() - self._caught_up) >= until
 
-    def start(self) -> None:
-        self._thread.start()
-
     def stop(self) -> None:
-        """Ship what there is and end; what does not arrive in time waits for the next start."""
-        self._stopped.set()
-        self._thread.join(STOP_SECONDS)
-        if not self._thread.is_alive():
+        super().stop()
+        if not self.is_running:
             self._journal.close()
 
     def key_used(self, key_id: int, at: float) -> None:
@@ -121,21 +118,23 @@ class Shipper:
         self._failures = 0
         return True
 
-    def _run(self) -> None:
-        while not self._stopped.wait(min(self._interval * 2**self._failures, LONGEST_PAUSE_SECONDS)):
-            self._safely()
-        self._wrote_keys = 0.0
-        self._journal.seal()
-        self._safely()
-        connection.close()
+    def pause(self) -> float:
+        return min(self.every * 2**self._failures, LONGEST_PAUSE_SECONDS)
 
-    def _safely(self) -> None:
+    def round(self) -> None:
         try:
             self.ship()
-            connection.close_if_unusable_or_obsolete()
         except Exception:
-            log.exception("Shipping the journal failed; it is tried again.")
-            self._failures = min(self._failures + 1, 10)
+            self._count_failure()
+            raise
+
+    def last_round(self) -> None:
+        self._wrote_keys = 0.0
+        self._journal.seal()
+        self.ship()
+
+    def _count_failure(self) -> None:
+        self._failures = min(self._failures + 1, 10)
 
     def _ship_segment(self, segment: Segment) -> None:
         name = f"{self._journal.name}/{segment.path.name}"
@@ -208,7 +207,7 @@ class Shipper:
         if not self._failures:
             what = "database" if isinstance(error, DatabaseError) else "disk"
             log.warning("The %s takes no entries; the journal keeps them: %s", what, str(error).split("\n")[0])
-        self._failures = min(self._failures + 1, 10)
+        self._count_failure()
         connection.close()
         for segment in list(self._journal.segments):
             self._in_doubt.add(segment.path)

@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce
 from providers.formats.usage import MONEY_DECIMALS
 from telemetry import rollups
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
-from telemetry.rollups import MEASURES, columns
+from telemetry.rollups import MEASURES, SUM_OF_COSTS, columns
 
 # What usage can be added up by, with the name of the column in the answer.
 DIMENSIONS = {
@@ -37,7 +37,6 @@ SORTED_BY = (
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
     *("cost", "unknown_cost_requests"),
 )
-_COST = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
 
 # Costs are told by currency, and the others are for quotas.
 NOT_TOLD = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
@@ -128,7 +127,7 @@ def _conditions(question: Question, dialect: Mapping[str, str]) -> tuple[str, li
 def _order(question: Question, names: Sequence[str]) -> str:
     sort = question.sort or (question.by[0] if question.by[0] in ("hour", "day") else "-requests")
     column, down = sort.removeprefix("-"), " DESC" if sort.startswith("-") else ""
-    measure = _COST if column == "cost" else f'coalesce(sum("{column}"), 0)'
+    measure = SUM_OF_COSTS if column == "cost" else f'coalesce(sum("{column}"), 0)'
     first = measure if column in SORTED_BY else f'"{DIMENSIONS[column]}"'
     return ", ".join([f"{first}{down}", *(f'"{name}"' for name in names)])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.servers.basehttp import WSGIRequestHandler
 from django.db import connection
+from django.test import Client as DjangoClient
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -18,7 +19,8 @@ from providers.models import Provider
 from providers.services import create_provider
 from tests.emptying import empty_quickly
 from tests.fault.proxy import FaultProxy
-from tests.management import QUICK_HASHERS, Client, new_admin, new_user
+from tests.licences import Vendor
+from tests.management import PASSWORD, QUICK_HASHERS, Client, new_admin, new_user
 from tests.running import RunningGateway, Store, fresh_store
 from tests.world import World
 
@@ -119,6 +121,21 @@ def nobody(live_server, settings) -> Iterator[Client]:
 def admin(nobody: Client) -> Client:
     """A client of the management API that an administrator is logged in with."""
     return nobody.as_user(new_admin())
+
+
+@pytest.fixture
+def console(client: DjangoClient, db) -> DjangoClient:
+    """A browser without JavaScript that an administrator is logged in with."""
+    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
+    return client
+
+
+@pytest.fixture
+def vendor(settings) -> Vendor:
+    """The one whose licences are good here."""
+    made = Vendor()
+    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
+    return made
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from django.db import connection
 
 from tests.management import Client, body, new_admin
 from tests.running import ROOT, RunningGateway, Store, fresh_store, manage
-from tests.world import World
+from tests.world import World, sends
 
 UNSET = {"SECRET_KEY": "", "GATEWAY_ENCRYPTION_KEYS": "", "REDIS_URL": ""}
 
@@ -86,14 +86,6 @@ def token_signed_with(secret: str) -> str:
     key = hashlib.blake2b(b"gateway access tokens", key=secret.encode()[:64]).hexdigest()
     with override_settings(GATEWAY_TOKEN_KEY=key):
         return token_of(new_admin())
-
-
-def sends(world, provider) -> str:
-    """The credential that a request made now arrives with."""
-    prompt = world.name("prompt")
-    assert world.ask(prompt).status_code == 200
-    (seen,) = [seen for seen in list(provider.seen) if seen.json["messages"][-1]["content"] == prompt]
-    return seen.headers["authorization"]
 
 
 @pytest.mark.servers

@@ -20,6 +20,7 @@ from accounts.models import Group, User
 from accounts.services import create_user
 from keys.secrets import generate
 from keys.services import IssuedKey, issue_key
+from licensing.models import Limit
 from providers.models import ModelPrice, Provider
 from providers.services import create_provider, set_price
 from rules.models import Rule
@@ -229,6 +230,31 @@ class World:
     def expired(self) -> Any:
         """A moment in the past, for expiries."""
         return timezone.now() - timedelta(minutes=1)
+
+
+def ready(world: World) -> bool:
+    """Whether the gateway says that its stores answer."""
+    return requests.get(f"{world.gateway.url}/readyz", timeout=10).status_code == 200
+
+
+def keys_of_users(world: World, count: int) -> list[str]:
+    """The keys of so many users, one each."""
+    return [world.new_key(owner=world.new_user()).text for _ in range(count)]
+
+
+def limited_key(world: World, amount: int) -> str:
+    """A key with so many requests a minute."""
+    issued = world.new_key()
+    Limit.objects.create(key=issued.key, measure="requests", window="minute", amount=amount)
+    return issued.text
+
+
+def sends(world: World, provider: ScriptedProvider) -> str:
+    """The credential that a request made now arrives with."""
+    prompt = world.name("prompt")
+    assert world.ask(prompt).status_code == 200
+    (seen,) = [seen for seen in list(provider.seen) if seen.json["messages"][-1]["content"] == prompt]
+    return seen.headers["authorization"]
 
 
 def response_on(sock: socket.socket) -> HTTPResponse:

@@ -1,12 +1,10 @@
-"""What a process does beside serving, now and then, with the database: each chore may be done by several at once."""
+"""What a process does beside serving, now and then: each chore may be done by several processes at once."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 
-from django.db import Error as DatabaseError
-from django.db import connection
+from gateway_project.background import Background, Trouble
 
 log = logging.getLogger("gateway.chores")
 
@@ -18,55 +16,37 @@ class Chore:
     """Something to be done at once, and every so many seconds from then on; `at_end` also when the process stops."""
 
     def __init__(self, action: Callable[[], None], *, every: float, at_end: bool = False) -> None:
-        self.name = action.__name__
         self.at_end = at_end
         self._action = action
         self._every = every
         self._due = 0.0
-        self._failed = False
+        self._trouble = Trouble(log, f"chore {action.__qualname__.rpartition('<locals>.')[2]}")
 
     @property
     def is_due(self) -> bool:
         return time.monotonic() >= self._due
 
     def do(self) -> None:
-        """Do it, and say once if it fails; it is tried again when it is due again."""
+        """Do it; where that fails it is tried again when it is due again."""
         self._due = time.monotonic() + self._every
-        try:
+        with self._trouble.caught():
             self._action()
-            connection.close_if_unusable_or_obsolete()  # before the next one somebody else may need it
-            self._failed = False
-        except DatabaseError as error:
-            if not self._failed:
-                log.warning("The chore %s waits for the database: %s", self.name, str(error).split("\n")[0])
-            self._failed = True
-            connection.close()
-        except Exception:
-            log.exception("The chore %s failed; it is tried again.", self.name)
-            connection.close()
 
 
-class Chores:
-    """The thread that does them one after the other."""
+class Chores(Background):
+    """A thread that does them one after the other; those of the end as far as the database answers in time."""
 
-    def __init__(self, chores: Sequence[Chore]) -> None:
+    def __init__(self, name: str, chores: Sequence[Chore], *, every: float = LOOK_EVERY_SECONDS) -> None:
+        super().__init__(name, log, every=every)
+        self.stop_seconds = STOP_SECONDS if any(chore.at_end for chore in chores) else 0.0
         self._chores = chores
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def round(self) -> None:
+        for chore in self._chores:
+            if chore.is_due:
+                chore.do()
 
-    def stop(self) -> None:
-        """End, after what is to be done at the end, as far as the database answers in time."""
-        self._stopped.set()
-        self._thread.join(STOP_SECONDS)
-
-    def _run(self) -> None:
-        while not self._stopped.wait(LOOK_EVERY_SECONDS):
-            self._do([chore for chore in self._chores if chore.is_due])
-        self._do([chore for chore in self._chores if chore.at_end])
-
-    def _do(self, chores: Sequence[Chore]) -> None:
-        for chore in chores:
-            chore.do()
+    def last_round(self) -> None:
+        for chore in self._chores:
+            if chore.at_end:
+                chore.do()

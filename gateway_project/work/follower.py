@@ -7,6 +7,7 @@ import time
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from gateway_project.background import Background, Trouble
 from gateway_project.changes import ChangeFeed, Position
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work import loading
@@ -22,40 +23,33 @@ REMEMBERED_UNKNOWN = 20_000
 PROMPT_SECONDS = 0.5
 
 
-class Follower:
+class Follower(Background):
     """Polls for changes and applies them; requests may wait for the next poll."""
 
     def __init__(self, snapshot: Snapshot, *, interval: float) -> None:
+        super().__init__("snapshot", log, every=interval)
         self.snapshot = snapshot
         self.last_success = 0.0
-        self._interval = interval
         self._feed = ChangeFeed(connection)
         self._position = None
-        self._wake = threading.Event()
-        self._stopped = False
         self._polls = threading.Condition()
         self._begun = self._ended = self._succeeded = 0
-        self._failed = self._away = False
+        self._away = Trouble(log, "snapshot", away="The database does not answer; known keys are served on")
         self._wanted_keys: set[str] = set()
         self._wanted_sessions: dict[str, int | None] = {}  # those who wait keep theirs: each poll begins another
         self._unknown: set[str] = set()
         self._is_prompt = True
         self._pruned = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
 
     def start(self) -> None:
         """Load what there is, as far as the database answers, and go on following it."""
         self.poll()
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped = True
-        self._wake.set()
+        super().start()
 
     @property
     def fresh(self) -> bool:
         """Whether the database has told what changed until a moment ago."""
-        return self.snapshot.loaded and not self._failed and time.monotonic() - self.last_success < FRESH_SECONDS
+        return self.snapshot.loaded and not self._away and time.monotonic() - self.last_success < FRESH_SECONDS
 
     def find_key(self, public_id: str) -> KeySnapshot | None:
         """The key, asking the database (in the follower's thread) where memory does not have it.
@@ -84,7 +78,7 @@ class Follower:
     def _wait(self) -> None:
         """Wait for a poll that begins after this call, and so looks for what is wanted; holds the condition."""
         wanted = self._begun + 1
-        self._wake.set()
+        self.wake()
         done = self._polls.wait_for(lambda: self._ended >= wanted, timeout=WAIT_SECONDS)
         if not done or self._succeeded < wanted:
             raise ServiceUnavailable("The database cannot be asked now, and this credential is not known yet.")
@@ -96,51 +90,30 @@ class Follower:
             begun = self._begun
             keys, self._wanted_keys = self._wanted_keys, set()
             sessions, self._wanted_sessions = self._wanted_sessions, {}
-        failed = not self._follow(keys, sessions)
+        with self._away.caught():
+            self._follow(keys, sessions)
         with self._polls:
-            self._ended, self._failed = begun, failed
-            if not failed:
+            self._ended = begun
+            if not self._away:
                 self._succeeded = begun
             self._polls.notify_all()
 
-    def _run(self) -> None:
-        while not self._stopped:
-            self._wake.wait(self._interval)
-            self._wake.clear()
-            if not self._stopped:
-                self.poll()
-                time.sleep(LEAST_PAUSE_SECONDS)  # however many unknown keys are tried
-        connection.close()
+    def round(self) -> None:
+        self.poll()
+        time.sleep(LEAST_PAUSE_SECONDS)  # however many unknown keys are tried
 
-    def _follow(self, keys: set[str], sessions: dict[str, int | None]) -> bool:
-        try:
-            if self._position is None:
-                position = self._feed.position()
-                loading.load_all(self.snapshot)
-                self._position = position  # only now: a load that failed half-way begins anew
-            else:
-                self._apply_changes()
-            self._look_up(keys)
-            if sessions:
-                sessions.update(loading.live_sessions(sessions.keys()))
-            self._prune()
-        except DatabaseError as error:
-            self._report(error)
-            connection.close()
-            return False
-        except Exception:
-            log.exception("The snapshot could not be brought up to date.")
-            connection.close()
-            return False
-        finally:
-            # The pool lends connections; between two polls somebody else may need this one.
-            if not connection.in_atomic_block:
-                connection.close_if_unusable_or_obsolete()
+    def _follow(self, keys: set[str], sessions: dict[str, int | None]) -> None:
+        if self._position is None:
+            position = self._feed.position()
+            loading.load_all(self.snapshot)
+            self._position = position  # only now: a load that failed half-way begins anew
+        else:
+            self._apply_changes()
+        self._look_up(keys)
+        if sessions:
+            sessions.update(loading.live_sessions(sessions.keys()))
+        self._prune()
         self.last_success = time.monotonic()
-        if self._away:
-            self._away = False
-            log.warning("The database answers again.")
-        return True
 
     def _apply_changes(self) -> None:
         changes, position = self._news()
@@ -182,8 +155,3 @@ class Follower:
         if time.monotonic() - self._pruned > PRUNE_EVERY_SECONDS:
             self._pruned = time.monotonic()
             self._feed.prune()
-
-    def _report(self, error: Exception) -> None:
-        if not self._away:
-            self._away = True
-            log.warning("The database does not answer; known keys are served on: %s", str(error).split("\n")[0])

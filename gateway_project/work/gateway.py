@@ -15,14 +15,14 @@ from gateway_project.work.expiry import warn_of_expiry
 from gateway_project.work.flights import Flights
 from gateway_project.work.follower import Follower
 from gateway_project.work.fullness import Fullness
-from gateway_project.work.housekeeping import Housekeeping
+from gateway_project.work.housekeeping import TICK_SECONDS, housekeeping
 from gateway_project.work.recount import Recounter
 from gateway_project.work.relay import Relay
 from gateway_project.work.snapshot import Snapshot
 from gateway_project.work.standing import standing_in
 from gateway_project.work.state import LocalState, SharedState
 from gateway_project.work.uses import keeping_peaks, uses_of
-from gateway_project.work.watch import Ticker, Watcher
+from gateway_project.work.watch import Watcher
 from licensing.models import Limit
 from licensing.services import note_time
 from licensing.standing import Stands
@@ -65,10 +65,10 @@ class Gateway:
     required_fields: Sequence[str]
     client_seconds: float  # that a client may be silent
     total_seconds: float
-    housekeeper: Ticker = field(init=False)
+    housekeeper: Chores = field(init=False)
 
     def __post_init__(self) -> None:
-        self.housekeeper = Ticker("housekeeper", Housekeeping(self))
+        self.housekeeper = Chores("housekeeper", housekeeping(self), every=TICK_SECONDS)
 
     def start(self) -> None:
         """Load what there is and start the threads; the database may be away."""
@@ -175,7 +175,7 @@ def _make() -> Gateway:
         recounter=Recounter(state, shipper, interval=settings.GATEWAY_LOG_INTERVAL),
         journal=journal,
         shipper=shipper,
-        chores=Chores(_chores(state)),
+        chores=Chores("chores", _chores(state)),
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         metrics=own_metrics(),
         room=Room(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),

@@ -1,35 +1,35 @@
-"""What a process does in the background, ten times a second."""
+"""What a process does in the background all the time, without the database."""
 
 from typing import TYPE_CHECKING
 
 from gateway_project.memory import hand_back
+from gateway_project.work.chores import Chore
 from gateway_project.work.vitals import vitals
 
 if TYPE_CHECKING:
     from gateway_project.work.gateway import Gateway
 
-PUBLISH_EVERY_TICKS, TIDY_EVERY_TICKS, FORGET_EVERY_TICKS = 10, 50, 600
+TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 0.1, 1.0, 5.0, 60.0
 
 
-class Housekeeping:
-    """Called at every tick. It may wait for Redis or the disk, so that deadlines have a thread of their own."""
+def housekeeping(gateway: "Gateway") -> tuple[Chore, ...]:
+    """They may wait for Redis or the disk, so that deadlines have a thread of their own."""
+    metrics, state = gateway.metrics, gateway.state
 
-    def __init__(self, gateway: "Gateway") -> None:
-        self._gateway = gateway
-        self._ticks = 0
+    def fold() -> None:
+        metrics.fold(gateway.snapshot.offering)
 
-    def __call__(self) -> None:
-        gateway = self._gateway
-        self._ticks += 1
-        gateway.metrics.fold(gateway.snapshot.offering)
-        gateway.journal.prepare()
-        gateway.flights.renew()
-        gateway.state.renew_holds()
-        gateway.state.probe()
-        if self._ticks % PUBLISH_EVERY_TICKS == 0:
-            gateway.metrics.publish(vitals(gateway))
-        if self._ticks % TIDY_EVERY_TICKS == 0:
-            gateway.transport.close_idle()
-            hand_back()
-        if self._ticks % FORGET_EVERY_TICKS == 0:
-            gateway.state.tidy()
+    def publish() -> None:
+        metrics.publish(vitals(gateway))
+
+    return (
+        Chore(fold, every=0),
+        Chore(gateway.journal.prepare, every=0),
+        Chore(gateway.flights.renew, every=0),
+        Chore(state.renew_holds, every=0),
+        Chore(state.probe, every=0),
+        Chore(publish, every=PUBLISH_EVERY_SECONDS),
+        Chore(gateway.transport.close_idle, every=TIDY_EVERY_SECONDS),
+        Chore(hand_back, every=TIDY_EVERY_SECONDS),
+        Chore(state.tidy, every=FORGET_EVERY_SECONDS),
+    )

@@ -9,9 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from django.db import Error as DatabaseError
-from django.db import connection
-
+from gateway_project.background import Background
 from gateway_project.work.clock import Clock
 from gateway_project.work.limitbook import Subject
 from gateway_project.work.limits import Lost
@@ -30,74 +28,54 @@ LEAST_LAG_SECONDS = 0.5
 TASK, TASK_SECONDS = "recount", 20.0
 
 
-class Recounter:
+class Recounter(Background):
     """The thread that asks the log what was used, once entries have had the time to arrive there."""
 
     def __init__(self, state: SharedState, shipper: Shipper, *, interval: float) -> None:
+        super().__init__("recount", log, every=SLICE_SECONDS)
         self._state = state
         self._shipper = shipper
         self._lag = LEAST_LAG_SECONDS + 2 * interval  # the entries of all processes are on their way so long
         self._wanted: dict[tuple[str, int], Lost] = {}
         self._changed = threading.Condition()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="recount", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self) -> None:
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
+        super().stop()
+        self._done(())
 
     def wait(self, lost: Sequence[Lost], call: Call) -> bool:
         """Whether these counts were rebuilt in time. Raises Interrupted when the request itself was ended."""
         deadline = time.monotonic() + WAIT_SECONDS
         names = {(one.check.name, one.begin) for one in lost}
         with self._changed:
+            if not self._wanted:
+                self.wake()
             self._wanted |= {(one.check.name, one.begin): one for one in lost}
-            self._changed.notify_all()
-            while names & self._wanted.keys() and not self._stopped:
+            while names & self._wanted.keys() and not self.stopped.is_set():
                 if time.monotonic() > deadline:
                     return False
                 call.check()
                 self._changed.wait(SLICE_SECONDS)
-        return not self._stopped
+        return not self.stopped.is_set()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._wanted and not self._stopped:
-                    self._changed.wait()
-                if self._stopped:
-                    break
-                wanted = dict(self._wanted)
-            try:
-                self._recount(wanted)
-            except Exception:
-                log.exception("What was used could not be counted; it is tried again.")
-                connection.close()
-                time.sleep(PAUSE_SECONDS)
-        connection.close()
+    def pause(self) -> float | None:
+        if not self._wanted:
+            return None
+        return PAUSE_SECONDS if self.trouble else self.every
 
-    def _recount(self, wanted: dict[tuple[str, int], Lost]) -> None:
+    def round(self) -> None:
         """One look: what others have rebuilt is done; what is ripe is rebuilt here, unless another process is at it."""
+        with self._changed:
+            wanted = dict(self._wanted)
         lost = self._state.still_lost(list(wanted.values()))
         self._done(wanted.keys() - {(one.check.name, one.begin) for one in lost})
         ripe = [one for one in lost if self._is_ripe(one.until)]
         if not ripe or not self._shipper.has_adopted or not self._state.alone(TASK, TASK_SECONDS):
-            time.sleep(SLICE_SECONDS)
             return
         try:
             self._state.rebuild(list(_counted(ripe, self._state.clock)))
-        except DatabaseError as error:
-            log.warning("What was used cannot be asked of the database: %s", str(error).split("\n")[0])
-            connection.close()
-            time.sleep(PAUSE_SECONDS)
         finally:
             self._state.finish(TASK)
-            if not connection.in_atomic_block:
-                connection.close_if_unusable_or_obsolete()
 
     def _is_ripe(self, until: float) -> bool:
         """Whether the entries of all processes have had the time to arrive, and those of this one have arrived."""

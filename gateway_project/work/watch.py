@@ -2,11 +2,11 @@
 
 import logging
 import select
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gateway_project.background import Background
 from providers.calls import Call, End
 
 log = logging.getLogger("gateway.watch")
@@ -17,40 +17,12 @@ CLIENT_GRACE_SECONDS = 0.2
 GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
-class Ticker:
-    """A thread that does something ten times a second, whatever goes wrong in between."""
-
-    def __init__(self, name: str, action: Callable[[], None]) -> None:
-        self._action = action
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(TICK_SECONDS):
-            try:
-                self._action()
-            except Exception:
-                log.exception("The %s failed; it goes on.", self._thread.name)
-
-
-class Watcher:
+class Watcher(Background):
     """One thread for all calls of a process."""
 
     def __init__(self) -> None:
+        super().__init__("watcher", log, every=TICK_SECONDS)
         self._calls: dict[int, Call] = {}
-        self._ticker = Ticker("watcher", self.look)
-
-    def start(self) -> None:
-        self._ticker.start()
-
-    def stop(self) -> None:
-        self._ticker.stop()
 
     @contextmanager
     def watching(self, call: Call) -> Iterator[None]:
@@ -72,7 +44,7 @@ class Watcher:
         for call in list(self._calls.values()):
             call.interrupt(end)
 
-    def look(self) -> None:
+    def round(self) -> None:
         """End what has to end, once."""
         calls = list(self._calls.values())
         now = time.monotonic()

@@ -299,7 +299,7 @@ class Format(ABC):
         text = self.error_text(body)
         if status in (429, 503, 529):
             code = 429 if status == 429 else 503
-            return ProviderOverloaded(text or "The provider is overloaded.", code=code, retry_after=retry_after)
+            return ProviderOverloaded(text, code=code, retry_after=retry_after)
         if status in (401, 403):
             return ProviderError(f"The provider refused the gateway's credential (status {status}).")
         if 400 <= status < 500:

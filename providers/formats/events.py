@@ -28,12 +28,23 @@ class JsonReader(StreamReader):
         return data_of(event)
 
     @abstractmethod
-    def read(self, value: dict[str, Any]) -> None:
-        """Take in one object: say() what it means, and set done, usage and the finish reasons."""
+    def read(self, value: dict[str, Any]) -> bytes | None:
+        """Take in one object: say() what it means, and set done, usage and the finish reasons.
+
+        What is to be handed on in its event's place; None: the event.
+        """
+
+    def passes(self, event: bytes, data: bytes) -> bool:
+        """Whether an event need not be read: nothing in it is of interest here."""
+        return False
 
     def marks_end(self, data: bytes) -> bool:
         """Whether this is a terminal mark that is not JSON."""
         return False
+
+    def complete(self) -> None:
+        """Such a mark has come."""
+        self.done = True
 
     def failure(self, value: dict[str, Any]) -> GatewayError | None:
         """The error that an object in the stream tells of."""
@@ -79,19 +90,20 @@ class JsonReader(StreamReader):
         if self.is_over:
             return b""
         data = self.data(event)
-        if not data:
+        if not data or self.passes(event, data):
             return event
         if self.marks_end(data):
-            self.done = True
-            return event
+            self.complete()
+            return event if self.error is None else b""
         value = read_json(data)
         if not isinstance(value, dict):
             self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
             return b""
         self.error = self.failure(value)
-        if self.error is None:
-            self.read(value)
-        return event if self.error is None else b""
+        instead = self.read(value) if self.error is None else None
+        if self.error is not None:
+            return b""
+        return event if instead is None else instead
 
 
 class LineSplitter(EventSplitter):

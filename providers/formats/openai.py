@@ -6,7 +6,7 @@ from typing import Any
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
 from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.events import error_midway
+from providers.formats.events import JsonReader
 from providers.formats.neutral import Chat, Reply
 from providers.formats.openai_embedding import as_asked, check_embeddings
 from providers.formats.openai_reply import (
@@ -28,7 +28,7 @@ from providers.formats.openai_request import (
     tool_choice_of,
     tools_of,
 )
-from providers.formats.sse import PLAIN, EventSplitter, Likeness, data_of, is_one_line
+from providers.formats.sse import PLAIN, Likeness, is_one_line
 from providers.formats.translated import PARAMETERS, TranslatedFormat
 
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
@@ -113,12 +113,11 @@ class OpenAI(TranslatedFormat):
         return super().refusal(status, body, retry_after)
 
 
-class OpenAIReader(StreamReader):
+class OpenAIReader(JsonReader):
     """Hands events on whole; the usage only to a client that asked for it."""
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
-        self._splitter = EventSplitter()
         self._wants_usage = work.wants_usage
         self._chunks = ChunkReader()
         self._called = False
@@ -129,15 +128,7 @@ class OpenAIReader(StreamReader):
     def feed(self, piece: bytes) -> bytes:
         if self._quiet is not None and self._splitter.is_between and self._quiet.has(piece) and not self.is_over:
             return piece
-        events = self._splitter.feed(piece)
-        if len(events) == 1:
-            return self._event(events[0])
-        return b"".join([self._event(event) for event in events])
-
-    def end(self, settled: bool) -> bytes:
-        rest = self._splitter.end()
-        # The blank line behind the last event may be missing; an event cut in its middle is no event.
-        return self._event(rest + b"\n\n") if data_of(rest).strip() == DONE else b""
+        return super().feed(piece)
 
     def text(self, events: bytes) -> str:
         return stream_text(events)
@@ -145,62 +136,45 @@ class OpenAIReader(StreamReader):
     def produced(self, events: bytes) -> str:
         return stream_produced(events)
 
-    def _event(self, event: bytes) -> bytes:
-        data = data_of(event)
-        if data.startswith(DONE):
-            return self._end(event)
-        if self.is_over:
-            return b""
-        if not data:
-            return event
-        self._called = self._called or CALLS[0] in data or CALLS[1] in data
-        if self.deltas is None and _says_nothing(data):
-            self._chosen = True
-            self._learn(event)
-            return event
-        value = read_json(data)
-        if not isinstance(value, dict):
-            self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
-            return b""
-        return self._read(event, value)
+    def marks_end(self, data: bytes) -> bool:
+        return data.startswith(DONE)
 
-    def _end(self, event: bytes) -> bytes:
+    def complete(self) -> None:
         self.done = True
-        if self.error is None and not self._chosen:
+        if not self._chosen:
             self.error = ProviderError("The provider's stream came to its end without an answer.")
-        return event if self.error is None else b""
 
-    def _learn(self, event: bytes) -> None:
-        """The next chunks are like this one, in all likelihood."""
+    def passes(self, event: bytes, data: bytes) -> bool:
+        self._called = self._called or CALLS[0] in data or CALLS[1] in data
+        if self.deltas is not None or not _says_nothing(data):
+            return False
+        self._chosen = True
         if self._sought < LIKENESSES_SOUGHT and is_one_line(event) and (found := CONTENT.search(event)):
-            self._quiet = Likeness(event, *found.span(1))
+            self._quiet = Likeness(event, *found.span(1))  # the next ones are like this one, in all likelihood
             self._sought += 1
+        return True
 
-    def _read(self, event: bytes, value: dict) -> bytes:
-        if value.get("error"):
-            self.error = error_midway(value)
-            return b""
+    def read(self, value: dict[str, Any]) -> bytes | None:
         if self.deltas is not None:
             self.deltas += self._chunks.read(value)
         choices = as_list(value.get("choices"))
         self._chosen = self._chosen or bool(choices)
         for choice in choices:
             if isinstance(choice, dict) and (reason := as_text(choice.get("finish_reason"))):
-                self.provider_finish_reason = reason
-                self.finish_reason = finish_reason(reason, called=self._called)
+                self.finish(finish_reason(reason, called=self._called), reason)
         usage = usage_of(value.get("usage"))
         if usage is None:
-            return event
+            return None
         self.usage = usage
-        return self._with_usage(event, value)
+        return None if self._wants_usage else _without_usage(value)
 
-    def _with_usage(self, event: bytes, value: dict) -> bytes:
-        if self._wants_usage:
-            return event
-        if not value.get("choices"):
-            return b""
-        del value["usage"]
-        return b"data: " + dumped(value) + b"\n\n"
+
+def _without_usage(value: dict[str, Any]) -> bytes:
+    """The chunk as it would be had nobody asked for the usage; b"" where there would be none."""
+    if not value.get("choices"):
+        return b""
+    del value["usage"]
+    return b"data: " + dumped(value) + b"\n\n"
 
 
 def _says_nothing(data: bytes) -> bool:

@@ -17,7 +17,7 @@ from tests.fault.proxy import FaultProxy
 from tests.management import Client, new_admin
 from tests.running import RunningGateway, fresh_store
 from tests.servers import own_redis
-from tests.world import World
+from tests.world import World, keys_of_users, ready
 
 pytestmark = pytest.mark.servers
 MOST = 6
@@ -58,17 +58,9 @@ def worlds(pair, django_db_blocker) -> Iterator[tuple[World, World]]:
         wait_until(lambda: current(one) == 0, LEASE_SECONDS + 15, "the end of all uses")
 
 
-def ready(world: World) -> bool:
-    return requests.get(f"{world.gateway.url}/readyz", timeout=10).status_code == 200
-
-
 def current(world: World) -> int:
     client = Client(world.gateway.url).as_user(new_admin(username=world.name("admin")))
     return client.get("/stats/?days=1").json()["data"]["stats"]["currentUses"]
-
-
-def keys_of_users(world: World, count: int) -> list[str]:
-    return [world.new_key(owner=world.new_user()).text for _ in range(count)]
 
 
 def ask_at(world: World, asked: World, key: str, **headers: str) -> requests.Response:

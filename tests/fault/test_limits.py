@@ -20,7 +20,7 @@ from tests.provider_answers import Answer
 from tests.running import RunningGateway, Store
 from tests.servers import OwnRedis, own_redis
 from tests.work.test_limits import left
-from tests.world import World
+from tests.world import World, ready
 
 pytestmark = pytest.mark.servers
 USED = {"prompt_tokens": 10, "completion_tokens": 20}
@@ -59,10 +59,6 @@ def pair(replicas, orm) -> Iterator[tuple[World, World]]:
         yield one, two
         replicas[2].heal()
         wait_until(lambda: ready(one) and ready(two), 20, "/readyz 200")
-
-
-def ready(world: World) -> bool:
-    return requests.get(f"{world.gateway.url}/readyz", timeout=10).status_code == 200
 
 
 def limited(world: World, **amounts: int) -> str:

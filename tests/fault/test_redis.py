@@ -16,7 +16,7 @@ from tests.fault.proxy import FaultProxy
 from tests.pace import in_one_minute, patience
 from tests.running import RunningGateway, Store
 from tests.servers import OwnRedis, own_redis
-from tests.world import World
+from tests.world import World, limited_key, ready
 
 pytestmark = pytest.mark.servers
 PREFIX = "fault"
@@ -58,10 +58,6 @@ def redis_server(running) -> Iterator[OwnRedis]:
 @pytest.fixture
 def redis_proxy(running) -> FaultProxy:
     return running[2]
-
-
-def ready(world: World) -> bool:
-    return requests.get(f"{world.gateway.url}/readyz", timeout=10).status_code == 200
 
 
 def stay_away(server: OwnRedis, proxy: FaultProxy) -> None:
@@ -151,13 +147,6 @@ def test_limits_hold_by_each_process_share(world, redis_server, redis_proxy, fau
     codes = [world.ask(f"prompt {number}", key=key).status_code for number in range(30)]
     assert set(codes) == {200, 429}
     assert 9 <= codes.count(200) <= 10
-
-
-def limited_key(world: World, amount: int) -> str:
-    """A key with so many requests a minute."""
-    issued = world.new_key()
-    Limit.objects.create(key=issued.key, measure="requests", window="minute", amount=amount)
-    return issued.text
 
 
 def test_a_request_costs_two_round_trips_and_a_stored_answer_one(world, redis_server):

@@ -13,10 +13,9 @@ from django.utils import timezone
 from gateway_project.work.state import FLIGHT_SECONDS
 from keys.models import ApiKey
 from tests.fault.load import wait_until
-from tests.fault.test_redis import limited_key
 from tests.pace import in_one_minute, patience
 from tests.running import RunningGateway, Store
-from tests.world import World
+from tests.world import World, limited_key
 
 pytestmark = pytest.mark.servers
 

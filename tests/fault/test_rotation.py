@@ -12,6 +12,7 @@ from providers.services import update_provider
 from tests.fault.load import Load
 from tests.management import Client, body, new_admin
 from tests.running import manage
+from tests.world import sends
 
 NEW = "the new key of more than thirty-two characters"
 
@@ -81,14 +82,6 @@ def _rotates_while_it_serves(world, provider, client, path, rotate):
 def forget_credentials():
     """Tests share a database, and this instance has a key of its own."""
     Provider.objects.update(credential="", credential_hint="")
-
-
-def sends(world, provider) -> str:
-    """The credential that a request made now arrives with."""
-    prompt = world.name("prompt")
-    assert world.ask(prompt).status_code == 200
-    (seen,) = [seen for seen in list(provider.seen) if seen.json["messages"][-1]["content"] == prompt]
-    return seen.headers["authorization"]
 
 
 def test_edits_at_the_same_moment_are_not_overwritten(start, tmp_path):

@@ -17,13 +17,6 @@ from tests.management import PASSWORD, new_admin, new_user, refused
 PARAMETER = re.compile(r"\{\w+\}")
 
 
-@pytest.fixture
-def vendor(settings):
-    made = Vendor()
-    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
-    return made
-
-
 @pytest.fixture(params=["expired", "invalid"])
 def bad_licence(request, admin, vendor, settings):
     """A licence that was good, and is not any more."""

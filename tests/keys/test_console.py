@@ -1,17 +1,9 @@
 """API keys in the console: what the API refuses is refused there too, beside the field."""
 
-import pytest
-
 from accounts.services import delete_user, update_user
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key
-from tests.management import PASSWORD, new_admin, new_user
-
-
-@pytest.fixture
-def console(client, db):
-    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    return client
+from tests.management import new_user
 
 
 def added(console, **fields):

@@ -9,17 +9,10 @@ from gateway_project.work.expiry import warn_of_expiry
 from licensing.models import Licence
 from licensing.services import current, install, note_time
 from telemetry.models import LogEntry
-from tests.licences import Vendor, in_days
+from tests.licences import in_days
 from tests.management import refused
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def vendor(settings):
-    made = Vendor()
-    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
-    return made
 
 
 @pytest.fixture

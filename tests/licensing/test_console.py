@@ -15,13 +15,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def vendor(settings) -> Vendor:
-    made = Vendor()
-    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
-    return made
-
-
-@pytest.fixture
 def console(client, settings):
     settings.CACHES = {name: {**cache, "KEY_PREFIX": "licence-console"} for name, cache in settings.CACHES.items()}
     new_admin(username="boss")

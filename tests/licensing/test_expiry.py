@@ -14,13 +14,6 @@ from telemetry.models import LogEntry
 from tests.licences import Vendor, in_days
 
 
-@pytest.fixture
-def vendor(settings):
-    made = Vendor()
-    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
-    return made
-
-
 def entries():
     return list(LogEntry.objects.filter(entry_type="Message").values_list("severity", "message"))
 

@@ -8,13 +8,6 @@ from tests.licences import Vendor, in_days
 from tests.management import new_user, refused
 
 
-@pytest.fixture
-def vendor(settings):
-    made = Vendor()
-    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
-    return made
-
-
 def status(client, *, flat: bool = False):
     response = client.get("/licence/", flat=flat)
     assert response.status_code == 200, response.text

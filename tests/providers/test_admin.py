@@ -17,16 +17,9 @@ from providers.models import (
 )
 from providers.services import create_provider, end_price, set_price
 from tests.console.forms import fields_of
-from tests.management import PASSWORD, new_admin
 
 pytestmark = pytest.mark.django_db
 PROVIDERS, MODELS, PRICES = (f"/admin/providers/{table}/" for table in ("provider", "model", "modelprice"))
-
-
-@pytest.fixture
-def console(client):
-    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    return client
 
 
 @pytest.fixture

@@ -6,15 +6,9 @@ from accounts.services import create_group, delete_group, delete_user, update_us
 from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Rule
 from rules.services import create_rule
 from tests.console.forms import fields_of
-from tests.management import PASSWORD, new_admin, new_user
+from tests.management import new_user
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def console(client):
-    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    return client
 
 
 def added(console, **fields):

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import pytest
 
 from telemetry.models import CacheEntry, LogEntry
-from tests.management import PASSWORD, new_admin
 
 pytestmark = pytest.mark.django_db
 UNREADABLE = [
@@ -17,12 +16,6 @@ UNREADABLE = [
     "to_0=2030-02-30",
 ]
 CACHE, LOG = "/admin/telemetry/cacheentry/", "/admin/telemetry/logentry/"
-
-
-@pytest.fixture
-def console(client):
-    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    return client
 
 
 @pytest.fixture

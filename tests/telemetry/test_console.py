@@ -8,7 +8,6 @@ from telemetry.admin import LogAdmin
 from telemetry.export import log_as_csv
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.paging import TookTooLong
-from tests.management import PASSWORD, new_admin
 
 pytestmark = [
     pytest.mark.django_db,
@@ -31,12 +30,6 @@ def slow(monkeypatch) -> QuerySet:
 
 def _slow(entries: QuerySet) -> QuerySet:
     return entries.extra(where=["pg_sleep(5) IS NOT NULL"])
-
-
-@pytest.fixture
-def console(client):
-    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    return client
 
 
 def test_the_tail_says_so_in_its_place(console, slow):

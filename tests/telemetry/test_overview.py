@@ -10,20 +10,10 @@ from accounts.services import create_user
 from gateway_project.overview import unpriced
 from providers.services import create_provider, set_price
 from telemetry.batches import insert_log_entries
-from telemetry.models import LATENCY_MS, LogEntry, UsageHour
-from telemetry.overview import PERIODS, overview, percentile
+from telemetry.models import LogEntry, UsageHour
+from telemetry.overview import PERIODS, overview
+from telemetry.statistics import Question, usage
 from tests.telemetry.test_rollups import done
-
-
-def test_a_percentile_is_the_bound_below_which_its_share_lies():
-    counts = [0] * (len(LATENCY_MS) + 1)
-    assert percentile(counts, 0.5) is None
-    counts[4], counts[8] = 95, 5
-    assert percentile(counts, 0.5) == LATENCY_MS[4]
-    assert percentile(counts, 0.95) == LATENCY_MS[4]
-    assert percentile(counts, 0.96) == LATENCY_MS[8]
-    counts = [0] * len(LATENCY_MS) + [1]
-    assert percentile(counts, 0.5) == LATENCY_MS[-1]
 
 
 def test_an_empty_installation_has_a_first_page(db):
@@ -51,6 +41,14 @@ def test_what_was_done_is_counted(world):
     assert after["p50"] is not None
     assert after["cost"].get("USD", 0) > before["cost"].get("USD", Decimal(0))
     assert after["saved"].get("USD", 0) > before["saved"].get("USD", Decimal(0))
+
+
+def test_latencies_are_those_of_the_statistics(db):
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    UsageHour.objects.create(hour=hour, requests=100, completed=100, model="m", latency_8=90, latency_12=10)
+    totals = overview(PERIODS["hour"])["totals"]
+    (row,) = usage(Question(hour, hour + timedelta(hours=1), ("model",)), 0, 1).rows
+    assert (totals["p50"], totals["p95"]) == (row["p50_ms"], row["p95_ms"])
 
 
 def test_the_top_is_ordered_and_named(db):

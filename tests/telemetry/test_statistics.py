@@ -22,7 +22,6 @@ from tests.telemetry.test_rollups import done
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = datetime(2027, 1, 15, 8, tzinfo=UTC)
 WITHIN = "from=2027-01-01T00:00:00Z&to=2027-02-01T00:00:00Z"
-SPENT = {"currency": "USD", "cost_status": "known"}
 
 
 def paid(amount, moment=HOUR, currency="USD", status="known", **fields):

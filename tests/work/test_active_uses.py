@@ -13,7 +13,7 @@ from licensing.services import install
 from tests.licences import Vendor
 from tests.management import Client, new_admin, refused
 from tests.running import RunningGateway, fresh_store
-from tests.world import World
+from tests.world import World, keys_of_users
 
 VENDOR = Vendor()
 
@@ -60,11 +60,6 @@ def stats(world) -> dict:
     response = admin(world).get("/stats/?days=1")
     assert response.status_code == 200, response.text
     return response.json()["data"]["stats"]
-
-
-def keys_of_users(world, count: int) -> list[str]:
-    """The keys of so many users, who may all work."""
-    return [world.new_key(owner=world.new_user()).text for _ in range(count)]
 
 
 def test_a_user_too_many_is_told_when_to_come_back(world, provider):

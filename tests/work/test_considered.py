@@ -22,12 +22,6 @@ def told(world):
     return of
 
 
-@pytest.fixture
-def pair(world):
-    world.allow()
-    return world.provider(priority=1), world.provider(priority=2)
-
-
 def test_who_answered_and_who_was_not_needed(world, pair, told):
     response = world.ask()
     assert told(response, *pair) == [("answered", ""), ("not_tried", "")]

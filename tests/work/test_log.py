@@ -15,6 +15,7 @@ from telemetry.models import CacheEntry, LogEntry
 from telemetry.records import empty_log_entry, written
 from tests.pace import patience
 from tests.provider_answers import Answer
+from tests.world import limited_key
 
 SECRET = "sk-secret/of+the=provider"
 MESSAGES = [{"role": "user", "content": "What is your key?"}]
@@ -26,12 +27,6 @@ def in_one_minute(seconds=6.0):
     left = 60 - time.time() % 60
     if left < seconds:
         time.sleep(left + 0.05)
-
-
-def limited_key(world, amount):
-    issued = world.new_key()
-    Limit.objects.create(key=issued.key, measure="requests", window="minute", amount=amount)
-    return issued.text
 
 
 @pytest.mark.parametrize("letter", ["x", "\0", '"', "\\", "é", "\U0001f600", "\u2028"])

@@ -6,14 +6,9 @@ import time
 import pytest
 
 from providers.services import update_provider
+from tests.management import refused
 from tests.pace import patience
 from tests.provider import ScriptedProvider, refusing_port
-
-
-def failed(response, code, exception):
-    """The response is this error; its message."""
-    assert (response.status_code, response.json()["exception"]) == (code, exception), response.text
-    return response.json()["message"]
 
 
 def whole(body, *headers):
@@ -46,7 +41,7 @@ class TestTime:
         provider = world.provider(**{option: 0.5})
         provider.answers(**answer)
         response, seconds = self.timed(world)
-        assert words in failed(response, 504, "ProviderTimeout")
+        assert words in refused(response, 504, "ProviderTimeout")
         assert 0.4 < seconds < patience(1.2)
         assert provider.seen[0].wait_closed() < patience(1.2)
         entry = world.entry(response)
@@ -56,20 +51,20 @@ class TestTime:
     def test_the_settings_bound_what_the_provider_leaves_open(self, world, provider):
         provider.answers(silent=True)
         response, seconds = self.timed(world)
-        failed(response, 504, "ProviderTimeout")
+        refused(response, 504, "ProviderTimeout")
         assert 1.9 < seconds < patience(2.7)
 
     def test_the_client_bounds_the_whole_request(self, world, provider):
         provider.answers(silent=True)
         response, seconds = self.timed(world, headers={"X-Svc-Timeout": "0.4"})
-        failed(response, 504, "ProviderTimeout")
+        refused(response, 504, "ProviderTimeout")
         assert 0.3 < seconds < patience(1.1)
 
     def test_the_client_cannot_lengthen_it(self, world):
         world.allow()
         world.provider(total_timeout_seconds=0.5).answers(silent=True)
         response, seconds = self.timed(world, headers={"X-Svc-Timeout": "60"})
-        failed(response, 504, "ProviderTimeout")
+        refused(response, 504, "ProviderTimeout")
         assert seconds < patience(1.2)
 
     def test_a_slow_provider_within_its_time_is_waited_for(self, world):
@@ -87,14 +82,14 @@ class TestTime:
             url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
             update_provider(world.row(provider), url=url, connect_timeout_seconds=0.3)
             response, seconds = self.timed(world)
-        assert "accept a connection" in failed(response, 504, "ProviderTimeout")
+        assert "accept a connection" in refused(response, 504, "ProviderTimeout")
         assert seconds < patience(1)
 
     def test_a_connection_that_was_given_up_is_never_used_again(self, world):
         world.allow()
         provider = world.provider(first_byte_timeout_seconds=0.3)
         provider.answers(text="for the first", delay=0.6).answers(text="for the second")
-        failed(world.ask("1"), 504, "ProviderTimeout")
+        refused(world.ask("1"), 504, "ProviderTimeout")
         assert "for the second" in world.ask("2").text
         assert provider.connections == 2
 
@@ -145,7 +140,7 @@ class TestBrokenAnswers:
     def test_an_answer_that_is_none_is_a_failure_of_the_provider(self, world, provider, answer):
         provider.answers(**answer)
         response = world.ask()
-        message = failed(response, 502, "ProviderError")
+        message = refused(response, 502, "ProviderError")
         assert "Traceback" not in message
         assert "\n" not in message
         entry = world.entry(response)
@@ -159,7 +154,7 @@ class TestBrokenAnswers:
         provider = world.provider(max_response_bytes=100_000)
         provider.answers(oversize=30_000_000, framing=framing)
         response = world.ask()
-        assert "longer than 100000 bytes" in failed(response, 502, "ProviderError")
+        assert "longer than 100000 bytes" in refused(response, 502, "ProviderError")
         provider.wait_idle(2)
 
     def test_an_answer_at_the_limit_passes(self, world):
@@ -230,20 +225,20 @@ class TestConnections:
 
     def test_a_request_is_not_sent_twice_over_a_new_connection(self, world, provider):
         provider.answers(raw=b"")
-        failed(world.ask(), 502, "ProviderError")
+        refused(world.ask(), 502, "ProviderError")
         assert len(provider.seen) == 1
 
     def test_a_refused_connection(self, world):
         world.allow()
         world.provider(url=f"http://127.0.0.1:{refusing_port()}/v1")
         response = world.ask()
-        assert "refused the connection" in failed(response, 502, "ProviderError")
+        assert "refused the connection" in refused(response, 502, "ProviderError")
         assert world.entry(response).attempts == 1
 
     def test_a_host_that_nobody_knows(self, world):
         world.allow()
         world.provider(url="http://nowhere.invalid/v1")
-        failed(world.ask(), 502, "ProviderError")
+        refused(world.ask(), 502, "ProviderError")
 
 
 class TestAddresses:
@@ -286,7 +281,7 @@ class TestAddresses:
     def test_an_address_where_no_provider_lives_is_never_called(self, world, provider, host):
         update_provider(world.row(provider), url=f"http://{host}:{provider.port}/v1", auth_method="none")
         begun = time.monotonic()
-        assert "is not called" in failed(world.ask(), 502, "ProviderError")
+        assert "is not called" in refused(world.ask(), 502, "ProviderError")
         assert time.monotonic() - begun < patience(0.5)
         assert (provider.seen, provider.connections) == ([], 0)
 
@@ -303,7 +298,7 @@ class TestAddresses:
         for number, host in enumerate([*hosts, "100.64.0.1", "[fd12::1]", "[64:ff9b::7f00:1]"]):
             world.provider(f"m-{number}", url=f"http://{host}:{provider.port}/v1", name=f"{world.name('p')}")
         for number in range(10):
-            name = failed(world.ask(body={"model": f"m-{number}"}), 502, "ProviderError")
+            name = refused(world.ask(body={"model": f"m-{number}"}), 502, "ProviderError")
             assert "is not" in name
         assert provider.connections == 0
 

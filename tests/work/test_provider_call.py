@@ -9,6 +9,7 @@ import pytest
 from django.forms.models import model_to_dict
 
 from telemetry.models import CacheEntry, LogEntry
+from tests.management import refused
 from tests.pace import patience
 from tests.provider_answers import Answer
 
@@ -37,12 +38,6 @@ class Wire:
         with connection:
             connection.settimeout(30)
             return b"".join(iter(lambda: connection.recv(65536), b""))
-
-
-def failed(response, code, exception):
-    """The response is this error; its message."""
-    assert (response.status_code, response.json()["exception"]) == (code, exception), response.text
-    return response.json()["message"]
 
 
 class TestWhatTheProviderSees:
@@ -185,7 +180,7 @@ class TestWhatTheClientSeesOfTheProvider:
     def test_redirects_are_not_followed(self, world, provider, status):
         elsewhere = world.provider("other")
         provider.answers(status=status, headers={"Location": f"{elsewhere.url}/chat/completions"})
-        assert "redirect" in failed(world.ask(), 502, "ProviderError")
+        assert "redirect" in refused(world.ask(), 502, "ProviderError")
         assert elsewhere.seen == []
 
 
@@ -240,7 +235,7 @@ class TestRefusals:
     def test_a_rejection_passes_with_its_status_and_message(self, world, provider, status):
         provider.answers(status=status, body={"error": {"message": "max_tokens is too large", "type": "x"}})
         response = world.ask()
-        assert failed(response, status, "ProviderRejected") == "max_tokens is too large"
+        assert refused(response, status, "ProviderRejected") == "max_tokens is too large"
         entry = world.entry(response)
         assert (entry.status, entry.outcome, entry.severity) == (status, "failed", "warning")
         assert (entry.entry_source, entry.attempts, entry.exception) == ("Worker", 1, "ProviderRejected")
@@ -263,21 +258,21 @@ class TestRefusals:
     )
     def test_its_words_are_found_in_whatever_shape_they_come(self, world, provider, body, message):
         provider.answers(status=400, body=body)
-        told = failed(world.ask(), 400, "ProviderRejected")
+        told = refused(world.ask(), 400, "ProviderRejected")
         assert message in told
         assert len(told) <= 2048
 
     def test_an_endless_refusal_is_not_read_to_its_end(self, world, provider):
         provider.answers(status=400, oversize=50_000_000)
         begun = time.monotonic()
-        failed(world.ask(), 400, "ProviderRejected")
+        refused(world.ask(), 400, "ProviderRejected")
         assert time.monotonic() - begun < patience(2)
 
     @pytest.mark.parametrize("status", [401, 403])
     def test_a_refused_credential_is_our_affair(self, world, provider, status):
         provider.answers(status=status, body={"error": {"message": "Incorrect API key of account 42"}})
         response = world.ask()
-        message = failed(response, 502, "ProviderError")
+        message = refused(response, 502, "ProviderError")
         assert "42" not in response.text
         assert "credential" in message
         assert world.entry(response).severity == "error"
@@ -286,14 +281,14 @@ class TestRefusals:
     def test_any_other_status_is_a_failure_of_the_provider(self, world, provider, status):
         provider.answers(status=status)
         response = world.ask()
-        failed(response, 502, "ProviderError")
+        refused(response, 502, "ProviderError")
         assert (world.entry(response).status, world.entry(response).outcome) == (502, "failed")
 
     @pytest.mark.parametrize(("status", "code"), [(429, 429), (503, 503), (529, 503)])
     def test_an_overloaded_provider(self, world, provider, status, code):
         provider.answers(status=status, body={"error": {"message": "slow down"}})
         response = world.ask()
-        assert failed(response, code, "ProviderOverloaded") == "slow down"
+        assert refused(response, code, "ProviderOverloaded") == "slow down"
         assert "Retry-After" not in response.headers
         assert world.entry(response).status == code
 
@@ -313,7 +308,7 @@ class TestRefusals:
     def test_when_to_come_back_is_told_in_whole_seconds(self, world, provider, headers, seconds):
         provider.answers(status=429, headers=headers)
         response = world.ask()
-        failed(response, 429, "ProviderOverloaded")
+        refused(response, 429, "ProviderOverloaded")
         assert int(response.headers["Retry-After"]) in seconds
 
     def test_when_to_come_back_may_be_a_date(self, world, provider):
@@ -324,7 +319,7 @@ class TestRefusals:
     def test_nonsense_about_when_to_come_back_is_left_out(self, world, provider, value):
         provider.answers(raw=f"HTTP/1.1 429 Slow\r\nRetry-After: {value}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
         response = world.ask()
-        failed(response, 429, "ProviderOverloaded")
+        refused(response, 429, "ProviderOverloaded")
         assert "Retry-After" not in response.headers
 
     def test_a_provider_that_recovers_is_served_from_at_once(self, world, provider):

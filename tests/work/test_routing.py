@@ -9,13 +9,6 @@ from tests.provider import refusing_port
 from tests.provider_answers import Answer
 
 
-@pytest.fixture
-def pair(world):
-    """Two providers of the world's model, the first preferred, and a rule for both."""
-    world.allow()
-    return world.provider(priority=1), world.provider(priority=2)
-
-
 def not_selected(response):
     assert (response.status_code, response.json()["exception"]) == (400, "ProviderNotSelected"), response.text
     return response

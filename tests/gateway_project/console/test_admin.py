@@ -9,17 +9,11 @@ from accounts.services import delete_user
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key
 from telemetry.models import LogEntry
-from tests.management import PASSWORD, new_admin, new_user
+from tests.management import new_user
 
 pytestmark = pytest.mark.django_db
 USERS = "/admin/accounts/user/"
 MEANS = ["The user's logins end", "The record and its log stay"]
-
-
-@pytest.fixture
-def console(client):
-    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    return client
 
 
 def chosen(*users: User, **more: str) -> dict:

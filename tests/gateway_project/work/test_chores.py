@@ -22,7 +22,7 @@ def counting(then=None):
 def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
     often, done = counting()
     rarely, once = counting()
-    chores = Chores([Chore(often, every=0.01), Chore(rarely, every=1000)])
+    chores = Chores("chores", [Chore(often, every=0.01), Chore(rarely, every=1000)])
     chores.start()
     for _ in range(3):
         assert done.acquire(timeout=10)
@@ -34,7 +34,7 @@ def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
 def test_what_is_to_be_done_at_the_end_is_done_then(db):
     action, done = counting()
     other, never = counting()
-    chores = Chores([Chore(action, every=1000, at_end=True), Chore(other, every=1000)])
+    chores = Chores("chores", [Chore(action, every=1000, at_end=True), Chore(other, every=1000)])
     chores.start()
     chores.stop()
     assert done.acquire(blocking=False)
@@ -45,7 +45,7 @@ def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, ca
     broken, tried = counting(RuntimeError("broken"))
     away, asked = counting(OperationalError("the server is gone\nand more"))
     good, done = counting()
-    chores = Chores([Chore(broken, every=0.01), Chore(away, every=0.01), Chore(good, every=0.01)])
+    chores = Chores("chores", [Chore(broken, every=0.01), Chore(away, every=0.01), Chore(good, every=0.01)])
     chores.start()
     for counter in (tried, asked, done):
         assert counter.acquire(timeout=10)
@@ -58,8 +58,8 @@ def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, ca
 def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeypatch):
     first, done = counting()
     second, done_too = counting()
-    chores = Chores([Chore(first, every=0.01), Chore(second, every=0.01)])
-    monkeypatch.setattr("gateway_project.work.chores.connection", Refusing())
+    chores = Chores("chores", [Chore(first, every=0.01), Chore(second, every=0.01)])
+    monkeypatch.setattr("gateway_project.background.connection", Refusing())
     chores.start()
     for counter in (done, done_too, done, done_too):
         assert counter.acquire(timeout=10)
@@ -68,6 +68,8 @@ def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeyp
 
 class Refusing:
     """A connection that its server has closed."""
+
+    in_atomic_block = False
 
     def close_if_unusable_or_obsolete(self):
         raise OperationalError("the server is gone")

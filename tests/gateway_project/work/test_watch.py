@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gateway_project.work.watch import CLIENT_GRACE_SECONDS, Ticker, Watcher
+from gateway_project.work.watch import CLIENT_GRACE_SECONDS, Watcher
 from providers.calls import Call, End, Interrupted
 from tests.pace import patience
 
@@ -208,21 +208,5 @@ def test_one_thread_watches_a_thousand_calls():
     for call in calls:
         watcher.add(call)
     begun = time.process_time()
-    watcher.look()
+    watcher.round()
     assert time.process_time() - begun < 0.1
-
-
-def test_a_ticker_goes_on_whatever_goes_wrong():
-    ticks = []
-
-    def fail():
-        ticks.append(1)
-        raise ZeroDivisionError
-
-    ticker = Ticker("test", fail)
-    begun = time.monotonic()
-    ticker.start()
-    while len(ticks) < 4:
-        time.sleep(0.01)
-    ticker.stop()
-    assert time.monotonic() - begun > 0.3  # ten times a second, and not as fast as it can

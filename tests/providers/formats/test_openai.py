@@ -34,7 +34,6 @@ from tests.providers.formats.samples import request, streams, whole
 
 RESPONSES = FORMATS["openai-responses"]
 EVENT = TypeAdapter(ResponseStreamEvent)
-SEARCH = {"type": "search", "query": "Portugal"}
 SAID = {"type": "output_text", "text": "Lisbon", "annotations": [], "logprobs": []}
 PICTURE = Image(data="aGk=", media_type="image/png")
 

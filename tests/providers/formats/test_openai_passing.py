@@ -100,6 +100,13 @@ def test_what_follows_an_error_or_the_end_is_not_handed_on():
         assert made.feed(chunk("b")) == b""
 
 
+def test_a_mark_of_the_end_behind_an_error_ends_nothing():
+    made = reader()
+    made.feed(chunk("a"))
+    assert made.feed(FAILED + DONE) == b""
+    assert (made.done, made.error.message) == (False, "The provider failed in the middle of its answer: overloaded")
+
+
 LIKE = Likeness(b'data: {"content": "Hello"}\n\n', 19, 24)
 
 
