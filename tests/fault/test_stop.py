@@ -81,20 +81,21 @@ def test_what_lasts_too_long_is_told_so_before_the_stop(start):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_its_port_is_free_for_a_successor_while_what_has_begun_ends(start, number):
-    world = start(GATEWAY_GRACEFUL_TIMEOUT="20")
+    world = start(GATEWAY_GRACEFUL_TIMEOUT="60", GATEWAY_TOTAL_TIMEOUT="60")
     world.allow()
     provider = world.provider()
-    provider.answers(stream=[EVENT] * 50 + [DONE], pace=0.1)
+    # As long as the successor takes to start, on a busy machine too.
+    provider.answers(stream=[EVENT] * int(patience(2) * 10) + [DONE], pace=0.1)
     one = Sent(f"load-successor-{world.number}-{number}", 0)
     arguments = (requests.Session(), world.gateway.url, world.key, world.model, one)
-    asking = threading.Thread(target=ask, args=arguments, kwargs={"stream": True, "timeout": 20})
+    asking = threading.Thread(target=ask, args=arguments, kwargs={"stream": True, "timeout": 60})
     asking.start()
     provider.wait_for(1)
     world.gateway.process.send_signal(number)
     wait_until(lambda: not listens(world.gateway.port), 2.5, "the end of listening")
     start("successor", PORT=str(world.gateway.port))
     assert one.ended == 0
-    asking.join(30)
+    asking.join(60)
     assert one.served, one
 
 
