@@ -85,7 +85,7 @@ def test_its_port_is_free_for_a_successor_while_what_has_begun_ends(start, numbe
     world.allow()
     provider = world.provider()
     # As long as the successor takes to start, on a busy machine too.
-    provider.answers(stream=[EVENT] * int(patience(2) * 10) + [DONE], pace=0.1)
+    provider.answers(stream=[EVENT] * int(patience(4) * 10) + [DONE], pace=0.1)
     one = Sent(f"load-successor-{world.number}-{number}", 0)
     arguments = (requests.Session(), world.gateway.url, world.key, world.model, one)
     asking = threading.Thread(target=ask, args=arguments, kwargs={"stream": True, "timeout": 60})
