@@ -36,6 +36,7 @@ COUNTED = {
 
 # Of an entry that the disk has no more room for.
 BYTES_IN_SHORT, MOST_GROUPS_IN_SHORT = 64, 32
+MOST_ASKED_BEFORE = 20
 
 CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
@@ -155,7 +156,7 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
     entry["severity"] = error.severity if error is not None else "info"
     entry["exception"] = error.exception if error is not None else ""
     entry["message"] = _sentence(exchange, outcome)
-    entry["attempts"] = exchange.attempts
+    entry["attempts"], entry["asked_before"] = exchange.attempts, _asked_before(exchange)
     if exchange.answer is not None:
         answer = exchange.answer
         entry["finish_reason"] = answer.finish_reason
@@ -164,6 +165,13 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
     entry["first_byte_ms"] = exchange.first_byte_ms
     entry["stages"] = waterfall(exchange)
     entry["candidates"] = considered(exchange)
+
+
+def _asked_before(exchange: Exchange) -> list[int] | None:
+    """The ids of the providers that were asked beside the one that the entry is about: their quotas count it too."""
+    target = exchange.target
+    others = [number for number in exchange.asked if target is None or number != target.provider.id]
+    return others[:MOST_ASKED_BEFORE] or None
 
 
 def waterfall(exchange: Exchange) -> list[tuple[str, float, float]]:

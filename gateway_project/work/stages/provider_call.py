@@ -107,7 +107,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
         write_start(exchange, gateway, asks=True)
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
-    exchange.attempts += 1
+    exchange.asked += (provider.id,)
     exchange.dropped = _listed(outgoing.dropped)
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
