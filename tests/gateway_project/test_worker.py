@@ -107,6 +107,20 @@ def test_half_sent_headers_on_every_thread_are_cut_in_time(small):
     assert "Traceback" not in small.log()
 
 
+def test_however_many_heads_are_half_sent_work_is_served(world, small):
+    world.allow()
+    world.provider()
+    with ExitStack() as resources:
+        socks = [connect(small, resources) for _ in range(4 * THREADS)]
+        for sock in socks:
+            sock.sendall(b"POST /work HTTP/1.1\r\nHost: local")
+        time.sleep(0.3)
+        assert [world.ask(str(number)).status_code for number in range(3)] == [200] * 3
+        long = {f"X-Long-{number}": "x" * 6000 for number in range(5)}
+        assert world.ask("with a long head", headers=long).status_code == 200
+    assert "Traceback" not in small.log()
+
+
 @pytest.mark.parametrize(
     ("framing", "body", "kept"),
     [
