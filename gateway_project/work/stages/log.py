@@ -78,7 +78,8 @@ def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
     """
     if exchange.journal_number is not None and not asks:
         return
-    record = written(_identity(exchange) | {"attempts": int(asks)})
+    asked = {"attempts": exchange.attempts + asks, "asked_before": _asked_before(exchange)}
+    record = written(_identity(exchange) | asked)
     try:
         if exchange.journal_number is None:
             exchange.journal_number = gateway.journal.start(record)

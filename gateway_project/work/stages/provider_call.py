@@ -103,8 +103,7 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Send the request and set the conversation, once the provider has accepted it with status 200."""
-    if not exchange.attempts:
-        write_start(exchange, gateway, asks=True)
+    write_start(exchange, gateway, asks=True)
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
     exchange.asked += (provider.id,)
