@@ -238,7 +238,7 @@ def _short(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry without what can be long: it always finds room in the journal, RESERVE_BYTES."""
     cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
     groups = entry["group_ids"][:MOST_GROUPS_IN_SHORT]
-    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None}
+    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None, "asked_before": None}
 
 
 def _cut(text: str) -> str:
