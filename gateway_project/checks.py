@@ -127,6 +127,21 @@ def proxies_are_named(settings: Any) -> Iterator[CheckMessage]:
         )
 
 
+def redis_options_are_known(settings: Any) -> Iterator[CheckMessage]:
+    if "?" not in settings.REDIS_URL:
+        return
+    from redis import ConnectionPool, RedisError  # 3 MB
+
+    try:
+        ConnectionPool.from_url(settings.REDIS_URL).make_connection()  # which does not connect
+    except (TypeError, ValueError, RedisError) as error:
+        yield Error(
+            f"REDIS_URL has an option behind its ? that cannot be used: {error}",
+            hint="Options are those of redis-py, such as ssl_ca_certs=FILE, ssl_certfile=FILE and ssl_keyfile=FILE.",
+            id="gateway.E009",
+        )
+
+
 def licences_can_be_checked(settings: Any) -> Iterator[CheckMessage]:
     if not settings.GATEWAY_LICENCE_PUBLIC_KEY:
         return
@@ -152,6 +167,7 @@ CHECKS = (
     hosts_are_reachable,
     processes_are_counted,
     proxies_are_named,
+    redis_options_are_known,
     licences_can_be_checked,
 )
 

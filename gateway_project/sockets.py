@@ -1,6 +1,7 @@
 """How long a socket waits: left to the kernel."""
 
 import socket
+import ssl
 import struct
 
 
@@ -8,9 +9,10 @@ def bound_waits(sock: socket.socket, *, receive: float | None = None, send: floa
     """Reads and writes of a blocking socket that wait longer than so many seconds raise BlockingIOError.
 
     Python's own time-outs ask poll() before every read and write, and gunicorn's setblocking() undoes them.
-    Under gevent, whose sockets never block, they are all there is: what is raised then is TimeoutError.
+    Under gevent, whose sockets never block, and with TLS, which goes on waiting when the kernel does not, they are all
+    there is: what is raised then is TimeoutError.
     """
-    if type(sock).__module__.startswith("gevent"):
+    if type(sock).__module__.startswith("gevent") or isinstance(sock, ssl.SSLSocket):
         sock.settimeout(receive or send)
         return
     sock.settimeout(None)

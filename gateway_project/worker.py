@@ -41,7 +41,7 @@ LOOK_EVERY_MS = 100
 LOOK_AT_HEADS_SECONDS = 0.25
 RESERVE_THREADS = 8
 HEAD_END = b"\r\n\r\n"
-LONGEST_HEAD_BYTES = 16 * 1024  # of those that wait for a thread of the reserve
+LONGEST_HEAD_BYTES = 16 * 1024  # of those that wait for their end outside of a thread
 READ_ON_BYTES = 64 * 1024  # gunicorn's own bound
 
 
@@ -90,8 +90,8 @@ class GatewayThreadWorker(ThreadWorker):
         super().init_process()
 
     def enqueue_req(self, conn: TConn) -> None:
-        """Only a whole head gets a thread of the reserve: without it, half a head each would keep all of them."""
-        if self.busy < self.cfg.threads or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
+        """Only a whole head gets one of the second half of the threads: half a head each would keep all of them."""
+        if self.busy < self.cfg.threads // 2 or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
             self._hand_over(conn)
         else:
             self.headless[conn] = time.monotonic()
@@ -125,7 +125,7 @@ class GatewayThreadWorker(ThreadWorker):
             arrived = _arrived(conn, behind=arrived)
         if arrived is None:
             self._give_up(conn)
-        elif HEAD_END in arrived:
+        elif HEAD_END in arrived or (len(arrived) >= LONGEST_HEAD_BYTES and self.busy < self.cfg.threads):
             self._watch_no_more(conn)
             self._hand_over(conn)
 
@@ -140,7 +140,7 @@ class GatewayThreadWorker(ThreadWorker):
     def _give_up(self, conn: TConn) -> None:
         self._watch_no_more(conn)
         self.nr_conns -= 1
-        conn.close()
+        self.goodbyes.say(conn.sock)  # which takes what is unread: closing at once would be a reset
 
     def _watch_no_more(self, conn: TConn) -> None:
         del self.headless[conn]

@@ -202,6 +202,8 @@ class Transport:
     def keep(self, line: Line) -> None:
         """Take a connection back for the next request to its origin."""
         line.used = time.monotonic()
+        if line.is_secure:  # its time-out would hold for sending too, and for the look whether it is alive
+            line.sock.settimeout(None)
         self._idle.setdefault(line.origin, deque()).append(line)
 
     def _kept(self, origin: str) -> Line | None:
@@ -231,7 +233,10 @@ class Transport:
         except (OSError, UnicodeError, urllib3.exceptions.HTTPError) as error:
             raise _unreached(ProviderError(f"No connection to the provider: {reason(error)}.")) from error
         sock, connection.sock = connection.sock, None  # the connection has done its part, the socket stays
-        bound_waits(sock, receive=self._silence)
+        if isinstance(sock, ssl.SSLSocket):
+            sock.settimeout(None)
+        else:
+            bound_waits(sock, receive=self._silence)
         return Line(origin, sock)
 
     def _exchange(self, line: Line, head: bytes, body: bytes, patience: Patience, call: Call) -> Conversation:
@@ -240,6 +245,8 @@ class Transport:
             call.expect(End.FIRST_BYTE, patience.first_byte)
             try:
                 line.sock.sendall(head + body)  # in one piece, and gone before the wait
+                if line.is_secure:
+                    bound_waits(line.sock, receive=self._silence)
             except ConnectionError as error:
                 raise Crossed("it closed the connection while the request was sent") from error
             reply = Reply(line.sock, limit=patience.response_bytes, on_bytes=call.heard)

@@ -135,6 +135,7 @@ class LogEntry(models.Model):
     rule_id = _number()
     rule_name = _text(100)
     attempts = models.PositiveIntegerField(default=0, db_default=0)
+    asked_before = models.JSONField(null=True, blank=True)  # ids of the other providers that were asked; null: none
     cache_status = _text(10, CacheStatus)
     cache_hash = _text(64)
     input_tokens = _number()

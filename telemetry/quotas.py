@@ -58,7 +58,8 @@ def used(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dic
     if start < first:
         times, bounds = f'({times} OR "timestamp" >= %s AND "timestamp" < %s)', [recent, start, first]
     ended = _DIALECTS[connection.vendor]["ended"]
-    entries = rollups.of_log(f'{whose} AND {times} AND "timestamp" <= %s AND {ended} <= %s')
+    maybe = f'({whose} OR "asked_before" IS NOT NULL)' if subject == "provider" else whose
+    entries = rollups.of_log(f'{maybe} AND {times} AND "timestamp" <= %s AND {ended} <= %s')
     parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.added_up(entries)}"
     counted = _ASKED if subject == "provider" else _REQUESTS
     with connection.cursor() as cursor:

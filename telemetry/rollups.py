@@ -41,7 +41,7 @@ _COUNTED = {
     "unknown_cost_requests": "cost_status = 'unknown'",
     "first_bytes": f"{COMPLETED} AND first IS NOT NULL",
     "limited": LIMITED,
-    "asked": f"attempts > 0 AND {BOUGHT} AND NOT {LIMITED}",
+    "asked": f"attempts > others_asked AND {BOUGHT} AND NOT {LIMITED}",
     **{column: f"latency = {number}" for number, column in enumerate(LATENCY_COLUMNS)},
 }
 _SUMMED = {
@@ -99,6 +99,8 @@ def per_entry() -> str:
         "cost": "cost",
         "took": dialect["whole"].format("duration_ms * 1000"),
         "first": dialect["whole"].format("first_byte_ms * 1000"),
+        "others_asked": f"coalesce({dialect['length']}, 0)",
+        "asked_before": "asked_before",
         **{name: name for name in _READ},
     }
     return ", ".join(f'{expression} AS "{name}"' for name, expression in told.items())
@@ -110,12 +112,20 @@ def of_log(condition: str) -> str:
 
 
 def added_up(rows: str) -> str:
-    """The SELECT of a row for each set of dimensions out of such columns; what adds up to nothing is NULL."""
+    """The SELECT of a row for each set of dimensions out of such columns; what adds up to nothing is NULL.
+
+    Whoever was asked before the provider of an entry has rows too, of nothing but that.
+    """
     counts = {name: f"nullif(count(*) FILTER (WHERE {condition}), 0)" for name, condition in _COUNTED.items()}
     sums = {name: f"sum({value}) FILTER (WHERE {condition})" for name, (value, condition) in _SUMMED.items()}
     told = ", ".join(f'{expression} AS "{name}"' for name, expression in (counts | sums).items())
-    groups = columns(DIMENSIONS)
-    return f"SELECT {groups}, {told} FROM {rows} GROUP BY {groups}"
+    groups, dialect = columns(DIMENSIONS), _DIALECTS[connection.vendor]
+    of_others = groups.replace('"provider_id"', dialect["other"])
+    only_asked = ", ".join("count(*)" if name == "asked" else "NULL" for name in MEASURES)
+    return (
+        f"SELECT * FROM (WITH entries AS (SELECT * FROM {rows}) SELECT {groups}, {told} FROM entries GROUP BY {groups}"
+        f" UNION ALL SELECT {of_others}, {only_asked} FROM entries, {dialect['others']} GROUP BY {of_others}) AS added"
+    )
 
 
 def insertion(rows: str) -> str:
@@ -244,6 +254,9 @@ _DIALECTS = {
         "hour": "date_trunc('hour', \"timestamp\", 'UTC')",
         "day": "date_trunc('day', \"hour\", 'UTC')",
         "whole": "({})::bigint",
+        "length": "jsonb_array_length(asked_before)",
+        "others": "jsonb_array_elements_text(asked_before) AS one(id)",
+        "other": "one.id::bigint",
         "latency": f"width_bucket(duration_ms, ARRAY{list(map(float, LATENCY_MS))})",
         "tags": "(SELECT coalesce(jsonb_object_agg(key, value), '{{}}') FROM jsonb_each(tags) WHERE key IN ({}))",
     },
@@ -251,6 +264,9 @@ _DIALECTS = {
         "hour": "substr(\"timestamp\", 1, 13) || ':00:00'",
         "day": "substr(\"hour\", 1, 10) || ' 00:00:00'",
         "whole": "CAST(round({}) AS INTEGER)",
+        "length": "json_array_length(asked_before)",
+        "others": "json_each(asked_before) AS one",
+        "other": "one.value",
         "latency": _bucket(LATENCY_MS),
         "tags": "(SELECT json_group_object(key, value) FROM json_each(tags) WHERE key IN ({}))",
     },

@@ -113,7 +113,9 @@ def _statement(question: Question) -> tuple[str, list[Any]]:
     each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
     return (
         f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
-        f" FROM ({each}) AS each_currency GROUP BY {groups} ORDER BY {_order(question, names)}",
+        # Who was asked and did not serve is there for quotas.
+        f' FROM ({each}) AS each_currency GROUP BY {groups} HAVING sum("requests") > 0'
+        f" ORDER BY {_order(question, names)}",
         [*parameters, *values],
     )
 

@@ -1,6 +1,9 @@
 """A certificate that nobody vouches for."""
 
+import socket
 import ssl
+import threading
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,3 +28,17 @@ def self_signed(path: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context
+
+
+def encrypted(resources: ExitStack, path: Path) -> tuple[ssl.SSLSocket, ssl.SSLSocket]:
+    """The server's and the client's end of a TLS connection."""
+    plain = [resources.enter_context(end) for end in socket.socketpair()]
+    served = []
+    server = self_signed(path)
+    accept = threading.Thread(target=lambda: served.append(server.wrap_socket(plain[0], server_side=True)))
+    accept.start()
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    source = resources.enter_context(trusting.wrap_socket(plain[1]))
+    accept.join()
+    return resources.enter_context(served[0]), source

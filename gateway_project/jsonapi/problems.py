@@ -18,6 +18,9 @@ from gateway_project.saving import CROSSED, is_crossed
 
 log = logging.getLogger("gateway.management")
 
+# A pool that is used up looks like a database that is away: nobody gets a connection.
+NO_DATABASE = "The database does not answer: it is away, or all connections to it are in use."
+
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
     """The response that tells what went wrong; what nobody foresaw is logged and told as InternalError."""
@@ -65,6 +68,6 @@ MEANINGS = (
     (django.SuspiciousOperation, errors.ValidationError, "The request is malformed."),
     # What a field should have refused and the database did: a number or a text beyond its column.
     (DataError, errors.ValidationError, "A value is out of range."),
-    ((OperationalError, InterfaceError), errors.ServiceUnavailable, "The database does not answer."),
+    ((OperationalError, InterfaceError), errors.ServiceUnavailable, NO_DATABASE),
     (ConnectionInterrupted, errors.ServiceUnavailable, "The cache does not answer."),
 )

@@ -102,7 +102,7 @@ class Exchange:
     following: "Following | None" = None  # look_up_cache, while it waits for another's answer
     flight: "Flight | None" = None  # look_up_cache, for the one request that others wait for
     target: "Target | None" = None  # call_provider: who served it; look_up_cache on a hit; pass_on: nobody as yet
-    attempts: int = 0  # call_provider
+    asked: tuple[int, ...] = ()  # call_provider: the ids of the providers
     dropped: str = ""  # call_provider: names of parameters that the provider did not get; look_up_cache on a hit
     conversation: "Conversation | None" = None  # call_provider
     answer: Answer | None = None  # read_response; look_up_cache on a hit
@@ -128,6 +128,11 @@ class Exchange:
     def left(self) -> "tuple[Target, ...]":
         """The candidates that are not done with, best first."""
         return self.candidates[self.tried :] if self.tried else self.candidates
+
+    @property
+    def attempts(self) -> int:
+        """How many providers were asked."""
+        return len(self.asked)
 
     @property
     def served_by(self) -> int | None:

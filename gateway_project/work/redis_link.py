@@ -150,6 +150,7 @@ class Link:
         return Away()
 
     def _told(self, error: Exception) -> str:
-        if isinstance(error, BlockingIOError) and error.errno:  # what the kernel says when a read has taken too long
+        # What the kernel, or TLS, says when a read has taken too long.
+        if isinstance(error, TimeoutError) or (isinstance(error, BlockingIOError) and error.errno):
             return f"silent for {self._timeout:g} s"
         return str(error) or type(error).__name__

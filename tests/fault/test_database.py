@@ -1,9 +1,11 @@
 """PostgreSQL goes away and comes back: known keys are served on, and no entry is lost."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 import requests
+from django.db import connection, transaction
 
 from keys.models import ApiKey
 from tests.fault.load import Load, check_books, wait_until
@@ -113,6 +115,25 @@ def test_the_gateway_starts_without_its_database(start, database_proxy):
     database_proxy.heal()
     assert set(check_books(load.sent, provider).values()) == {"completed"}
     assert world.entry(early, seconds=15).status == 503
+
+
+def test_management_that_finds_no_free_connection_is_told_so_and_work_goes_on(start):
+    world = start(GATEWAY_DATABASE_POOL_SIZE="2")
+    world.allow()
+    world.provider()
+    admin = Client(world.gateway.url).as_user(new_admin())
+    assert world.ask("before").status_code == 200
+    with ThreadPoolExecutor(8) as pool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE rules_rule IN ACCESS EXCLUSIVE MODE")
+            waiting = [pool.submit(admin.get, "/rules/") for _ in range(8)]
+            turned_away = next(as_completed(waiting)).result()
+            assert world.ask("meanwhile").status_code == 200
+        assert {one.result().status_code for one in waiting} == {200, 503}
+    assert "all connections to it are in use" in turned_away.json()["message"]
+    assert int(turned_away.headers["Retry-After"]) > 0
+    assert admin.get("/rules/").status_code == 200
+    assert world.entry(world.ask("after")).outcome == "completed"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
+from providers.models import Provider
 from telemetry.journal import START, read_records
 from telemetry.models import LogEntry
 from tests.fault.conftest import has_servers
@@ -86,6 +87,23 @@ def assert_failures_were_kills(sent: list[Sent], result: dict[str, str]) -> None
         if not one.served:
             assert one.error, f"{one.request_id} got {one.status}: {one.text[:200]}"
             assert result.get(one.request_id, "aborted") in ("aborted", "completed", "client_closed")
+
+
+def test_what_a_killed_worker_had_asked_is_told_up_to_the_last_provider(start):
+    world = start(WEB_CONCURRENCY="1", GATEWAY_FIRST_BYTE_TIMEOUT="30", GATEWAY_TOTAL_TIMEOUT="30")
+    last = slow_provider(world, 20)
+    first = world.provider()
+    first.default.status = 503
+    Provider.objects.filter(id=world.row(last).id).update(priority=200)
+    world.settle()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(world.ask)
+        last.wait_for(1)
+        kill_a_worker(world.gateway)
+    entries = LogEntry.objects.filter(outcome="aborted", provider_id=world.row(last).id)
+    wait_until(lambda: entries.count() == 1, 20, "the entry of the request")
+    entry = entries.get()
+    assert (entry.attempts, entry.asked_before) == (2, [world.row(first).id])
 
 
 def test_a_killed_server_tells_at_its_next_start(start):

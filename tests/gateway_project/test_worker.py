@@ -107,6 +107,20 @@ def test_half_sent_headers_on_every_thread_are_cut_in_time(small):
     assert "Traceback" not in small.log()
 
 
+def test_however_many_heads_are_half_sent_work_is_served(world, small):
+    world.allow()
+    world.provider()
+    with ExitStack() as resources:
+        socks = [connect(small, resources) for _ in range(4 * THREADS)]
+        for sock in socks:
+            sock.sendall(b"POST /work HTTP/1.1\r\nHost: local")
+        time.sleep(0.3)
+        assert [world.ask(str(number)).status_code for number in range(3)] == [200] * 3
+        long = {f"X-Long-{number}": "x" * 6000 for number in range(5)}
+        assert world.ask("with a long head", headers=long).status_code == 200
+    assert "Traceback" not in small.log()
+
+
 @pytest.mark.parametrize(
     ("framing", "body", "kept"),
     [
@@ -195,11 +209,15 @@ def test_a_connection_that_was_kept_is_answered_while_all_threads_are_busy(small
         assert kept.get(f"{small.url}/healthz", timeout=5).status_code == 200
 
 
-def test_a_head_that_comes_in_pieces_while_all_threads_are_busy_is_answered(small):
+def test_a_head_that_comes_in_pieces_while_all_threads_are_busy_is_answered(world, small):
+    world.allow()
+    provider = world.provider()
+    provider.default.delay = 30  # longer than a half-sent head, which frees its thread, would keep it
     with ExitStack() as resources:
-        for _ in range(THREADS):
-            connect(small, resources).sendall(b"POST /wo")
-        time.sleep(0.3)
+        for number in range(THREADS):
+            body = json.dumps({"model": world.model, "prompt": str(number)}).encode()
+            connect(small, resources).sendall(work_head(world, f"Content-Length: {len(body)}") + body)
+        provider.wait_for(THREADS)
         sock = connect(small, resources)
         for piece in (b"GET /healthz HTT", b"P/1.1\r\nHost: x\r\n\r", b"\n"):
             sock.sendall(piece)

@@ -3,13 +3,14 @@
 import socket
 import ssl
 import threading
+import time
 from contextlib import suppress
 
 import pytest
 import requests
 
 from gateway_project.errors import ProviderError
-from providers.transport import ProviderRequest, tls_context
+from providers.transport import ProviderRequest, Transport, tls_context
 from tests.certificates import self_signed
 from tests.providers.asking import PATIENCE, ask, new_call
 
@@ -78,6 +79,27 @@ def test_connections_with_tls_are_kept_too(transport, kept):
     url, connections = kept
     assert [ask(transport, url) for _ in range(3)] == [b"{}"] * 3
     assert len(connections) == 1
+
+
+def test_a_silence_is_heard_through_tls_too(trusted):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve_a_pause, args=[listener, trusted], daemon=True).start()
+        transport = Transport(networks="any", heartbeat_seconds=0.1)
+        url = f"https://localhost:{listener.getsockname()[1]}/"
+        for _ in range(2):  # a connection that is kept may be sent on for any time again
+            conversation = transport.send(ProviderRequest(url, b"{}"), PATIENCE, new_call())
+            pieces = list(conversation.pieces())
+            conversation.close()
+            assert (pieces[0], b"".join(pieces)) == (b"", b"{}")
+        transport.close_idle(-1)
+
+
+def serve_a_pause(listener, context):
+    with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as wrapped:
+        while wrapped.recv(1000):
+            wrapped.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+            time.sleep(0.35)
+            wrapped.sendall(b"{}")
 
 
 def test_the_certificates_are_read_once_for_all_connections(transport, kept):

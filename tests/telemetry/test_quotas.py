@@ -12,6 +12,8 @@ from telemetry.batches import insert_log_entries
 from telemetry.models import UsageDay, UsageHour
 from telemetry.quotas import Used, used
 from telemetry.records import empty_log_entry, written
+from telemetry.statistics import Question, usage
+from telemetry.verification import differences
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -59,6 +61,20 @@ def test_stored_answers_and_failures_are_requests_and_refusals_are_not():
         entry(minutes, entry_type="Message")
     assert asked("key", 2) == Used(8, 0, Decimal(0))
     assert asked("provider", 3) == Used(2, 0, Decimal(0))
+
+
+def test_a_provider_was_asked_also_where_another_one_served():
+    for minutes in (0, 24 * 60):
+        entry(minutes, attempts=3, asked_before=[6, 7])
+        entry(minutes, attempts=1, asked_before=[6], provider_id=None, **NOTHING)
+        entry(minutes, attempts=1, asked_before=[7], entry_source="Cache", cache_status="HIT", **cost("0"))
+    requests = {number: asked("provider", number).requests for number in (3, 6, 7, 8)}
+    assert requests == {3: 2, 6: 4, 7: 4, 8: 0}
+    assert asked("provider", 6).tokens == 0
+    day = NOON.replace(hour=0)
+    assert not differences(day - timedelta(days=2), day + timedelta(days=1))
+    question = Question(day - timedelta(days=2), day + timedelta(days=1), ("provider",))
+    assert [(row["provider_id"], row["requests"]) for row in usage(question, 0, 9).rows] == [(3, 4), (None, 2)]
 
 
 def test_what_had_not_ended_by_then_is_not_told():

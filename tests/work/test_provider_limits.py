@@ -82,6 +82,17 @@ def test_a_provider_that_is_asked_because_another_failed_keeps_to_its_limits(wor
     assert (len(first.seen), len(second.seen)) == (4, 2)
 
 
+def test_the_log_tells_of_requests_that_another_one_served_in_the_end(world, two):
+    """Rebuilt is the count of a limit that is new as is that of a Redis that was flushed."""
+    first, second = two
+    first.default = Answer(status=503)
+    assert [bypass(world, prompt=str(n)).status_code for n in range(3)] == [200] * 3
+    limit(world, first, "requests", "day", 4)
+    limit(world, second, "requests", "day", 5)
+    assert [bypass(world, prompt=str(n)).status_code for n in range(3)] == [200, 200, 429]
+    assert (len(first.seen), len(second.seen)) == (4, 5)
+
+
 def test_only_the_callers_limits_and_those_of_who_answered_are_told(world, two):
     first, second = two
     third = world.provider()

@@ -71,10 +71,13 @@ def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
 
 
 def let_go(exchange: Exchange, gateway: Gateway) -> Settlement:
-    """What the request has taken of its provider's limits, to be given back: another one is asked."""
+    """What the request has taken of its provider's limits, to be given back: another one is asked.
+
+    That this one was asked stays counted, and is settled with the request's end, of which the log knows.
+    """
     exchange.admitted = None
     exchange.standing = of_caller(exchange.standing)
-    holds = [hold for hold in exchange.holds if _is_of_provider(hold)]
+    holds = [hold for hold in exchange.holds if _is_of_provider(hold) and hold.check.kind != COUNT]
     return _settlement(exchange, gateway, holds) if holds else NOTHING_HELD
 
 
@@ -216,8 +219,7 @@ def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
         return []
     exchange.book = book
     checks, asked = book.of_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
-    if exchange.attempts and exchange.target is not None:
-        provider = exchange.target.provider
+    for provider in (target.provider for target in exchange.candidates if target.provider.id in exchange.asked):
         checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
     known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
     began = gateway.state.clock.of_own(exchange.started_at)

@@ -36,6 +36,7 @@ COUNTED = {
 
 # Of an entry that the disk has no more room for.
 BYTES_IN_SHORT, MOST_GROUPS_IN_SHORT = 64, 32
+MOST_ASKED_BEFORE = 20
 
 CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
@@ -77,7 +78,8 @@ def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
     """
     if exchange.journal_number is not None and not asks:
         return
-    record = written(_identity(exchange) | {"attempts": int(asks)})
+    asked = {"attempts": exchange.attempts + asks, "asked_before": _asked_before(exchange)}
+    record = written(_identity(exchange) | asked)
     try:
         if exchange.journal_number is None:
             exchange.journal_number = gateway.journal.start(record)
@@ -155,7 +157,7 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
     entry["severity"] = error.severity if error is not None else "info"
     entry["exception"] = error.exception if error is not None else ""
     entry["message"] = _sentence(exchange, outcome)
-    entry["attempts"] = exchange.attempts
+    entry["attempts"], entry["asked_before"] = exchange.attempts, _asked_before(exchange)
     if exchange.answer is not None:
         answer = exchange.answer
         entry["finish_reason"] = answer.finish_reason
@@ -164,6 +166,13 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
     entry["first_byte_ms"] = exchange.first_byte_ms
     entry["stages"] = waterfall(exchange)
     entry["candidates"] = considered(exchange)
+
+
+def _asked_before(exchange: Exchange) -> list[int] | None:
+    """The ids of the providers that were asked beside the one that the entry is about: their quotas count it too."""
+    target = exchange.target
+    others = [number for number in exchange.asked if target is None or number != target.provider.id]
+    return others[:MOST_ASKED_BEFORE] or None
 
 
 def waterfall(exchange: Exchange) -> list[tuple[str, float, float]]:
@@ -229,7 +238,7 @@ def _short(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry without what can be long: it always finds room in the journal, RESERVE_BYTES."""
     cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
     groups = entry["group_ids"][:MOST_GROUPS_IN_SHORT]
-    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None}
+    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None, "asked_before": None}
 
 
 def _cut(text: str) -> str:

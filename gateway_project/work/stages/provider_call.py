@@ -103,11 +103,10 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Send the request and set the conversation, once the provider has accepted it with status 200."""
-    if not exchange.attempts:
-        write_start(exchange, gateway, asks=True)
+    write_start(exchange, gateway, asks=True)
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
-    exchange.attempts += 1
+    exchange.asked += (provider.id,)
     exchange.dropped = _listed(outgoing.dropped)
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())

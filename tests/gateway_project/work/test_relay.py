@@ -14,7 +14,7 @@ from gateway_project.work.relay import Carriage, Relay
 from providers.calls import Call, End, Interrupted
 from providers.conversation import Conversation, Line
 from providers.reply import Reply
-from tests.certificates import self_signed
+from tests.certificates import encrypted
 from tests.pace import patience
 
 BEAT = b": heartbeat\n\n"
@@ -195,20 +195,6 @@ def test_a_hundred_at_once_do_not_mix(relay):
         for number, road in enumerate(roads):
             said = b"".join(piece for piece in road.received() if piece != BEAT)
             assert said == b"%d " % number * 5 + b"end"
-
-
-def encrypted(resources, path):
-    """The provider's and the gateway's end of a TLS connection."""
-    plain = [resources.enter_context(end) for end in socket.socketpair()]
-    served = []
-    server = self_signed(path)
-    accept = threading.Thread(target=lambda: served.append(server.wrap_socket(plain[0], server_side=True)))
-    accept.start()
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-    source = resources.enter_context(trusting.wrap_socket(plain[1]))
-    accept.join()
-    return resources.enter_context(served[0]), source
 
 
 def test_what_tls_holds_back_is_not_waited_for(relay, road, tmp_path):
