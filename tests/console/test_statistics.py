@@ -25,6 +25,9 @@ PAINTED = """canvas => {
 }"""
 
 
+MARKS = "canvas => Chart.getChart(canvas).scales.y.ticks.map(mark => mark.value)"
+
+
 @pytest.fixture
 def names(world) -> dict[str, str]:
     """What stands in the table of each dimension, of usage that an hour ago was left by enemies."""
@@ -80,6 +83,16 @@ def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, look):
         assert "3 USD" in row.inner_text()
         assert "1,234.5 USD" in row.inner_text()
         assert "0.25 EUR, 0.25 of it estimated" in row.inner_text()
+
+
+def test_a_chart_of_counts_has_marks_at_whole_numbers_alone(console, names):
+    window = console()
+    marks = {}
+    for measure in ("cache_hits", "cost"):
+        window.open(f"statistics/?by=model&chart={measure}")
+        marks[measure] = window.page.evaluate(MARKS, window.page.query_selector("#main canvas"))
+    assert marks["cache_hits"] == [0, 1]
+    assert any(mark % 1 for mark in marks["cost"])  # 3 USD and 0.25 EUR
 
 
 def test_the_form_asks_and_the_button_downloads(console, names):
