@@ -89,6 +89,7 @@ class UserAdmin(ServiceAdmin):
 
     viewset = viewsets.UserViewSet
     form = UserForm
+    empty_means = "There are no users."
     list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
     list_filter = ["is_active", "is_deleted", "roles"]
     search_fields = ["name_key", "display_name", "email"]
@@ -170,6 +171,7 @@ class GroupAdmin(ServiceAdmin):
 
     viewset = viewsets.GroupViewSet
     form = GroupForm
+    empty_means = "There are no groups: rules and limits are for single users, or for everyone."
     list_display = ["name", "size"]
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
@@ -209,6 +211,7 @@ class RoleAdmin(ServiceAdmin):
 
     viewset = viewsets.RoleViewSet
     form = RoleForm
+    empty_means = "There are no roles."
     list_display = ["name", "feature_names"]
     search_fields = ["name"]
     ordering = ["id"]
@@ -247,6 +250,7 @@ class FeatureAdmin(ServiceAdmin):
 
     viewset = viewsets.FeatureViewSet
     form = FeatureForm
+    empty_means = "There are no features."
     list_display = ["name"]
     search_fields = ["name"]
     ordering = ["id"]
@@ -265,6 +269,7 @@ class FeatureAdmin(ServiceAdmin):
 class SessionAdmin(ReadOnlyAdmin):
     """Live and ended logins, of the API and of the console."""
 
+    empty_means = "Nobody is logged in."
     list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
     list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True

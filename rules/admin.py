@@ -61,6 +61,7 @@ class RuleAdmin(ServiceAdmin):
 
     viewset = RuleViewSet
     form = RuleForm
+    empty_means = "There are no rules: all work is denied."
     list_display = ["id", "name", "is_enabled", "audience", "models", "provider", "hint"]
     list_display_links = ["id", "name"]
     list_filter = ["enabled", "provider"]
