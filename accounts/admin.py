@@ -14,7 +14,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts import services, sessions, viewsets
-from accounts.builtin import ROLES
+from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
@@ -202,7 +202,7 @@ class RoleForm(ServiceForm):
     class Meta:
         model = Role
         fields = ["name", "features"]
-        help_texts = {"features": "What users with this role may do; admin has every feature without a list."}
+        help_texts = {"features": "What users with this role may do."}
 
 
 @admin.register(Role)
@@ -222,6 +222,12 @@ class RoleAdmin(ServiceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
         return ["name"] if obj and obj.name in ROLES else []
+
+    def get_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
+        return ["name", "features" if self.has_change_permission(request, obj) else "feature_names"]
+
+    def has_change_permission(self, request: HttpRequest, obj: Role | None = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.name != ADMIN_ROLE)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # the API has no such operation either
