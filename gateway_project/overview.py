@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from gateway_project.console import charts
+from gateway_project.console.money import money
 from gateway_project.notices import Notice, notices
 from gateway_project.work.condition import resting_in
 from gateway_project.work.gateway import gateway
@@ -132,9 +133,8 @@ def _top(row: tuple[str, int, int]) -> tuple[str, str, str]:
     return name, f"{requests:,}", f"{tokens:,}"
 
 
-def _money(cost: dict[str, Any]) -> str:
-    # Cents say nothing of a day that cost a thousandth of one.
-    return ", ".join(f"{amount:,.{2 if amount >= 1 else 6}f} {currency}" for currency, amount in cost.items()) or "0"
+def _money(cost: dict[str, Decimal]) -> str:
+    return ", ".join(money(amount, currency) for currency, amount in cost.items()) or "0"
 
 
 def _latency(bound: int | None) -> str:

@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console import charts
+from gateway_project.console.money import money
 from gateway_project.errors import GatewayError
 from telemetry import services, statistics
 from telemetry.statistics import DIMENSIONS, Question
@@ -115,24 +116,25 @@ def _name(row: dict[str, Any], by: str) -> str:
 
 
 def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """The columns of the table and their values, to be read."""
+    """The columns of the table and their values, to be read: of money a line for each currency."""
     counts = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
     titles = CHARTS | {"denied": "Denied", "cache_hits": "Cached"}
     return [
         *((titles[name], f"{row[name]:,}") for name in counts),
-        ("Cost", "; ".join(map(_cost, row["costs"]))),
-        ("Saved", "; ".join(_saved(cost) for cost in row["costs"] if cost["saved"] != "0")),
+        ("Cost", "\n".join(map(_cost, row["costs"]))),
+        ("Saved", "\n".join(_saved(cost) for cost in row["costs"] if cost["saved"] != "0")),
         ("p95 (ms)", "" if row["p95_ms"] is None else f"{row['p95_ms']:,.0f}"),
     ]
 
 
 def _cost(cost: dict[str, str]) -> str:
-    mark = f", {Decimal(cost['estimated']):,f} of it estimated" if cost["estimated"] != "0" else ""
-    return f"{_spent(cost):,f} {cost['currency']}{mark}"
+    estimated = Decimal(cost["estimated"])
+    mark = f"\n({money(estimated, '')} estimated)" if estimated else ""
+    return f"{money(_spent(cost), cost['currency'])}{mark}"
 
 
 def _saved(cost: dict[str, str]) -> str:
-    return f"{Decimal(cost['saved']):,f} {cost['currency']}"
+    return money(Decimal(cost["saved"]), cost["currency"])
 
 
 def _spent(cost: dict[str, str]) -> Decimal:
