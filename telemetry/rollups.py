@@ -18,9 +18,11 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
+from providers.models import Model, Provider
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
 
 LOG, USAGE, DAYS = (model._meta.db_table for model in (LogEntry, UsageHour, UsageDay))
+_OFFERS, _PROVIDERS = (f'"{model._meta.db_table}"' for model in (Model, Provider))
 EVERY_TAG = "*"
 
 WORK = "entry_type = 'WorkRequest'"
@@ -55,6 +57,15 @@ _SUMMED = {
 }
 DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "tags", "currency")
 MEASURES = (*_COUNTED, *_SUMMED)
+# Each model by its name with its provider's before it, but for those that are called so themselves.
+_NAMED = f"""(
+    SELECT offer.provider_id AS offered_by, provider.name || '/' || offer.name AS name, offer.name AS served
+    FROM {_OFFERS} AS offer JOIN {_PROVIDERS} AS provider ON provider.id = offer.provider_id
+    WHERE NOT EXISTS (
+        SELECT 1 FROM {_OFFERS} AS literal
+        WHERE literal.provider_id = provider.id AND literal.name = provider.name || '/' || offer.name
+    )
+) AS named"""
 ALL = '"merged" IN (TRUE, FALSE)'  # as the indexes have it
 AT_HOUR = f'{ALL} AND "hour" = %s'
 WITHIN = '"hour" >= %s AND "hour" < %s'
@@ -159,6 +170,18 @@ def used(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str,
         parts = [days, hours_of_them, (USAGE, ALL, start, first), (USAGE, ALL, last, end)]
     selects = [f'SELECT {_SUMS} FROM "{table}" WHERE {which} AND {WITHIN}' for table, which, *_ in parts]
     return f"({' UNION ALL '.join(selects)}) AS used", [moment(bound) for _, _, *bounds in parts for bound in bounds]
+
+
+def served(used: str) -> str:
+    """The rows of used() with the models that were served, where clients had asked for `provider/model`.
+
+    A name that the provider has as it stands is that model, slash and all.
+    """
+    others = columns([name for name in (*DIMENSIONS, *MEASURES) if name != "model"])
+    return (
+        f'(SELECT {others}, coalesce(named.served, "model") AS "model" FROM {used} LEFT JOIN {_NAMED}'
+        ' ON named.name = "model" AND named.offered_by = "provider_id") AS used'
+    )
 
 
 def full_hour(moment: datetime) -> datetime:
