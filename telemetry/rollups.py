@@ -22,7 +22,7 @@ from providers.models import Model, Provider
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
 
 LOG, USAGE, DAYS = (model._meta.db_table for model in (LogEntry, UsageHour, UsageDay))
-_OFFERS, _PROVIDERS = (f'"{model._meta.db_table}"' for model in (Model, Provider))
+_MODELS, _PROVIDERS = (f'"{model._meta.db_table}"' for model in (Model, Provider))
 EVERY_TAG = "*"
 
 WORK = "entry_type = 'WorkRequest'"
@@ -57,15 +57,6 @@ _SUMMED = {
 }
 DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "tags", "currency")
 MEASURES = (*_COUNTED, *_SUMMED)
-# Each model by its name with its provider's before it, but for those that are called so themselves.
-_NAMED = f"""(
-    SELECT offer.provider_id AS offered_by, provider.name || '/' || offer.name AS name, offer.name AS served
-    FROM {_OFFERS} AS offer JOIN {_PROVIDERS} AS provider ON provider.id = offer.provider_id
-    WHERE NOT EXISTS (
-        SELECT 1 FROM {_OFFERS} AS literal
-        WHERE literal.provider_id = provider.id AND literal.name = provider.name || '/' || offer.name
-    )
-) AS named"""
 ALL = '"merged" IN (TRUE, FALSE)'  # as the indexes have it
 AT_HOUR = f'{ALL} AND "hour" = %s'
 WITHIN = '"hour" >= %s AND "hour" < %s'
@@ -175,12 +166,16 @@ def used(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str,
 def served(used: str) -> str:
     """The rows of used() with the models that were served, where clients had asked for `provider/model`.
 
-    A name that the provider has as it stands is that model, slash and all.
+    A name that the provider has as it stands (literally) is that model, slash and all.
     """
-    others = columns([name for name in (*DIMENSIONS, *MEASURES) if name != "model"])
+    others = ", ".join(f'used."{name}"' for name in (*DIMENSIONS, *MEASURES) if name != "model")
     return (
-        f'(SELECT {others}, coalesce(named.served, "model") AS "model" FROM {used} LEFT JOIN {_NAMED}'
-        ' ON named.name = "model" AND named.offered_by = "provider_id") AS used'
+        f'(SELECT {others}, coalesce(literally.name, offered.name, used.model) AS "model" FROM {used}'
+        f" LEFT JOIN {_PROVIDERS} AS provider ON provider.id = used.provider_id"
+        f" LEFT JOIN {_MODELS} AS literally ON literally.provider_id = provider.id AND literally.name = used.model"
+        f" LEFT JOIN {_MODELS} AS offered ON offered.provider_id = provider.id"
+        " AND offered.name = substr(used.model, length(provider.name) + 2)"
+        " AND used.model = provider.name || '/' || offered.name) AS used"
     )
 
 
