@@ -25,6 +25,7 @@ from telemetry.overview import PERIODS, Period, overview
 # So long figures are shown again: whoever reloads a page must not add a month up each time.
 FRESH_SECONDS = {"hour": 5, "day": 20, "month": 60}
 KEY_DAYS, BEHIND_SECONDS, SHOWN = 7, 30, 5
+MANY_ERRORS = 0.05  # of all requests; a client's own mistakes are among them
 NEARLY, LIMITS_LOOKED_AT = Decimal("0.9"), 500  # the newest: a page asks for no more counters than that
 
 
@@ -47,17 +48,25 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def attention() -> list[Notice]:
-    """What an administrator should look at: the licence, providers, keys, prices and the log's way to the database."""
+    """What an administrator should look at: the licence, providers, errors, keys, prices and the log's way to the database."""
     now = timezone.now()
     return [
         *notices(),
         *(Notice("error", f"The provider {name} fails and rests.") for name in resting_in(gateway())),
+        *_about_errors(_figures(PERIODS["hour"])),
         *_about_the_log(gateway().shipper.backlog()),
         *_about_the_store(gateway().state.warning),
         *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
         *_about_limits(caches["process"].get_or_set("nearly-used-up", _nearly_used_up, FRESH_SECONDS["day"])),
         *_about_prices(caches["process"].get_or_set("unpriced", unpriced, FRESH_SECONDS["day"])),
     ]
+
+
+def _about_errors(figures: dict[str, Any]) -> Iterator[Notice]:
+    errors, requests = figures["totals"]["errors"], figures["totals"]["requests"]
+    if errors > requests * MANY_ERRORS:
+        since = f"{figures['since']:%H:%M} UTC"
+        yield Notice("warning", f"{errors:,} of {requests:,} requests since {since} failed: the log tells why.")
 
 
 def _about_the_log(backlog: Any) -> Iterator[Notice]:

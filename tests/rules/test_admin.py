@@ -53,7 +53,7 @@ def test_the_list_says_which_rules_let_nobody_through(console):
     assert told["off"].startswith("The rule is not enabled.")
     assert told["idle"] == "No model of an enabled provider matches: the rule lets nothing through today."
     assert told["empty"].startswith("The group has no members.")
-    assert told["nobody"].startswith("The rule is for nobody")
+    assert told["nobody"] == "The rule is for nobody: say a user, a group or everyone."
     assert told["broken"].startswith("this is not a pattern that RE2 takes")
 
 
