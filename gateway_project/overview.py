@@ -42,6 +42,7 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "figures": figures,
         "cards": _cards(figures["totals"]),
         "requests_chart": charts.lines(series["labels"], {"Requests": series["requests"], "Errors": series["errors"]}),
+        "legend": charts.legend(("Requests", "Errors")),
         "tokens_chart": charts.bars(series["labels"], {"Tokens": series["tokens"]}),
         "tops": [(f"Top {what}", list(map(_top, rows))) for what, rows in figures["top"].items()],
     }

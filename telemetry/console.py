@@ -86,20 +86,25 @@ def _told(question: Question, measure: str) -> dict[str, Any]:
     by = question.by[0]
     page = services.usage(question, 0, SHOWN)
     names = [_name(row, by) for row in page.rows]
+    sets = _sets(page.rows[:IN_CHART], measure)
     return {
         "by": by,
         "question": question,
         "chart_title": CHARTS[measure],
-        "chart": _chart(names[:IN_CHART], page.rows[:IN_CHART], measure),
+        "chart": charts.bars(list(map(_label, names[:IN_CHART])), sets),
+        "legend": charts.legend(sets),
         "rows": list(zip(names, map(_cells, page.rows), strict=True)),
         "total": page.total,
     }
 
 
-def _chart(names: list[str], rows: list[dict[str, Any]], measure: str) -> str:
-    """The bars as the theme takes them; of costs one for each currency."""
-    sets = {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
-    return charts.bars([name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…" for name in names], sets)
+def _sets(rows: list[dict[str, Any]], measure: str) -> dict[str, list[float]]:
+    """The numbers that the chart shows; of costs those of each currency."""
+    return {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
+
+
+def _label(name: str) -> str:
+    return name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…"
 
 
 def _costs(rows: list[dict[str, Any]]) -> dict[str, list[float]]:

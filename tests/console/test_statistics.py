@@ -95,6 +95,16 @@ def test_a_chart_of_counts_has_marks_at_whole_numbers_alone(console, names):
     assert any(mark % 1 for mark in marks["cost"])  # 3 USD and 0.25 EUR
 
 
+def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(console, names):
+    window = console()
+    window.open("statistics/?by=model&chart=cost")
+    places = "canvas => [0, 1].map(set => Chart.getChart(canvas).getDatasetMeta(set).data[0].x)"
+    eur, usd = window.page.evaluate(places, window.page.query_selector("#main canvas"))
+    assert eur < usd
+    told = window.page.inner_text("#main .console-links")
+    assert told.split() == ["EUR", "USD"]
+
+
 def test_the_form_asks_and_the_button_downloads(console, names):
     window = console()
     window.open("statistics/")
