@@ -11,7 +11,7 @@ class GatewayConfig(AppConfig):
     verbose_name = "Gateway"
 
     def ready(self) -> None:
-        from gateway_project import checks, naming, routes, triggers  # only now are the settings and the models complete
+        from gateway_project import checks, naming, routes, triggers  # now settings and models are complete
 
         framework.register(checks.check_configuration, "gateway")
         framework.register(routes.check_routes, "gateway")

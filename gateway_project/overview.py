@@ -49,7 +49,7 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def attention() -> list[Notice]:
-    """What an administrator should look at: the licence, providers, errors, keys, prices and the log's way to the database."""
+    """What an administrator should look at: licence, providers, errors, keys, prices, the log's way to the database."""
     now = timezone.now()
     return [
         *notices(),
