@@ -2,6 +2,7 @@
 """The operators' entry point: every command of the gateway."""
 
 import os
+import signal
 import sys
 
 from django.core.management import execute_from_command_line
@@ -17,6 +18,10 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except SettingRefused as refused:
         sys.exit(str(refused))
+    except EOFError:
+        sys.exit("The command asked for something, and its input has ended.")
+    except KeyboardInterrupt:  # with the status that shells have for it
+        sys.exit(128 + signal.SIGINT)
     except DatabaseError as error:
         from gateway_project.reach import why_away, why_refused  # only now: it reads the settings
 

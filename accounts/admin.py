@@ -14,7 +14,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from accounts import services, sessions, viewsets
-from accounts.builtin import ROLES
+from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
@@ -89,6 +89,7 @@ class UserAdmin(ServiceAdmin):
 
     viewset = viewsets.UserViewSet
     form = UserForm
+    empty_means = "There are no users."
     list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
     list_filter = ["is_active", "is_deleted", "roles"]
     search_fields = ["name_key", "display_name", "email"]
@@ -170,6 +171,7 @@ class GroupAdmin(ServiceAdmin):
 
     viewset = viewsets.GroupViewSet
     form = GroupForm
+    empty_means = "There are no groups: rules and limits are for single users, or for everyone."
     list_display = ["name", "size"]
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
@@ -200,7 +202,7 @@ class RoleForm(ServiceForm):
     class Meta:
         model = Role
         fields = ["name", "features"]
-        help_texts = {"features": "What users with this role may do; admin has every feature without a list."}
+        help_texts = {"features": "What users with this role may do."}
 
 
 @admin.register(Role)
@@ -209,6 +211,7 @@ class RoleAdmin(ServiceAdmin):
 
     viewset = viewsets.RoleViewSet
     form = RoleForm
+    empty_means = "There are no roles."
     list_display = ["name", "feature_names"]
     search_fields = ["name"]
     ordering = ["id"]
@@ -219,6 +222,12 @@ class RoleAdmin(ServiceAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
         return ["name"] if obj and obj.name in ROLES else []
+
+    def get_fields(self, request: HttpRequest, obj: Role | None = None) -> list[str]:
+        return ["name", "features" if self.has_change_permission(request, obj) else "feature_names"]
+
+    def has_change_permission(self, request: HttpRequest, obj: Role | None = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.name != ADMIN_ROLE)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # the API has no such operation either
@@ -247,6 +256,7 @@ class FeatureAdmin(ServiceAdmin):
 
     viewset = viewsets.FeatureViewSet
     form = FeatureForm
+    empty_means = "There are no features."
     list_display = ["name"]
     search_fields = ["name"]
     ordering = ["id"]
@@ -265,6 +275,7 @@ class FeatureAdmin(ServiceAdmin):
 class SessionAdmin(ReadOnlyAdmin):
     """Live and ended logins, of the API and of the console."""
 
+    empty_means = "Nobody is logged in."
     list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
     list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True

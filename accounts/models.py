@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
 from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserManager
-from gateway_project.naming import LONGEST_FOLD, NameField, NameKeyField, is_clear
+from gateway_project.naming import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
 LONGEST_USERNAME = 150
 
@@ -73,7 +73,7 @@ class User(AbstractBaseUser):
     username = models.CharField(max_length=LONGEST_USERNAME, validators=[check_name])
     # Of the name as it is compared. At its end there is room for the id of a user who was set apart from another.
     name_key = NameKeyField(of="username", max_length=LONGEST_USERNAME * LONGEST_FOLD + 20, editable=False)
-    display_name = models.CharField(max_length=200, blank=True, default="", validators=[check_text])
+    display_name = SearchedField(max_length=200, blank=True, default="", validators=[check_text])
     email = models.EmailField(blank=True, default="")
     is_active = models.BooleanField(default=True)
     is_deleted = models.BooleanField(default=False)

@@ -69,7 +69,7 @@ def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
 def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[int] | None = None) -> None:
     """Store a new name and another set of features, where given; raises Conflict, NotFound and ValidationError.
 
-    The built-in roles keep their names: the code knows them by it.
+    The built-in roles keep their names: the code knows them by it. The role admin keeps its features: all there are.
     """
     hold(role, Role.objects.all())
     if name is not None and name != role.name:
@@ -78,7 +78,10 @@ def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[
         role.name = name
         _save_role(role)
     if feature_ids is not None:
-        role.features.set(referred(Feature.objects.all(), feature_ids, field="features"))
+        features = referred(Feature.objects.all(), feature_ids, field="features")
+        if role.name == ADMIN_ROLE and set(features) != set(role.granted):
+            raise Conflict(f"features: the role {role.name!r} has every feature there is, and keeps them.")
+        role.features.set(features)
 
 
 def _save_role(role: Role) -> None:

@@ -2,6 +2,7 @@
 
 from django.apps import AppConfig
 from django.core import checks as framework
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate, pre_migrate
 
 
@@ -10,9 +11,10 @@ class GatewayConfig(AppConfig):
     verbose_name = "Gateway"
 
     def ready(self) -> None:
-        from gateway_project import checks, routes, triggers  # only now are the settings and the models complete
+        from gateway_project import checks, naming, routes, triggers  # now settings and models are complete
 
         framework.register(checks.check_configuration, "gateway")
         framework.register(routes.check_routes, "gateway")
+        connection_created.connect(naming.add_to_sqlite, dispatch_uid="gateway.naming")
         pre_migrate.connect(triggers.make_way, sender=self, dispatch_uid="gateway.triggers")
         post_migrate.connect(triggers.install, sender=self, dispatch_uid="gateway.triggers")

@@ -20,6 +20,7 @@ SELECTORS = frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)
 # Unprintable, so that no name holds it.
 APART = "\x1f"
 LONGEST_FOLD = 3  # characters that one may become
+SQLITE_UPPER = "gateway_upper"
 
 
 def is_clear(name: str) -> bool:
@@ -57,7 +58,31 @@ class _AsText(models.CharField):
         return name, "django.db.models.CharField", args, options
 
 
-class NameField(_AsText):
+class SearchedField(_AsText):
+    """A text of which a part is found in any case, whichever database keeps it."""
+
+
+class InAnyCase(lookups.IContains):
+    """A part of the text, in one form; of SQLite's own functions none knows the case of letters beyond ASCII."""
+
+    def get_prep_lookup(self) -> Any:
+        return one_form(self.rhs) if isinstance(self.rhs, str) else self.rhs
+
+    def as_sqlite(self, compiler: Any, connection: Any) -> Any:
+        upper = models.Func(self.lhs, function=SQLITE_UPPER, output_field=models.CharField())
+        return lookups.Contains(upper, self.rhs.upper()).as_sql(compiler, connection)
+
+
+SearchedField.register_lookup(InAnyCase)
+
+
+def add_to_sqlite(connection: Any, **signal: Any) -> None:
+    """Give a new connection the upper case that PostgreSQL has by itself."""
+    if connection.vendor == "sqlite":
+        connection.connection.create_function(SQLITE_UPPER, 1, lambda text: text and text.upper(), deterministic=True)
+
+
+class NameField(SearchedField):
     """A name in one form, in whichever it is stored or asked for."""
 
     def to_python(self, value: Any) -> Any:

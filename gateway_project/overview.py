@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from gateway_project.console import charts
+from gateway_project.console.money import money
 from gateway_project.notices import Notice, notices
 from gateway_project.work.condition import resting_in
 from gateway_project.work.gateway import gateway
@@ -24,6 +25,7 @@ from telemetry.overview import PERIODS, Period, overview
 # So long figures are shown again: whoever reloads a page must not add a month up each time.
 FRESH_SECONDS = {"hour": 5, "day": 20, "month": 60}
 KEY_DAYS, BEHIND_SECONDS, SHOWN = 7, 30, 5
+MANY_ERRORS = 0.05  # of all requests; a client's own mistakes are among them
 NEARLY, LIMITS_LOOKED_AT = Decimal("0.9"), 500  # the newest: a page asks for no more counters than that
 
 
@@ -40,23 +42,32 @@ def fill(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "figures": figures,
         "cards": _cards(figures["totals"]),
         "requests_chart": charts.lines(series["labels"], {"Requests": series["requests"], "Errors": series["errors"]}),
+        "legend": charts.legend(("Requests", "Errors")),
         "tokens_chart": charts.bars(series["labels"], {"Tokens": series["tokens"]}),
         "tops": [(f"Top {what}", list(map(_top, rows))) for what, rows in figures["top"].items()],
     }
 
 
 def attention() -> list[Notice]:
-    """What an administrator should look at: the licence, providers, keys, prices and the log's way to the database."""
+    """What an administrator should look at: licence, providers, errors, keys, prices, the log's way to the database."""
     now = timezone.now()
     return [
         *notices(),
         *(Notice("error", f"The provider {name} fails and rests.") for name in resting_in(gateway())),
+        *_about_errors(_figures(PERIODS["hour"])),
         *_about_the_log(gateway().shipper.backlog()),
         *_about_the_store(gateway().state.warning),
         *_about_keys(ApiKey.objects.usable(now).filter(expiry__lt=now + timedelta(days=KEY_DAYS))),
         *_about_limits(caches["process"].get_or_set("nearly-used-up", _nearly_used_up, FRESH_SECONDS["day"])),
         *_about_prices(caches["process"].get_or_set("unpriced", unpriced, FRESH_SECONDS["day"])),
     ]
+
+
+def _about_errors(figures: dict[str, Any]) -> Iterator[Notice]:
+    errors, requests = figures["totals"]["errors"], figures["totals"]["requests"]
+    if errors > requests * MANY_ERRORS:
+        since = f"{figures['since']:%H:%M} UTC"
+        yield Notice("warning", f"{errors:,} of {requests:,} requests since {since} failed: the log tells why.")
 
 
 def _about_the_log(backlog: Any) -> Iterator[Notice]:
@@ -132,9 +143,8 @@ def _top(row: tuple[str, int, int]) -> tuple[str, str, str]:
     return name, f"{requests:,}", f"{tokens:,}"
 
 
-def _money(cost: dict[str, Any]) -> str:
-    # Cents say nothing of a day that cost a thousandth of one.
-    return ", ".join(f"{amount:,.{2 if amount >= 1 else 6}f} {currency}" for currency, amount in cost.items()) or "0"
+def _money(cost: dict[str, Decimal]) -> str:
+    return ", ".join(money(amount, currency) for currency, amount in cost.items()) or "0"
 
 
 def _latency(ms: float | None) -> str:

@@ -50,6 +50,7 @@ class KeyAdmin(ServiceAdmin):
 
     viewset = KeyViewSet
     form = KeyForm
+    empty_means = "There are no API keys: work comes only from those who log in."
     list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
     list_filter = ["is_deleted", ("locked_time", admin.EmptyFieldListFilter)]
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]

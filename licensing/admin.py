@@ -91,6 +91,7 @@ class LimitAdmin(ServiceAdmin):
 
     viewset = LimitViewSet
     form = LimitForm
+    empty_means = "There are no limits but the defaults, which stand among the settings on the page System."
     list_display = ["limit", "kind", "subject_name", "used", "share", "resets_at"]
     list_filter = [SubjectFilter, "measure", "window"]
     search_fields = [

@@ -101,6 +101,7 @@ class ProviderAdmin(ServiceAdmin):
 
     viewset = ProviderViewSet
     form = ProviderForm
+    empty_means = "There are no providers: no work can be sent anywhere."
     list_display = ["name", "format", "address", "state", "last_hour", "priority", "weight", "model_count"]
     list_filter = ["enabled", "format"]
     search_fields = ["name", "url", "models__name"]
@@ -255,6 +256,7 @@ class PriceAdmin(ServiceAdmin):
 
     viewset = PriceViewSet
     form = PriceForm
+    empty_means = "There are no prices: what work costs is unknown."
     list_display = ["model", "provider", "host", "currency", *map(amount, LISTED), "origin", "validity"]
     list_filter = ["source", "currency", CurrentFilter]
     search_fields = ["model", "host", "provider__name"]
@@ -323,6 +325,7 @@ class ModelAdmin(ServiceAdmin):
 
     viewset = ModelViewSet
     form = ModelForm
+    empty_means = "There are no models: a provider serves those that are added here or fetched on its page."
     list_display = ["name", "provider"]
     list_filter = ["provider"]
     search_fields = ["name", "provider__name"]

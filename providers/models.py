@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from gateway_project.naming import is_clear
+from gateway_project.naming import SearchedField, is_clear
 from providers.credentials import origin_of
 from providers.formats.usage import MONEY_DECIMALS
 from providers.prices import PRICE_DECIMALS, Offer, Price
@@ -119,7 +119,7 @@ def _whole(*, least: int = 0, **options) -> models.PositiveIntegerField:
 class Provider(models.Model):
     """One endpoint that serves models, with its credential (encrypted) and its own time-outs and limits."""
 
-    name = models.CharField(max_length=100, validators=[check_provider_name])
+    name = SearchedField(max_length=100, validators=[check_provider_name])
     url = models.CharField(max_length=2000)
     auth_method = models.CharField(max_length=20, choices=AuthMethod, default=AuthMethod.BEARER)
     credential = models.TextField(blank=True, default="", editable=False)
@@ -174,7 +174,7 @@ class Model(models.Model):
     """A model name that one provider serves."""
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="models", db_index=False)
-    name = models.CharField(max_length=200, validators=[check_model_name])
+    name = SearchedField(max_length=200, validators=[check_model_name])
     max_output_tokens = _whole(
         least=1,
         null=True,
@@ -236,7 +236,7 @@ class ModelPrice(models.Model):
         validators=[check_pattern],
         help_text="Of the URL; empty: any.",
     )
-    model = models.CharField(max_length=200, validators=[check_pattern])
+    model = SearchedField(max_length=200, validators=[check_pattern])
     above_input_tokens = models.PositiveBigIntegerField(default=0, help_text="For requests with more input than this.")
     currency = models.CharField(max_length=3, validators=[RegexValidator(r"^[A-Z]{3}\Z", "Three capitals, like USD.")])
     input = _amount()

@@ -8,13 +8,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.decorators import display
+from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.admin import ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
 from rules import services
 from rules.models import Everyone, Rule
-from rules.preview import preview
+from rules.preview import preview, warnings_of
 from rules.viewsets import RuleViewSet
 
 AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
@@ -55,12 +56,23 @@ class RuleForm(ServiceForm):
         return values
 
 
+class RuleList(ChangeList):
+    """Looks once at all rules, and says of each of a page whether it lets anybody through."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        for rule, told in zip(self.result_list, warnings_of(self.result_list), strict=True):
+            rule.warnings = told
+
+
 @admin.register(Rule)
 class RuleAdmin(ServiceAdmin):
     """What lets work through; tried from the first to the last."""
 
     viewset = RuleViewSet
     form = RuleForm
+    empty_means = "There are no rules: all work is denied."
     list_display = ["id", "name", "is_enabled", "audience", "models", "provider", "hint"]
     list_display_links = ["id", "name"]
     list_filter = ["enabled", "provider"]
@@ -79,6 +91,9 @@ class RuleAdmin(ServiceAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Rule]:
         return super().get_queryset(request).shown()
 
+    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+        return RuleList
+
     @display(description="Enabled", boolean=True, ordering="enabled")
     def is_enabled(self, row: Rule) -> bool:
         return row.enabled
@@ -93,9 +108,7 @@ class RuleAdmin(ServiceAdmin):
 
     @display(description="To mind")
     def hint(self, row: Rule) -> str:
-        if row.user is not None and not row.user.is_usable:
-            return "the user is deleted" if row.user.is_deleted else "the user is inactive"
-        return "for nobody" if row.for_nobody else ""
+        return " ".join(row.warnings)
 
     # -- Changes ----------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ def _is_before(other: Drawn, rule: Drawn) -> bool:
 
 def _reaches(other: Drawn, rule: Drawn) -> bool:
     """Whether everybody whom the rule is for is reached by the other one too."""
-    return other.audience is not None and other.audience in (("everyone", 0), rule.audience)
+    return rule.audience is not None and other.audience in (("everyone", 0), rule.audience)
 
 
 def _hidden_by(models: list[Offer], earlier: list[Drawn]) -> str:

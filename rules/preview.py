@@ -36,13 +36,23 @@ class Preview:
 def preview(rule: Rule) -> Preview:
     """The effect of a rule, stored or not, on what there is at this moment."""
     try:
-        drawn = _drawn(rule)
+        models = covered(_drawn(rule), _offers())
+    except ValidationError:
+        models = []
+    return Preview(_audience(rule), models, *warnings_of([rule]))
+
+
+def warnings_of(rules: Iterable[Rule]) -> list[list[str]]:
+    """What to mind of each rule, in sentences: why it lets nobody through, or nothing that another one does not."""
+    offers, enabled = _offers(), list(_readable(Rule.objects.enabled()))
+    return [_warnings(rule, enabled, offers) for rule in rules]
+
+
+def _warnings(rule: Rule, others: list[Drawn], offers: list[Offer]) -> list[str]:
+    try:
+        return warnings(_drawn(rule), others, offers, nobody=_nobody(rule))
     except ValidationError as error:
-        return Preview(_audience(rule), warnings=[error.message.removeprefix("regex: ")])
-    offers = _offers()
-    others = list(_readable(Rule.objects.enabled().exclude(pk=rule.pk)))
-    told = warnings(drawn, others, offers, nobody=_nobody(rule))
-    return Preview(_audience(rule), covered(drawn, offers), told)
+        return [error.message.removeprefix("regex: ")]
 
 
 def _nobody(rule: Rule) -> str:

@@ -127,6 +127,7 @@ class EntryAdmin(ReadOnlyAdmin):
 class LogAdmin(EntryAdmin):
     """What happened."""
 
+    empty_means = "Nothing is in the log: each request and each change leaves an entry here."
     list_display = [
         "moment", "user", "asked", "provider", "result", "cache", "duration", "tokens", "price", "told",
     ]  # fmt: skip
@@ -242,6 +243,7 @@ class LogAdmin(EntryAdmin):
 class CacheAdmin(EntryAdmin):
     """Stored answers."""
 
+    empty_means = "No answers are stored: those of providers come here, and go when they expire."
     list_display = [
         "created_at",
         "model",

@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console import charts
+from gateway_project.console.money import money
 from gateway_project.errors import GatewayError
 from telemetry import services, statistics
 from telemetry.statistics import DIMENSIONS, Question
@@ -85,20 +86,25 @@ def _told(question: Question, measure: str) -> dict[str, Any]:
     by = question.by[0]
     page = services.usage(question, 0, SHOWN)
     names = [_name(row, by) for row in page.rows]
+    sets = _sets(page.rows[:IN_CHART], measure)
     return {
         "by": by,
         "question": question,
         "chart_title": CHARTS[measure],
-        "chart": _chart(names[:IN_CHART], page.rows[:IN_CHART], measure),
+        "chart": charts.bars(list(map(_label, names[:IN_CHART])), sets),
+        "legend": charts.legend(sets),
         "rows": list(zip(names, map(_cells, page.rows), strict=True)),
         "total": page.total,
     }
 
 
-def _chart(names: list[str], rows: list[dict[str, Any]], measure: str) -> str:
-    """The bars as the theme takes them; of costs one for each currency."""
-    sets = {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
-    return charts.bars([name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…" for name in names], sets)
+def _sets(rows: list[dict[str, Any]], measure: str) -> dict[str, list[float]]:
+    """The numbers that the chart shows; of costs those of each currency."""
+    return {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
+
+
+def _label(name: str) -> str:
+    return name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…"
 
 
 def _costs(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
@@ -115,24 +121,25 @@ def _name(row: dict[str, Any], by: str) -> str:
 
 
 def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """The columns of the table and their values, to be read."""
+    """The columns of the table and their values, to be read: of money a line for each currency."""
     counts = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
     titles = CHARTS | {"denied": "Denied", "cache_hits": "Cached"}
     return [
         *((titles[name], f"{row[name]:,}") for name in counts),
-        ("Cost", "; ".join(map(_cost, row["costs"]))),
-        ("Saved", "; ".join(_saved(cost) for cost in row["costs"] if cost["saved"] != "0")),
+        ("Cost", "\n".join(map(_cost, row["costs"]))),
+        ("Saved", "\n".join(_saved(cost) for cost in row["costs"] if cost["saved"] != "0")),
         ("p95 (ms)", "" if row["p95_ms"] is None else f"{row['p95_ms']:,.0f}"),
     ]
 
 
 def _cost(cost: dict[str, str]) -> str:
-    mark = f", {Decimal(cost['estimated']):,f} of it estimated" if cost["estimated"] != "0" else ""
-    return f"{_spent(cost):,f} {cost['currency']}{mark}"
+    estimated = Decimal(cost["estimated"])
+    mark = f"\n({money(estimated, '')} estimated)" if estimated else ""
+    return f"{money(_spent(cost), cost['currency'])}{mark}"
 
 
 def _saved(cost: dict[str, str]) -> str:
-    return f"{Decimal(cost['saved']):,f} {cost['currency']}"
+    return money(Decimal(cost["saved"]), cost["currency"])
 
 
 def _spent(cost: dict[str, str]) -> Decimal:

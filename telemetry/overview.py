@@ -118,6 +118,7 @@ def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int
     What has no dimension is none of the greatest.
     """
     used, parameters = rollups.used(start, END, by_hour=by_hour)
+    used = rollups.served(used) if "model" in by else used
     at = '"hour"' if by_hour else rollups.day_of_hour()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
     groups = rollups.columns(by)

@@ -18,9 +18,11 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
+from providers.models import Model, Provider
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
 
 LOG, USAGE, DAYS = (model._meta.db_table for model in (LogEntry, UsageHour, UsageDay))
+_MODELS, _PROVIDERS = (f'"{model._meta.db_table}"' for model in (Model, Provider))
 EVERY_TAG = "*"
 
 WORK = "entry_type = 'WorkRequest'"
@@ -171,6 +173,22 @@ def used(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str,
         parts = [days, hours_of_them, (USAGE, ALL, start, first), (USAGE, ALL, last, end)]
     selects = [f'SELECT {_SUMS} FROM "{table}" WHERE {which} AND {WITHIN}' for table, which, *_ in parts]
     return f"({' UNION ALL '.join(selects)}) AS used", [moment(bound) for _, _, *bounds in parts for bound in bounds]
+
+
+def served(used: str) -> str:
+    """The rows of used() with the models that were served, where clients had asked for `provider/model`.
+
+    A name that the provider has as it stands (literally) is that model, slash and all.
+    """
+    others = ", ".join(f'used."{name}"' for name in (*DIMENSIONS, *MEASURES) if name != "model")
+    return (
+        f'(SELECT {others}, coalesce(literally.name, offered.name, used.model) AS "model" FROM {used}'
+        f" LEFT JOIN {_PROVIDERS} AS provider ON provider.id = used.provider_id"
+        f" LEFT JOIN {_MODELS} AS literally ON literally.provider_id = provider.id AND literally.name = used.model"
+        f" LEFT JOIN {_MODELS} AS offered ON offered.provider_id = provider.id"
+        " AND offered.name = substr(used.model, length(provider.name) + 2)"
+        " AND used.model = provider.name || '/' || offered.name) AS used"
+    )
 
 
 def full_hour(moment: datetime) -> datetime:

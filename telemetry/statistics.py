@@ -107,6 +107,7 @@ def _statement(question: Question) -> tuple[str, list[Any]]:
     expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in question.by)
     joins = " ".join(dialect.get(f"join {name}", "") for name in question.by)
     rows, parameters = rollups.used(question.start, question.end, by_hour="hour" in question.by)
+    rows = rollups.served(rows) if "model" in (*question.by, *question.filters) else rows
     conditions, values = _conditions(question, dialect)
     sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
     hours = f'SELECT {expressions}, "currency", {columns(MEASURES)} FROM {rows} {joins} WHERE {conditions}'

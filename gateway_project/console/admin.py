@@ -102,7 +102,9 @@ def _settled(value: Any) -> Any:
 
 
 class Deeds(ModelAdmin):
-    """What actions on rows need (deeds.py)."""
+    """What all tables have, and what actions on rows need (deeds.py)."""
+
+    empty_means: ClassVar[str]  # what an empty list tells of the gateway
 
     def attempt(self, request: HttpRequest, do: Any, *args: Any, atomic: bool = True) -> bool:
         """Whether it could be done; what speaks against it is told on the next page."""

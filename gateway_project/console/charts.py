@@ -1,7 +1,7 @@
 """Charts as the theme draws them: JSON for the data of a canvas."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -10,7 +10,7 @@ COLORS = ("var(--color-primary-600)", "#c2410c", "#047857", "#7e22ce")
 
 def bars(labels: Sequence[str], sets: dict[str, Sequence[float]]) -> str:
     """Bars of one colour for each set of numbers, by its name."""
-    return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2})
+    return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2, "grouped": True})
 
 
 def lines(labels: Sequence[str], sets: dict[str, Sequence[float]]) -> str:
@@ -18,9 +18,14 @@ def lines(labels: Sequence[str], sets: dict[str, Sequence[float]]) -> str:
     return _chart(labels, sets, {})
 
 
+def legend(names: Iterable[str]) -> list[tuple[str, str]]:
+    """The sets of a chart with the colour of each."""
+    return list(zip(names, cycle(COLORS), strict=False))
+
+
 def _chart(labels: Sequence[str], sets: dict[str, Sequence[float]], look: dict[str, Any]) -> str:
     shown = [
         {"label": name, "data": data, "borderColor": color, "backgroundColor": color, "displayYAxis": True} | look
-        for (name, data), color in zip(sets.items(), cycle(COLORS), strict=False)
+        for (name, color), data in zip(legend(sets), sets.values(), strict=True)
     ]
     return json.dumps({"labels": labels, "datasets": shown})

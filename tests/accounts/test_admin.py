@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.models import LONGEST_PASSWORD, Group, Session, User
+from accounts.models import LONGEST_PASSWORD, Feature, Group, Role, Session, User
 from providers.models import Provider
 from providers.services import create_provider
 from telemetry.models import LogEntry
@@ -98,3 +98,14 @@ def test_a_short_password_is_refused_beside_its_field(console):
 def test_a_new_user_has_no_history_yet(console, boss):
     assert "Created at" not in console.get("/admin/accounts/user/add/").text
     assert "Created at" in console.get(f"/admin/accounts/user/{boss.pk}/change/").text
+
+
+def test_the_features_of_the_role_admin_are_shown_and_not_offered(console):
+    Feature.objects.create(name="reports.view")
+    admin, user = (Role.objects.get(name=name) for name in ("admin", "user"))
+    page = console.get(f"/admin/accounts/role/{admin.pk}/change/").text
+    assert "reports.view" in page
+    assert 'name="features"' not in page
+    assert 'name="_save"' not in page
+    assert 'name="features"' in console.get(f"/admin/accounts/role/{user.pk}/change/").text
+    assert 'name="features"' in console.get("/admin/accounts/role/add/").text

@@ -40,9 +40,15 @@ class TestRolesAndFeatures:
 
     def test_the_role_admin_is_listed_with_every_feature(self, admin):
         admin.post("/features/", name="reports.view")
-        assert admin.patch(f"/roles/{role('admin')['id']}/", features=[]).status_code == 200
         (listed,) = admin.rows("/roles/?name=admin")
         assert listed["features"] == admin.rows("/features/?page[size]=100")
+
+    def test_the_role_admin_keeps_every_feature(self, admin):
+        path, features = f"/roles/{role('admin')['id']}/", admin.rows("/features/?page[size]=100")
+        refused(admin.patch(path, features=[]), 409, "Conflict", "features", "every feature")
+        refused(admin.patch(path, name="admin", features=[{"id": features[0]["id"]}]), 409, "Conflict", "features")
+        refused(admin.patch(path, features=[{"id": 987654}]), 400, "ValidationError", "987654")
+        assert admin.patch(path, name="admin", features=[{"id": row["id"]} for row in features]).status_code == 200
 
 
 class TestGroups:

@@ -25,6 +25,9 @@ PAINTED = """canvas => {
 }"""
 
 
+MARKS = "canvas => Chart.getChart(canvas).scales.y.ticks.map(mark => mark.value)"
+
+
 @pytest.fixture
 def names(world) -> dict[str, str]:
     """What stands in the table of each dimension, of usage that an hour ago was left by enemies."""
@@ -36,8 +39,8 @@ def names(world) -> dict[str, str]:
     fields = {
         "timestamp": f"{begun:%Y-%m-%d %H:%M:%S}", "user_id": world.user.pk, "group_ids": [group.pk], "key_id": key.pk,
         "provider_id": provider.pk, "model": f"={HOSTILE}", "tags": {HOSTILE: "=1+2"}, "outcome": "completed",
-        "cache_status": "MISS", "cost_status": "known", "currency": "USD", "cost": "1.5", "input_tokens": 12_000,
-        "output_tokens": 7, "duration_ms": 80.0,
+        "cache_status": "MISS", "cost_status": "known", "currency": "USD", "cost": "1.5", "input_tokens": 12_000_000,
+        "output_tokens": 7_000_000, "duration_ms": 80.0,
     }  # fmt: skip
     spent = {"currency": "EUR", "cost": "0.25", "cost_status": "estimated"}
     stored = {"cache_status": "HIT", "cost": "0", "saved_cost": "1234.5"}
@@ -76,10 +79,30 @@ def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, look):
         assert window.page.title() != "owned"
         assert window.page.evaluate(PAINTED, window.page.query_selector("#main canvas"))
         row = window.page.locator("#main tbody tr", has_text=names[by])
-        assert "36,000" in row.inner_text()
-        assert "3 USD" in row.inner_text()
-        assert "1,234.5 USD" in row.inner_text()
-        assert "0.25 EUR, 0.25 of it estimated" in row.inner_text()
+        for told in ("36,000,000", "3.00 USD", "1,234.50 USD", "0.250000 EUR", "(0.250000 estimated)"):
+            assert told in row.inner_text()
+        if look != "phone":
+            assert window.page.locator("#main [role=region]").evaluate("all => all.scrollWidth <= all.clientWidth")
+
+
+def test_a_chart_of_counts_has_marks_at_whole_numbers_alone(console, names):
+    window = console()
+    marks = {}
+    for measure in ("cache_hits", "cost"):
+        window.open(f"statistics/?by=model&chart={measure}")
+        marks[measure] = window.page.evaluate(MARKS, window.page.query_selector("#main canvas"))
+    assert marks["cache_hits"] == [0, 1]
+    assert any(mark % 1 for mark in marks["cost"])  # 3 USD and 0.25 EUR
+
+
+def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(console, names):
+    window = console()
+    window.open("statistics/?by=model&chart=cost")
+    places = "canvas => [0, 1].map(set => Chart.getChart(canvas).getDatasetMeta(set).data[0].x)"
+    eur, usd = window.page.evaluate(places, window.page.query_selector("#main canvas"))
+    assert eur < usd
+    told = window.page.inner_text("#main .console-links")
+    assert told.split() == ["EUR", "USD"]
 
 
 def test_the_form_asks_and_the_button_downloads(console, names):

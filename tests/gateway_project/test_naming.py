@@ -5,10 +5,13 @@ import unicodedata
 import pytest
 
 from accounts.models import Group, Role
+from accounts.services import create_group
 from gateway_project.naming import is_clear, name_key
 from keys.models import ApiKey
+from providers.services import create_provider
 from rules.models import Rule
-from tests.management import new_user, refused
+from rules.services import create_rule
+from tests.management import PASSWORD, new_admin, new_user, refused
 
 COMPOSED, APART = "café", "cafe\u0301"
 RESOURCES = {"groups": Group, "roles": Role, "rules": Rule, "keys": ApiKey}
@@ -63,3 +66,25 @@ def test_a_row_is_found_by_its_name_however_that_is_put_together(admin):
 def test_a_name_that_is_not_checked_is_stored_in_its_one_form(db):
     key = ApiKey.objects.create(name=APART, owner=new_user(), public_id="x", digest=b"")
     assert ApiKey.objects.values_list("name", flat=True).get(pk=key.pk) == COMPOSED
+
+
+def test_a_part_of_a_name_is_found_in_any_case(admin):
+    admin.post("/keys/", name="Σίσυφος Ärger 100%")
+    admin.post("/prices/", model="größe-*", currency="USD", input="1", output="2")
+    for part in ("ÄRGER", "ärger", "a\u0308rger", "ΣΊΣΥΦΟΣ", "100%25"):
+        assert len(admin.rows(f"/keys/?nameContains={part}")) == 1, part
+    for part in ("arger", "_", "%25_"):
+        assert admin.rows(f"/keys/?nameContains={part}") == [], part
+    assert len(admin.rows("/prices/?modelContains=GRÖ")) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "part"),
+    [("rules/rule", "ÉQUIPE"), ("accounts/group", "équipe"), ("accounts/user", "ÄRZTE"), ("providers/provider", "süD")],
+)
+def test_the_console_finds_names_in_any_case(db, client, table, part):
+    people = create_group(name="Équipe", member_ids=[new_user(display_name="Ärzte").pk])
+    create_rule(name="for them", group=people)
+    create_provider(name="SÜD", format_name="openai", url="http://127.0.0.1:9/v1")
+    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
+    assert len(client.get(f"/admin/{table}/", {"q": part}).context["cl"].result_list) == 1

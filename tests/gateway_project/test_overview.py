@@ -1,6 +1,6 @@
 """What the console's first page draws attention to, beside what other tests look at on the page itself."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -29,6 +29,20 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
     (text,) = told(overview._about_keys(ApiKey.objects.all()))
     assert text == "Keys that expire within 7 days: key-0, key-1, key-2, key-3, key-4 and others."
     assert told(overview._about_keys(ApiKey.objects.none())) == []
+
+
+@pytest.mark.parametrize(
+    ("errors", "requests", "texts"),
+    [
+        (0, 0, []),
+        (5, 100, []),
+        (6, 100, ["6 of 100 requests since 08:00 UTC failed: the log tells why."]),
+        (1200, 1200, ["1,200 of 1,200 requests since 08:00 UTC failed: the log tells why."]),
+    ],
+)
+def test_many_errors_of_the_last_hour(errors, requests, texts):
+    figures = {"since": datetime(2027, 1, 15, 8, tzinfo=UTC), "totals": {"errors": errors, "requests": requests}}
+    assert told(overview._about_errors(figures)) == texts
 
 
 @pytest.mark.parametrize(

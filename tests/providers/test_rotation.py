@@ -5,10 +5,12 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from gateway_project.jsonapi.audit import operator
 from gateway_project.keyfile import KeyFile, local_secret
 from providers.credentials import decrypt, is_sealed_with
 from providers.models import Provider
 from providers.services import create_provider, update_provider
+from telemetry.models import LogEntry
 
 OLD, NEW = "the old key of more than thirty-two characters", "the new key of more than thirty-two characters"
 SECRET = "sk-1234567890"
@@ -38,6 +40,12 @@ def rotate(*options) -> str:
     return out.getvalue()
 
 
+def logged() -> list[str]:
+    """What the log tells of it, without who it was."""
+    told = LogEntry.objects.filter(entry_type="Message").order_by("id").values_list("message", flat=True)
+    return [message.removeprefix(operator()) for message in told]
+
+
 def opened(name, *keys):
     row = Provider.objects.get(name=name)
     return decrypt(row.credential, origin=row.origin, keys=keys)
@@ -57,6 +65,7 @@ def test_every_credential_is_rewritten_once_and_the_old_key_can_go(settings):
     assert Provider.objects.get(name="none").credential == ""
     settings.GATEWAY_ENCRYPTION_KEYS = [NEW]
     assert rotate() == "Credentials re-encrypted: 0; under this key already: 4.\n"
+    assert logged() == [" re-encrypted the credentials of providers: 3, by manage.py."]
 
 
 def test_what_cannot_be_decrypted_is_named_and_left_alone_and_the_rest_is_done(settings):
@@ -70,6 +79,7 @@ def test_what_cannot_be_decrypted_is_named_and_left_alone_and_the_rest_is_done(s
     with pytest.raises(CommandError, match=r"2 could not be decrypted and stay as they were: lost, altered\. "):
         rotate()
     assert opened("one", NEW) == SECRET + "one"
+    assert logged() == [" re-encrypted the credentials of providers: 1, by manage.py."]
     assert set(Provider.objects.filter(name__in=["lost", "altered"]).values_list("credential", flat=True)) == before
 
 
@@ -89,6 +99,11 @@ def test_a_local_instance_makes_its_new_key_and_drops_the_old_one_later(settings
     assert is_sealed_with(make("two").credential, new)
     assert rotate("--drop-old-keys").endswith("Old keys dropped: 1.\n")
     assert list(KeyFile(keys.path)) == [new]
+    assert logged() == [
+        " made a new encryption key, by manage.py.",
+        " re-encrypted the credentials of providers: 1, by manage.py.",
+        " dropped old encryption keys: 1, by manage.py.",
+    ]
 
 
 def test_no_key_is_dropped_while_a_credential_cannot_be_read(settings, tmp_path):

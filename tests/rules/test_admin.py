@@ -1,8 +1,11 @@
 """Rules in the console: what the API refuses is refused there too, beside the field."""
 
+from html import unescape
+
 import pytest
 
 from accounts.services import create_group, delete_group, delete_user, update_user
+from providers.services import create_provider
 from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Rule
 from rules.services import create_rule
 from tests.console.forms import fields_of
@@ -23,17 +26,42 @@ def test_a_rule_has_the_bounds_of_the_api(console, field, longest):
     assert added(console, **{field: "x" * longest}).status_code == 302
 
 
+def test_the_list_says_which_rules_let_nobody_through(console):
+    create_provider(name="p", format_name="openai", url="http://127.0.0.1:9/v1", models=["gpt-5"])
+    ann, group = new_user(), create_group(name="staff")
+    create_rule(name="all", everyone="user")
+    for name, fields in {
+        "hidden": {"user": ann, "regex": "gpt.*"},
+        "off": {"everyone": "user", "enabled": False},
+        "idle": {"everyone": "user", "regex": "claude.*"},
+        "empty": {"group": group},
+        "nobody": {},
+    }.items():
+        create_rule(name=name, **fields)
+    Rule.objects.create(name="broken", everyone="user", regex="(")
+    page = console.get("/admin/rules/rule/")
+    told = {rule.name: " ".join(rule.warnings) for rule in page.context["cl"].result_list}
+    assert all(sentences in unescape(page.text) for sentences in told.values())
+    assert told["all"] == ""
+    assert told["hidden"] == "The rule never matters: 'all' lets the same requests through before it."
+    assert told["off"].startswith("The rule is not enabled.")
+    assert told["idle"] == "No model of an enabled provider matches: the rule lets nothing through today."
+    assert told["empty"].startswith("The group has no members.")
+    assert told["nobody"] == "The rule is for nobody: say a user, a group or everyone."
+    assert told["broken"].startswith("this is not a pattern that RE2 takes")
+
+
 def test_a_rule_for_somebody_who_cannot_come_any_more_says_so(console):
     ann, ben = new_user(username="ann"), new_user(username="ben")
     group = create_group(name="gone", member_ids=[ann.pk, ben.pk])
     create_rule(name="r1", user=ann)
     create_rule(name="r2", user=ben)
-    assert "the user is" not in console.get("/admin/rules/rule/").text
+    assert "The user is" not in console.get("/admin/rules/rule/").text
     delete_user(ann)
     update_user(ben, is_active=False)
     listed = console.get("/admin/rules/rule/").text
-    assert "the user is deleted" in listed
-    assert "the user is inactive" in listed
+    assert "The user is deleted: the rule lets nobody through." in listed
+    assert "The user is inactive: the rule lets nobody through." in listed
     previewed = "/admin/rules/rule/preview/?name=r&audience="
     assert "The user is deleted" in console.get(f"{previewed}user&user={ann.pk}").text
     assert "The user is inactive" in console.get(f"{previewed}user&user={ben.pk}").text

@@ -12,7 +12,7 @@ from accounts.models import Group
 from gateway_project.jsonapi.names import camel
 from keys.services import issue_key
 from providers.services import create_provider, set_price
-from telemetry import rollups, statistics
+from telemetry import overview, rollups, statistics
 from telemetry.batches import insert_log_entries
 from telemetry.models import LATENCY_MS, UsageHour
 from telemetry.statistics import percentile
@@ -96,6 +96,19 @@ class TestAddingUp:
             "provider": sorted([(provider.pk, "p"), (1, None)], key=str) if provider.pk != 1 else [(1, "p")],
         }
         assert sorted(seen(admin, "by=model", "model", "requests")) == [("m", 1), ("other", 1)]
+
+    def test_the_model_is_the_one_that_was_served(self, admin):
+        """By whichever of its names it was asked for; one that is called so itself is another."""
+        models = ["gpt", "auto", "p/auto"]
+        known = create_provider(name="p", url="https://api.example.org", format_name="openai", models=models)
+        names = ["gpt", "p/gpt", "auto", "p/auto", "p/gone"]
+        insert_log_entries([done("r", provider_id=known.pk, model=name) for name in names])
+        insert_log_entries([done("r", provider_id=known.pk + 1, model="p/gpt")])
+        told = [("auto", 1), ("gpt", 2), ("p/auto", 1), ("p/gone", 1), ("p/gpt", 1)]
+        assert sorted(seen(admin, "by=model", "model", "requests")) == told
+        assert seen(admin, "by=provider,model&model=gpt", "providerId", "requests") == [(known.pk, 2)]
+        assert seen(admin, "by=day&model=gpt", "requests") == [(2,)]
+        assert ("gpt", 2) in [top[:2] for top in overview.top(HOUR, "model")]
 
     def test_who_is_in_two_groups_and_what_has_two_tags_counts_for_each(self, admin):
         insert_log_entries(

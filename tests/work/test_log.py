@@ -72,8 +72,9 @@ class TestOneEntryForEach:
             message = world.entry(response, kind="Message")
             error = response.json()
             assert (message.severity, message.exception) == (severity, error["exception"])
-            assert message.message.startswith(error["message"])
-            assert (entry.message, entry.exception) == (error["message"], error["exception"])
+            told = f"{world.row(provider).name}: {error['message']}" if source == "Worker" else error["message"]
+            assert message.message.startswith(told)
+            assert (entry.message, entry.exception) == (told, error["exception"])
 
     def test_many_requests_leave_as_many_entries(self, world, provider):
         assert world.key  # made here: the threads have no connection to the database

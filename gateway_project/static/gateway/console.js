@@ -57,6 +57,10 @@ document.addEventListener("submit", (event) => {
   longest.addEventListener("input", () => longest.setCustomValidity(""), { once: true });
 });
 
+// What is counted has no half: charts of whole numbers have no marks between those.
+const whole = ({ chart }) => chart.data.datasets.every((set) => set.data.every(Number.isInteger));
+Chart.defaults.scales.linear.ticks.precision = (context) => (whole(context) ? 0 : undefined);
+
 // A button with data-copy="id" copies the text of that element.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");

@@ -17,6 +17,7 @@ from gateway_project.errors import (
     GatewayError,
     LimitError,
     ServiceUnavailable,
+    UpstreamError,
 )
 from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.considered import considered
@@ -210,7 +211,13 @@ def _sentence(exchange: Exchange, outcome: str) -> str:
         return f"{model} answered from the cache." if exchange.stored else f"{model} answered by {provider}."
     if outcome == "client_closed":
         return f"The client left before {model or 'the request'} was answered."
-    return exchange.error.message if exchange.error else f"{model} of {provider} did not finish its answer."
+    return _told(exchange) if exchange.error else f"{model} of {provider} did not finish its answer."
+
+
+def _told(exchange: Exchange) -> str:
+    """The error in words, after the name of the provider where it is the provider's."""
+    named = exchange.target is not None and isinstance(exchange.error, UpstreamError)
+    return f"{exchange.target.provider.name}: {exchange.error.message}" if named else exchange.error.message
 
 
 def _has_more_to_tell(error: GatewayError | None) -> bool:
@@ -224,7 +231,7 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's words may quote a URL with the credential in it
         context = exchange.target.provider.hide(context)
-    message = f"{exchange.error.message}{context[:LONGEST_MESSAGE]}"
+    message = f"{_told(exchange)}{context[:LONGEST_MESSAGE]}"
     return empty_log_entry() | {
         **{name: value for name, value in entry.items() if name not in COUNTED},
         "entry_type": "Message",

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from gateway_project.jsonapi.audit import operator, record_command
 from gateway_project.keyfile import KeyFile, new_key
 from providers.services import reseal_credentials
 
@@ -35,15 +36,27 @@ class Command(BaseCommand):
         with keys.held() if kept_here else nullcontext():
             if options["new_key"]:
                 keys.put_first(new_key())
+                self._record("made a new encryption key")
             self._reseal()
             if options["drop_old_keys"]:
-                self.stdout.write(f"Old keys dropped: {keys.drop_all_but_first()}.")
+                self._drop(keys)
 
     def _reseal(self) -> None:
         done = reseal_credentials()
         self.stdout.write(f"Credentials re-encrypted: {done.rewritten}; under this key already: {done.current}.")
+        if done.rewritten:
+            self._record(f"re-encrypted the credentials of providers: {done.rewritten}")
         if done.unreadable:
             raise CommandError(
                 f"{len(done.unreadable)} could not be decrypted and stay as they were: {', '.join(done.unreadable)}. "
                 "Set their credentials anew, or bring back the key that they were encrypted with."
             )
+
+    def _drop(self, keys: KeyFile) -> None:
+        dropped = keys.drop_all_but_first()
+        self.stdout.write(f"Old keys dropped: {dropped}.")
+        if dropped:
+            self._record(f"dropped old encryption keys: {dropped}")
+
+    def _record(self, deed: str) -> None:
+        record_command("rotate", "providers", message=f"{operator()} {deed}, by manage.py.")

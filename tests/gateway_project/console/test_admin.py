@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.contrib import admin
 
 from accounts.models import User
 from accounts.services import delete_user
@@ -80,6 +81,26 @@ class TestOneThatIsOver:
         delete_keys(ApiKey.objects.all())
         assert not any(what in console.get(f"{path}change/").text for what in offered)
         assert console.post(f"{path}rotate/").status_code == 404
+
+
+class TestAnEmptyList:
+    def test_it_says_what_it_means_and_offers_what_can_be_created(self, console):
+        told = console.get("/admin/rules/rule/").text
+        assert "There are no rules: all work is denied." in told
+        assert "Add rule" in told
+        told = console.get("/admin/telemetry/cacheentry/").text
+        assert "No answers are stored" in told
+        assert "Create a new item" not in told
+
+    @pytest.mark.parametrize("query", ["q=nobody-of-this-name", "is_active__exact=0"])
+    def test_of_what_is_looked_for_it_says_no_more(self, console, query):
+        told = console.get(f"{USERS}?{query}").text
+        assert "Nothing matches what is searched and filtered for." in told
+        assert "Show all" in told
+        assert "There are no users" not in told
+
+    def test_every_table_says_it(self):
+        assert all(table.empty_means for table in admin.site._registry.values())
 
 
 def test_a_name_stands_above_its_page_as_it_was_given(console):

@@ -1,0 +1,8 @@
+"""Amounts of money as pages show them."""
+
+from decimal import Decimal
+
+
+def money(amount: Decimal, currency: str) -> str:
+    """In hundredths; what is less than one in millionths: cents say nothing of a day that cost a thousandth of one."""
+    return f"{amount:,.{6 if 0 < amount < 1 else 2}f} {currency}".rstrip()

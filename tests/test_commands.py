@@ -1,0 +1,42 @@
+"""What every command of manage.py does alike."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.pace import patience
+from tests.running import ROOT
+
+# As a terminal starts it, whatever the tests were started by.
+STARTED = "import signal, manage; signal.signal(signal.SIGINT, signal.default_int_handler); manage.main()"
+PROMPT = "User name: "
+
+
+@pytest.fixture
+def asking(tmp_path):
+    """A command that waits for an answer."""
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTED, "createsuperuser"],
+        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path)}, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout.read(len(PROMPT)) == PROMPT
+        yield process
+
+
+def test_one_that_is_interrupted_ends_without_a_word(asking):
+    time.sleep(patience(0.3))  # it has asked, and does not wait yet
+    asking.send_signal(signal.SIGINT)
+    assert asking.wait(30) == 130
+    assert asking.communicate() == ("", "")
+
+
+def test_one_that_gets_no_answer_says_so_in_a_line(asking):
+    told, refused = asking.communicate(timeout=30)
+    assert (asking.returncode, told) == (1, "")
+    assert refused == "The command asked for something, and its input has ended.\n"
