@@ -168,7 +168,14 @@ def tool_choice_of(chat: Chat) -> str | Json | None:
     choice = chat.tool_choice
     if choice is None or not chat.tools:
         return None
-    return {"type": "function", "function": {"name": choice.name}} if choice.kind == "tool" else choice.kind
+    if choice.allowed:
+        allowed = {"mode": choice.kind, "tools": [_named(name) for name in choice.allowed]}
+        return {"type": "allowed_tools", "allowed_tools": allowed}
+    return _named(choice.name) if choice.kind == "tool" else choice.kind
+
+
+def _named(name: str) -> Json:
+    return {"type": "function", "function": {"name": name}}
 
 
 def response_format_of(chat: Chat) -> Json | None:

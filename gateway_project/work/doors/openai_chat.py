@@ -8,6 +8,7 @@ from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import given, needed, wrong
 from gateway_project.work.doors.openai import error_event
 from gateway_project.work.doors.openai_chat_answer import ChatWriter, written_reply
+from gateway_project.work.doors.openai_tools import take_choice
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
 from providers.formats.neutral import (
     Chat,
@@ -23,7 +24,6 @@ from providers.formats.neutral import (
     Thinking,
     Tool,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
@@ -258,14 +258,7 @@ def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
             chat.tools.append(_tool(tool, where))
         else:
             chat.extra.setdefault(TOOLS + kind, []).append(tool)
-    choice = chat.extra.get("tool_choice")
-    if type(choice) is str:
-        chat.tool_choice = ToolChoice(fields.one_of("none", "auto", "required")(choice, "tool_choice"))
-    elif choice is not None and fields.mapping(choice, "tool_choice").get("type") == "function":
-        function = needed(choice, "function", fields.mapping, "tool_choice")
-        chat.tool_choice = ToolChoice("tool", needed(function, "name", fields.filled, "tool_choice.function"))
-    if chat.tool_choice is not None:
-        del chat.extra["tool_choice"]
+    take_choice(chat, nested=True)
 
 
 def _kind(tool: dict[str, Any], where: str) -> str:

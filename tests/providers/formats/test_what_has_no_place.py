@@ -60,6 +60,36 @@ def test_tools_that_openai_runs_itself_are_not_taken_for_another_providers_of_th
     assert sent("mistral", tools=[{"type": "web_search"}])["tools"] == [{"type": "web_search"}]
 
 
+def only(shape):
+    """A body in this shape whose model has to call one of two tools."""
+    nested = shape == "openai-chat"
+    tools = [{"type": "function"} | ({"function": {"name": n}} if nested else {"name": n}) for n in ("weather", "time")]
+    allowed = {"mode": "required", "tools": tools[1:]}
+    choice = {"type": "allowed_tools"} | ({"allowed_tools": allowed} if nested else allowed)
+    said = {"messages": [HELLO]} if nested else {"input": "Hi"}
+    return {"model": "m", **said, "tools": tools, "tool_choice": choice}
+
+
+def chosen(format_name, shape):
+    options = Options(max_output_tokens=9)
+    return FORMATS[format_name].request(request(only(shape), door=True, dialect=SHAPES[shape]), "m", options)
+
+
+@pytest.mark.parametrize("format_name", ["openai", "azure-openai"])
+def test_a_choice_among_some_tools_is_written_as_chats_have_it(format_name):
+    body, as_a_chat = json.loads(chosen(format_name, "openai-responses").body), only("openai-chat")
+    assert (body["tools"], body["tool_choice"]) == (as_a_chat["tools"], as_a_chat["tool_choice"])
+
+
+@pytest.mark.parametrize("shape", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama"])
+def test_who_cannot_forbid_tools_is_offered_those_alone_that_may_be_called(format_name, shape):
+    outgoing = chosen(format_name, shape)
+    assert (b"time" in outgoing.body, b"weather" in outgoing.body) == (True, False)
+    # Ollama cannot be made to call one.
+    assert ("tool_choice" in outgoing.dropped) == (format_name == "ollama")
+
+
 def test_several_candidates_are_refused_where_all_but_one_would_be_lost():
     wanted = {"generationConfig": {"candidateCount": 2}}
     with pytest.raises(ValidationError, match="one candidate"):
