@@ -18,7 +18,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import paragraphs_of, unsendable
+from providers.formats.parts import answers_in_words, paragraphs_of, results_apart, results_in_words, unsendable
 
 Json = dict[str, Any]
 
@@ -33,18 +33,14 @@ EFFORTS = ((2048, "low"), (8192, "medium"))
 
 
 def messages_of(chat: Chat) -> list[Json]:
-    """The messages; pictures that tools gave follow behind the results, in a message of the user's."""
+    """The messages; pictures that tools gave, or another model made, follow in a message of the user's."""
     written: list[Json] = []
-    pictures: list[Part] = []
-    for message in chat.messages:
-        results = [part for part in message.parts if isinstance(part, ToolResult)]
-        others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    for message in answers_in_words(results_in_words(chat.messages)):
+        results, others = results_apart(message)
         written += [_result(result) for result in results]
-        pictures += [part for result in results for part in result.parts if not isinstance(part, Text)]
         if others or not results:
-            written += _user(pictures) + WRITERS[message.role](others, message.name)
-            pictures = []
-    return written + _user(pictures)
+            written += WRITERS[message.role](others, message.name)
+    return written
 
 
 def _result(result: ToolResult) -> Json:

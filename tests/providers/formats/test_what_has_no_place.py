@@ -81,6 +81,35 @@ def test_a_choice_among_some_tools_is_written_as_chats_have_it(format_name):
     assert (body["tools"], body["tool_choice"]) == (as_a_chat["tools"], as_a_chat["tool_choice"])
 
 
+URL = "data:image/png;base64,aGk="
+MADE = {"type": "image_url", "image_url": {"url": URL}}
+
+
+@pytest.mark.parametrize(
+    "answer", [{"content": "Here.", "images": [MADE]}, {"content": [{"type": "text", "text": "Here."}, MADE]}]
+)
+@pytest.mark.parametrize(
+    ("format_name", "holder"),
+    [
+        *((name, "user") for name in ("openai-responses", "anthropic", "bedrock", "cohere", "mistral")),
+        *(("gemini", "model"), ("ollama", "assistant")),
+    ],
+)
+def test_a_picture_that_a_model_made_stays_its_own_where_that_is_allowed_else_it_is_shown_by_the_user(
+    format_name, holder, answer
+):
+    told = [HELLO, {"role": "assistant", **answer}, {"role": "user", "content": "Bluer!"}]
+    work = request({"model": "m", "messages": told, "max_tokens": 9}, door=True)
+    if format_name == "openai-responses":  # as an item of a response, which chats are made of here
+        made = {"type": "image_generation_call", "id": "ig", "status": "completed", "result": "aGk="}
+        items = [HELLO, {"role": "assistant", "content": "Here."}, made, told[-1]]
+        work, format_name = request({"model": "m", "input": items}, door=True, dialect=SHAPES[format_name]), "openai"
+    body = json.loads(FORMATS[format_name].request(work, "m").body)
+    turns = body.get("contents") or body["messages"]
+    assert [turn["role"] for turn in turns if "aGk=" in json.dumps(turn)] == [holder]
+    assert [turn["role"] for turn in turns if "Here." in json.dumps(turn)] == [turns[1]["role"]]
+
+
 @pytest.mark.parametrize("shape", ["openai-chat", "openai-responses"])
 @pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama"])
 def test_who_cannot_forbid_tools_is_offered_those_alone_that_may_be_called(format_name, shape):
