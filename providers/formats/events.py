@@ -72,8 +72,7 @@ class JsonReader(StreamReader):
         reader.deltas = []
         for start in range(0, len(events), BLOCK):
             reader.feed(events[start : start + BLOCK])
-            yield from reader.deltas
-            reader.deltas.clear()
+            yield from reader.told()
 
     def _event(self, event: bytes) -> bytes:
         if self.is_over:
@@ -84,7 +83,7 @@ class JsonReader(StreamReader):
         if self.marks_end(data):
             self.done = True
             return event
-        value = read_json(data)
+        value = self.parsed(data)
         if not isinstance(value, dict):
             self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
             return b""

@@ -161,7 +161,7 @@ class OpenAIReader(StreamReader):
             self._chosen = True
             self._learn(event)
             return event
-        value = read_json(data)
+        value = self.parsed(data)
         if not isinstance(value, dict):
             self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
             return b""
