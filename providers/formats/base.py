@@ -11,6 +11,8 @@ from gateway_project.errors import GatewayError, ProviderError, ProviderOverload
 from providers.formats.documents import as_dict, dumped, read_json
 from providers.formats.halves import Halves
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
+from providers.formats.too_long import CODE as CONTEXT
+from providers.formats.too_long import is_too_long
 from providers.formats.usage import Usage
 from providers.retry_after import retry_after as seconds_of
 
@@ -314,10 +316,12 @@ class Format(ABC):
             return ProviderError(f"The provider refused the gateway's credential (status {status}).")
         if 400 <= status < 500:
             said = as_dict(as_dict(read_json(body)).get("error"))
+            code = _word(said.get("code"))
+            too_long = is_too_long(self.name, text, code, _word(said.get("type")))
             return ProviderRejected(
                 text or f"The provider refused the request with status {status}.",
                 code=status,
-                reason=_word(said.get("code")),
+                reason=CONTEXT if too_long else code,
                 field=_word(said.get("param")),
             )
         if 300 <= status < 400:
