@@ -196,6 +196,12 @@ def test_bedrock_gets_names_of_documents_without_what_it_refuses(name, expected)
     assert documents_sent({"role": "user", "content": attached(name)}) == [expected]
 
 
+@pytest.mark.parametrize("content", ["", " \n", []])
+def test_bedrock_is_told_of_a_result_without_content(content):
+    said = sent("bedrock", messages=[*RESULT[:2], RESULT[2] | {"content": content}])
+    assert said["messages"][-1]["content"][0]["toolResult"]["content"] == [{"text": "(no output)"}]
+
+
 def test_bedrock_gets_no_name_of_a_document_twice():
     call = {"role": "assistant", "tool_calls": [CALL]}
     result = {"role": "tool", "tool_call_id": "call_1", "content": attached("A.pdf")}
