@@ -92,8 +92,8 @@ class Cohere(TranslatedFormat):
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         at_most_stops(chat, MOST_STOPS)
         messages = answers_in_words(results_in_words(chat.messages))
-        body: dict[str, Any] = {"model": model, "messages": [turn for message in messages for turn in _written(message)]}
-        body["stream"] = work.stream
+        turns = [turn for message in messages for turn in _written(message)]
+        body: dict[str, Any] = {"model": model, "messages": turns, "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in PARAMETERS.items()}
         body |= {name: value for name, value in values.items() if value not in (None, [])}
         if "p" in body:

@@ -24,7 +24,7 @@ ESCAPE = re.compile(HIGH + LOW + rb"|\\u[dD]([89a-fA-F][0-9a-fA-F]{2})|\\.")
 LOST = "\ufffd".encode()
 
 
-def read_json(body: bytes, half: Callable[[bytes], bytes] = lambda digits: LOST) -> Any:
+def read_json(body: bytes, half: Callable[[bytes], bytes] | None = None) -> Any:
     """The JSON value in a body, with exact integers; None where it is none, or one that is far too deep or too large.
 
     Half a surrogate pair is no character: `half` says by its last three digits what is to stand in its place, U+FFFD
@@ -43,9 +43,16 @@ def read_json(body: bytes, half: Callable[[bytes], bytes] = lambda digits: LOST)
         if NINTHS in body[::9].translate(NUMBERS) and LONG_NUMBER in body.translate(NUMBERS):
             return json.loads(body)
     except ValueError:  # orjson's; or Python's about a number with too many digits
-        whole = ESCAPE.sub(lambda found: half(found[1]) if found[1] else found[0], body)
+        whole = ESCAPE.sub(lambda found: _whole(found, half), body)
         return None if whole == body else read_json(whole)
     return value
+
+
+def _whole(escape: re.Match[bytes], half: Callable[[bytes], bytes] | None) -> bytes:
+    digits = escape[1]
+    if not digits:
+        return escape[0]
+    return half(digits) if half else LOST
 
 
 def dumped(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Characters that a provider cut in two: JSON escapes those beyond U+FFFF as pairs, and pieces of a stream may part them."""
+"""Characters that a provider cut in two: those beyond U+FFFF are escaped as pairs, which pieces of a stream may part."""
 
 import re
 from dataclasses import replace

@@ -122,7 +122,7 @@ class Tool:
 
 @dataclass(slots=True)
 class ToolChoice:
-    """`kind` is auto, none, required or tool, the last with its name; `allowed`: among the tools of these names alone."""
+    """`kind` is auto, none, required or tool, the last with its name; `allowed` are the names it is confined to."""
 
     kind: str
     name: str = ""

@@ -18,7 +18,14 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import answers_in_words, paragraphs_of, results_apart, results_in_words, unsendable
+from providers.formats.parts import (
+    answers_in_words,
+    paragraphs_of,
+    result_text,
+    results_apart,
+    results_in_words,
+    unsendable,
+)
 
 Json = dict[str, Any]
 
@@ -44,9 +51,7 @@ def messages_of(chat: Chat) -> list[Json]:
 
 
 def _result(result: ToolResult) -> Json:
-    text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
-    # There is no field for a failure: the model has to read of it.
-    return {"role": "tool", "tool_call_id": result.call_id, "content": f"Error: {text}" if result.is_error else text}
+    return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
 
 
 def _system(parts: list[Part], name: str = "") -> list[Json]:

@@ -43,9 +43,14 @@ def words_of_turn(role: str, parts: list[Part]) -> str:
     return paragraphs_of(parts) if role == "system" else text_of(parts)
 
 
+def lines_of(parts: list[Part]) -> str:
+    """The words of what a tool gave: its parts are texts of their own, unlike the pieces of an answer."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
 def result_text(result: ToolResult) -> str:
     """The words of a result, for providers without a field that says that the call has failed."""
-    text = text_of(result.parts)
+    text = lines_of(result.parts)
     return f"Error: {text}" if result.is_error else text
 
 

@@ -1,4 +1,4 @@
-"""How each provider says that a conversation is longer than its model can read: by words, mostly, which nothing else tells.
+"""How each provider says that a conversation is longer than its model can read: most in words, and in no other way.
 
 Nothing is decided by this but the code that the error goes on with: clients shorten the conversation upon it.
 """

@@ -9,8 +9,8 @@ def alternating(messages: list[Message], source: str) -> list[Message]:
     """The messages as turns of user and assistant: neighbours of one side become one.
 
     All results of parallel calls come together, and first in their turn; pictures in an answer are the user's. Left out
-    are texts of white space alone, which are refused, and the thoughts that another format than `source` had. An answer that was begun for the model
-    may not end in white space. Raises ValidationError where nothing is left.
+    are texts of white space alone, which are refused, and the thoughts that another format than `source` had. An answer
+    that was begun for the model may not end in white space. Raises ValidationError where nothing is left.
     """
     turns: list[Message] = []
     for message in answers_in_words(messages):

@@ -34,7 +34,10 @@ class TestWholeValues:
         assert read_json(b'{"a":"%b"}' % written) == {"a": read}
 
     def test_integers_stay_exact_beside_it(self):
-        assert read_json(rb'{"a":"\ud83d","b":12345678901234567890123}') == {"a": "\ufffd", "b": 12345678901234567890123}
+        assert read_json(rb'{"a":"\ud83d","b":12345678901234567890123}') == {
+            "a": "\ufffd",
+            "b": 12345678901234567890123,
+        }
 
     @pytest.mark.parametrize("body", [rb'{"a":"\ud83d"', rb'{"a":"\u12"}', b'{"a":\\ud83d}'])
     def test_what_is_no_json_stays_none(self, body):

@@ -111,8 +111,8 @@ class TestMessages:
         assert written(Message("tool", [first]))[-1] == {"role": "user", "content": [picture]}
 
     def test_results_stand_before_what_a_user_says_beside_them(self):
-        roles = [message["role"] for message in written(Message("user", [Text("Go on."), ToolResult("b", [Text("2")])]))]
-        assert roles == ["tool", "user"]
+        turns = written(Message("user", [Text("Go on."), ToolResult("b", [Text("2")])]))
+        assert [turn["role"] for turn in turns] == ["tool", "user"]
 
     @pytest.mark.parametrize(
         ("part", "expected"),

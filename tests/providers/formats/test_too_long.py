@@ -29,7 +29,10 @@ TOLD = [
     ),
     (
         "mistral",
-        {"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length", "code": 3051},
+        {
+            "message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
+            "code": 3051,
+        },
     ),
     ("cohere", {"message": "too many tokens: total number of tokens cannot exceed 4081 - received 4292."}),
     ("ollama", {"error": "the input length exceeds the context length"}),

@@ -8,7 +8,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
 from providers.formats.base import Options
-from tests.providers.formats.samples import request
+from tests.providers.formats.samples import FOREIGN, request
 
 HELLO = {"role": "user", "content": "Hello!"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
@@ -194,6 +194,14 @@ def attached(*names):
 )
 def test_bedrock_gets_names_of_documents_without_what_it_refuses(name, expected):
     assert documents_sent({"role": "user", "content": attached(name)}) == [expected]
+
+
+@pytest.mark.parametrize("format_name", ["openai", "mistral", "cohere", "ollama", "gemini"])
+def test_the_texts_of_a_result_do_not_run_together(format_name):
+    texts = [{"type": "text", "text": text} for text in ("A file.", "Another one.")]
+    told = [*RESULT[:2], RESULT[2] | {"content": texts}]
+    work = request({"model": "m", "messages": told}, door=True, dialect=FOREIGN["chat"])
+    assert rb"A file.\nAnother one." in FORMATS[format_name].request(work, "m").body
 
 
 @pytest.mark.parametrize("content", ["", " \n", []])
