@@ -1,4 +1,4 @@
-"""Characters that a provider cut in two: those beyond U+FFFF are escaped as pairs, which pieces of a stream may part."""
+"""Characters cut in two: those beyond U+FFFF are escaped as pairs, and two pieces of a stream may part one."""
 
 import re
 from dataclasses import replace
