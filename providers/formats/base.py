@@ -9,7 +9,10 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
 from providers.formats.documents import as_dict, dumped, read_json
+from providers.formats.halves import Halves
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
+from providers.formats.too_long import CODE as CONTEXT
+from providers.formats.too_long import is_too_long
 from providers.formats.usage import Usage
 from providers.retry_after import retry_after as seconds_of
 
@@ -172,6 +175,7 @@ class StreamReader(ABC):
     def __init__(self, work: WorkRequest) -> None:
         self.work = work
         self.deltas: list[Delta] | None = None  # a list to be filled, where the stream is translated
+        self._halves = Halves()
         self.done = False
         self.error: GatewayError | None = None
         self.usage: Usage | None = None
@@ -182,6 +186,15 @@ class StreamReader(ABC):
     def is_over(self) -> bool:
         """Whether nothing that may follow belongs to the stream."""
         return self.done or self.error is not None
+
+    def parsed(self, data: bytes) -> Any:
+        """The JSON in an event, as read_json() has it."""
+        return read_json(data) if self.deltas is None else read_json(data, self._halves.mark)
+
+    def told(self) -> list[Delta]:
+        """What the stream has said since this was asked for last."""
+        told, self.deltas = self._halves.joined(self.deltas), []
+        return told
 
     @abstractmethod
     def feed(self, piece: bytes) -> bytes:
@@ -238,8 +251,7 @@ class Translated(StreamReader):
         reader, was_done = self._reader, self.done
         self.done, self.error, self.usage = reader.done, reader.error, reader.usage
         self.finish_reason, self.provider_finish_reason = reader.finish_reason, reader.provider_finish_reason
-        written = self._writer.write(reader.deltas) if reader.deltas else b""
-        reader.deltas.clear()
+        written = self._writer.write(reader.told()) if reader.deltas else b""
         if self.done and self.error is None and not was_done:
             written += self._writer.end(self.usage)
         return written
@@ -304,10 +316,12 @@ class Format(ABC):
             return ProviderError(f"The provider refused the gateway's credential (status {status}).")
         if 400 <= status < 500:
             said = as_dict(as_dict(read_json(body)).get("error"))
+            code = _word(said.get("code"))
+            too_long = is_too_long(self.name, text, code, _word(said.get("type")))
             return ProviderRejected(
                 text or f"The provider refused the request with status {status}.",
                 code=status,
-                reason=_word(said.get("code")),
+                reason=CONTEXT if too_long else code,
                 field=_word(said.get("param")),
             )
         if 300 <= status < 400:

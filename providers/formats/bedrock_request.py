@@ -47,6 +47,8 @@ SOUNDS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/flac": "flac", "audio/
 # White space is allowed too, but never two in a row: a run of it and of what is forbidden becomes one space.
 NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 LONGEST_NAME = 200
+# A result has to have content (AWS's API reference, ToolResultBlock), and a blank text is refused.
+NO_OUTPUT = {"text": "(no output)"}
 
 
 def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
@@ -142,7 +144,7 @@ def _call(part: ToolCall) -> list[Block]:
 
 def _result(part: ToolResult) -> list[Block]:
     content = [block for piece in part.parts if not is_blank(piece) for block in _blocks(piece)]
-    result: Block = {"toolUseId": _id(part.call_id), "content": content}
+    result: Block = {"toolUseId": _id(part.call_id), "content": content or [NO_OUTPUT]}
     if part.is_error:
         result["status"] = "error"
     return _marked({"toolResult": result}, part.cache)

@@ -32,6 +32,7 @@ from providers.formats.neutral import (
 )
 from providers.formats.openai_request import image_url
 from providers.formats.parts import (
+    answers_in_words,
     at_most_stops,
     function_of,
     read_function_call,
@@ -90,8 +91,9 @@ class Cohere(TranslatedFormat):
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         at_most_stops(chat, MOST_STOPS)
-        messages = [written for message in results_in_words(chat.messages) for written in _written(message)]
-        body: dict[str, Any] = {"model": model, "messages": messages, "stream": work.stream}
+        messages = answers_in_words(results_in_words(chat.messages))
+        turns = [turn for message in messages for turn in _written(message)]
+        body: dict[str, Any] = {"model": model, "messages": turns, "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in PARAMETERS.items()}
         body |= {name: value for name, value in values.items() if value not in (None, [])}
         if "p" in body:

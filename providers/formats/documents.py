@@ -1,6 +1,8 @@
 """JSON from providers: read within bounds, taken apart without trust, and written."""
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -16,11 +18,17 @@ SMALL = 2 * MOST_LEVELS  # has no room for so many levels: most events of a stre
 # may stand before a number as a comma, they look alike.
 NUMBERS = bytes.maketrans(b"123456789:[- \t\r\n", b"000000000,,,,,,,")
 LONG_NUMBER, NINTHS = b"," + b"0" * 19, b"00"
+# An escape in a string: a pair of surrogates, half of one (and the digits that tell which), or any other.
+HIGH, LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+ESCAPE = re.compile(HIGH + LOW + rb"|\\u[dD]([89a-fA-F][0-9a-fA-F]{2})|\\.")
+LOST = "\ufffd".encode()
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes, half: Callable[[bytes], bytes] | None = None) -> Any:
     """The JSON value in a body, with exact integers; None where it is none, or one that is far too deep or too large.
 
+    Half a surrogate pair is no character: `half` says by its last three digits what is to stand in its place, U+FFFD
+    unless told.
     That costs next to nothing in an ordinary body: it is looked for in the bytes first.
     """
     body = body.removeprefix(BYTE_ORDER_MARK)  # which a reader may ignore (RFC 8259, section 8.1)
@@ -35,8 +43,16 @@ def read_json(body: bytes) -> Any:
         if NINTHS in body[::9].translate(NUMBERS) and LONG_NUMBER in body.translate(NUMBERS):
             return json.loads(body)
     except ValueError:  # orjson's; or Python's about a number with too many digits
-        return None
+        whole = ESCAPE.sub(lambda found: _whole(found, half), body)
+        return None if whole == body else read_json(whole)
     return value
+
+
+def _whole(escape: re.Match[bytes], half: Callable[[bytes], bytes] | None) -> bytes:
+    digits = escape[1]
+    if not digits:
+        return escape[0]
+    return half(digits) if half else LOST
 
 
 def dumped(value: Any) -> bytes:

@@ -83,8 +83,7 @@ class JsonReader(StreamReader):
         reader.deltas = []
         for start in range(0, len(events), BLOCK):
             reader.feed(events[start : start + BLOCK])
-            yield from reader.deltas
-            reader.deltas.clear()
+            yield from reader.told()
 
     def _event(self, event: bytes) -> bytes:
         if self.is_over:
@@ -95,7 +94,7 @@ class JsonReader(StreamReader):
         if self.marks_end(data):
             self.complete()
             return event if self.error is None else b""
-        value = read_json(data)
+        value = self.parsed(data)
         if not isinstance(value, dict):
             self.error = ProviderError("The provider sent a stream event that is not a JSON object.")
             return b""

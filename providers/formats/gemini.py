@@ -243,8 +243,13 @@ def _block_reason(value: dict[str, Any]) -> str:
 
 
 def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the model said; pictures that it only tried while thinking are neither thought nor answer elsewhere."""
     parts = as_dict(candidate.get("content")).get("parts")
-    return [part for part in as_list(parts) if isinstance(part, dict)]
+    return [part for part in as_list(parts) if isinstance(part, dict) and not _is_draft(part)]
+
+
+def _is_draft(part: dict[str, Any]) -> bool:
+    return part.get("thought") is True and "inlineData" in part
 
 
 def _read_part(part: dict[str, Any], reply_id: str, number: int) -> list[Part]:

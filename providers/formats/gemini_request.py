@@ -19,7 +19,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, at_most_stops, exact_json, results_in_words, text_of, unsendable
+from providers.formats.parts import arguments_object, at_most_stops, exact_json, lines_of, results_in_words, unsendable
 from providers.formats.translated import system_text
 
 NAME = "gemini"
@@ -157,7 +157,7 @@ def _written_call(call: ToolCall) -> dict[str, Any]:
 def _written_result(result: ToolResult) -> dict[str, Any]:
     if not result.name:
         raise ValidationError(f"messages: no call before it has the id {result.call_id!r} of this tool result.")
-    text = text_of(result.parts)
+    text = lines_of(result.parts)
     response: dict[str, Any] = {"id": result.call_id, "name": result.name}
     value = None if result.is_error else exact_json(text)
     response["response"] = value if isinstance(value, dict) else {"error" if result.is_error else "output": text}

@@ -39,6 +39,7 @@ from providers.formats.openai_reply import usage_of
 from providers.formats.openai_request import image_url, response_format_of
 from providers.formats.openai_responses import DIALECT as RESPONSES
 from providers.formats.parts import (
+    answers_in_words,
     function_of,
     read_function_call,
     reason_in,
@@ -201,7 +202,7 @@ class MistralReader(JsonReader):
 def _messages(chat: Chat) -> list[dict[str, Any]]:
     """The messages in an order that Mistral takes; a last one of the model's is the beginning of its answer."""
     written: list[dict[str, Any]] = []
-    for message in results_in_words(chat.messages):
+    for message in answers_in_words(results_in_words(chat.messages)):
         # A system message behind an answer or a result is refused.
         late = message.role == "system" and written and written[-1]["role"] in ("assistant", "tool")
         written += _written(marked(message) if late else message)

@@ -122,10 +122,11 @@ class Tool:
 
 @dataclass(slots=True)
 class ToolChoice:
-    """`kind` is auto, none, required or tool, the last with its name."""
+    """`kind` is auto, none, required or tool, the last with its name; `allowed` are the names it is confined to."""
 
     kind: str
     name: str = ""
+    allowed: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -62,6 +62,9 @@ class OpenAI(TranslatedFormat):
             return work.asking(model, stream_options=reported)
         return work.asking(model)
 
+    def asked(self, chat: Chat) -> Chat:
+        return chat  # the choice says which tools may be called
+
     def left_out(self, chat: Chat, model: str) -> set[str]:
         """What a budget comes to is known of models that are known to think."""
         thinking = chat.thinking

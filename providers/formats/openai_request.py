@@ -18,7 +18,14 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import paragraphs_of, unsendable
+from providers.formats.parts import (
+    answers_in_words,
+    paragraphs_of,
+    result_text,
+    results_apart,
+    results_in_words,
+    unsendable,
+)
 
 Json = dict[str, Any]
 
@@ -33,24 +40,18 @@ EFFORTS = ((2048, "low"), (8192, "medium"))
 
 
 def messages_of(chat: Chat) -> list[Json]:
-    """The messages; pictures that tools gave follow behind the results, in a message of the user's."""
+    """The messages; pictures that tools gave, or another model made, follow in a message of the user's."""
     written: list[Json] = []
-    pictures: list[Part] = []
-    for message in chat.messages:
-        results = [part for part in message.parts if isinstance(part, ToolResult)]
-        others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    for message in answers_in_words(results_in_words(chat.messages)):
+        results, others = results_apart(message)
         written += [_result(result) for result in results]
-        pictures += [part for result in results for part in result.parts if not isinstance(part, Text)]
         if others or not results:
-            written += _user(pictures) + WRITERS[message.role](others, message.name)
-            pictures = []
-    return written + _user(pictures)
+            written += WRITERS[message.role](others, message.name)
+    return written
 
 
 def _result(result: ToolResult) -> Json:
-    text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
-    # There is no field for a failure: the model has to read of it.
-    return {"role": "tool", "tool_call_id": result.call_id, "content": f"Error: {text}" if result.is_error else text}
+    return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
 
 
 def _system(parts: list[Part], name: str = "") -> list[Json]:
@@ -168,7 +169,14 @@ def tool_choice_of(chat: Chat) -> str | Json | None:
     choice = chat.tool_choice
     if choice is None or not chat.tools:
         return None
-    return {"type": "function", "function": {"name": choice.name}} if choice.kind == "tool" else choice.kind
+    if choice.allowed:
+        allowed = {"mode": choice.kind, "tools": [_named(name) for name in choice.allowed]}
+        return {"type": "allowed_tools", "allowed_tools": allowed}
+    return _named(choice.name) if choice.kind == "tool" else choice.kind
+
+
+def _named(name: str) -> Json:
+    return {"type": "function", "function": {"name": name}}
 
 
 def response_format_of(chat: Chat) -> Json | None:

@@ -1,7 +1,7 @@
 """What several formats do with the parts of a conversation: arguments, ids, texts, and what cannot be sent."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -43,24 +43,40 @@ def words_of_turn(role: str, parts: list[Part]) -> str:
     return paragraphs_of(parts) if role == "system" else text_of(parts)
 
 
+def lines_of(parts: list[Part]) -> str:
+    """The words of what a tool gave: its parts are texts of their own, unlike the pieces of an answer."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
 def result_text(result: ToolResult) -> str:
     """The words of a result, for providers without a field that says that the call has failed."""
-    text = text_of(result.parts)
+    text = lines_of(result.parts)
     return f"Error: {text}" if result.is_error else text
 
 
 def results_in_words(messages: list[Message]) -> list[Message]:
     """The same conversation for providers whose results are words alone: pictures follow in a turn of the user's."""
+    return _with_pictures_behind(messages, _result_in_words)
+
+
+def answers_in_words(messages: list[Message]) -> list[Message]:
+    """The same for providers that take no picture in a turn of the model's, where another model may have made some."""
+    return _with_pictures_behind(messages, _answer_in_words)
+
+
+def _with_pictures_behind(
+    messages: list[Message], in_words: Callable[[Message], tuple[Message, list[Part]]]
+) -> list[Message]:
     written: list[Message] = []
     pictures: list[Part] = []
     for message in messages:
-        if pictures and message.role != "tool":
+        if pictures and message.role != "tool":  # results stand right behind their calls
             written.append(Message("user", pictures))
             pictures = []
-        results = [part for part in message.parts if isinstance(part, ToolResult)]
-        shown = [part for result in results for part in result.parts if not isinstance(part, Text)]
+        rest, shown = in_words(message)
         pictures += shown
-        written.append(_in_words(message) if shown else message)
+        if rest.parts or not shown:
+            written.append(rest)
     return [*written, Message("user", pictures)] if pictures else written
 
 
@@ -70,14 +86,22 @@ def results_apart(message: Message) -> tuple[list[ToolResult], list[Part]]:
     return results, [part for part in message.parts if not isinstance(part, ToolResult)]
 
 
-def _in_words(message: Message) -> Message:
+def _result_in_words(message: Message) -> tuple[Message, list[Part]]:
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    shown = [part for result in results for part in result.parts if not isinstance(part, Text)]
     parts = [
         replace(part, parts=[inner for inner in part.parts if isinstance(inner, Text)])
         if isinstance(part, ToolResult)
         else part
         for part in message.parts
     ]
-    return replace(message, parts=parts)
+    return (replace(message, parts=parts) if shown else message), shown
+
+
+def _answer_in_words(message: Message) -> tuple[Message, list[Part]]:
+    made = [part for part in message.parts if isinstance(part, Image)] if message.role == "assistant" else []
+    rest = [part for part in message.parts if not isinstance(part, Image)]
+    return (replace(message, parts=rest) if made else message), made
 
 
 def function_of(tool: Tool) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Set
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
 from providers.formats.base import AS_IS, EVENT_STREAM, Answer, Format, Options, Outgoing, WorkRequest, read_object
 from providers.formats.documents import dumped
-from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, Vectors
+from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, ToolChoice, Vectors
 from providers.formats.parts import paragraphs_of
 
 # How the parameters of Chat are called where a client is told of them: as OpenAI calls them.
@@ -95,15 +95,23 @@ class TranslatedFormat(Format):
             foreign, left_out = self.foreign_to_embedding(work.embedding, model), frozenset()
             body = self.embedding_body(work, work.embedding, model)
         else:
-            natives = self.natives(work.chat)
+            chat = self.asked(work.chat)
+            natives = self.natives(chat)
             lost = natives.keys() & OF_TOKENS if self.translates(work) else frozenset()
-            foreign, left_out = self.foreign(work.chat, model), self.left_out(work.chat, model) | lost
-            body = self.chat_body(work, work.chat, model, options)
+            foreign, left_out = self.foreign(chat, model), self.left_out(chat, model) | lost
+            body = self.chat_body(work, chat, model, options)
             _add_native(body, {name: value for name, value in natives.items() if name not in lost})
-            _add_tools(body, self.its_tools(work.chat))
+            _add_tools(body, self.its_tools(chat))
         hints = foreign & HINTS
         dropped = _met(options.unknown_parameters, foreign - hints, left_out, work, body)
         return Outgoing(path, dumped(body), headers, tuple(sorted(dropped | hints)))
+
+    def asked(self, chat: Chat) -> Chat:
+        """The conversation with no other tools than those that may be called: who cannot forbid a tool offers none."""
+        if chat.tool_choice is None or not chat.tool_choice.allowed:
+            return chat
+        tools = [tool for tool in chat.tools if tool.name in chat.tool_choice.allowed]
+        return replace(chat, tools=tools, tool_choice=ToolChoice(chat.tool_choice.kind))
 
     def natives(self, chat: Chat) -> dict[str, Any]:
         """The parameters that go through as they are."""

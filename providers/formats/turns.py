@@ -2,17 +2,18 @@
 
 from gateway_project.errors import ValidationError
 from providers.formats.neutral import Chat, Message, Part, Reasoning, Refusal, Text, Tool, ToolCall, ToolResult
+from providers.formats.parts import answers_in_words
 
 
 def alternating(messages: list[Message], source: str) -> list[Message]:
     """The messages as turns of user and assistant: neighbours of one side become one.
 
-    All results of parallel calls come together, and first in their turn. Left out are texts of white space alone,
-    which are refused, and the thoughts that another format than `source` had. An answer that was begun for the model
-    may not end in white space. Raises ValidationError where nothing is left.
+    All results of parallel calls come together, and first in their turn; pictures in an answer are the user's. Left out
+    are texts of white space alone, which are refused, and the thoughts that another format than `source` had. An answer
+    that was begun for the model may not end in white space. Raises ValidationError where nothing is left.
     """
     turns: list[Message] = []
-    for message in messages:
+    for message in answers_in_words(messages):
         role = "assistant" if message.role == "assistant" else "user"
         parts = [_as_text(part) for part in message.parts if _says_something(part, source)]
         if not parts:

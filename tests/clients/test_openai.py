@@ -131,14 +131,17 @@ class TestChat:
         ask(client, world, messages=turns)
         assert sample.expect["reasoning"] in provider.seen[1].body.decode()
 
-    def test_the_sdk_gathers_several_pictures_from_a_stream(self, client, world, speaking):
+    def test_the_sdk_gathers_several_pictures_from_a_stream_and_they_go_back(self, client, world, speaking):
         part = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
         pieces = [{"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]}] * 2
-        speaking("gemini").answers(stream=pieces)
+        provider = speaking("gemini").answers(stream=pieces).answers(body=recorded("gemini", "plain").body)
         world.settle()
         with client.chat.completions.stream(model=world.model, **ASKED) as events:
             said = events.get_final_completion().choices[0].message
         assert [image["image_url"]["url"] for image in said.images] == ["data:image/png;base64,aGk="] * 2
+        ask(client, world, messages=[*ASKED["messages"], said, {"role": "user", "content": "Bluer!"}])
+        sent = provider.seen[1].json["contents"][1]["parts"]
+        assert [sent_part["inlineData"] for sent_part in sent] == [part["inlineData"]] * 2
 
     @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
     def test_an_answer_that_is_parsed(self, client, world, speaking, format_name):

@@ -9,6 +9,7 @@ from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, ProviderOverloaded, ValidationError
 from gateway_project.work.doors.base import ClientDoor, Model
 from providers.formats.documents import dumped
+from providers.formats.too_long import CODE as TOO_LONG_CODE
 
 OVERLOADED = 529
 # Every other status below 500 is an invalid request, every other one from there on an error of the API.
@@ -23,6 +24,7 @@ TYPES = {
     504: "timeout_error",
     OVERLOADED: "overloaded_error",
 }
+TOO_LONG = "prompt is too long"
 BEGINNING = "1970-01-01T00:00:00Z"
 PAGE, LONGEST_PAGE = 20, 1000
 LIMIT = re.compile(r"[0-9]{1,9}")
@@ -66,7 +68,14 @@ def error_body(error: GatewayError, request_id: str) -> dict[str, Any]:
     """An error as Anthropic writes it."""
     status = status_of(error)
     kind = TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": error.message}, "request_id": request_id}
+    return {"type": "error", "error": {"type": kind, "message": _message(error)}, "request_id": request_id}
+
+
+def _message(error: GatewayError) -> str:
+    """Its message; for a conversation that is too long the words that Anthropic's clients know, who get no code."""
+    if error.reason != TOO_LONG_CODE or TOO_LONG in error.message:
+        return error.message
+    return f"{TOO_LONG}: {error.message}"
 
 
 def error_event(error: GatewayError, request_id: str) -> bytes:

@@ -8,6 +8,7 @@ from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import given, needed, wrong
 from gateway_project.work.doors.openai import error_event
 from gateway_project.work.doors.openai_chat_answer import ChatWriter, written_reply
+from gateway_project.work.doors.openai_tools import take_choice
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
 from providers.formats.neutral import (
     Chat,
@@ -23,7 +24,6 @@ from providers.formats.neutral import (
     Thinking,
     Tool,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
@@ -106,11 +106,11 @@ def read_message(message: dict[str, Any], where: str, names: dict[str, str]) -> 
     name = given(message, "name", fields.text, where, "")
     if role == "tool":
         return Message("tool", [_tool_result(message, where, names)])
-    parts: list[Part] = []
+    parts = _content(message, where, optional=role == "assistant")
     if role == "assistant":
-        parts += _reasoning(message, where)
-    parts += _content(message, where, optional=role == "assistant")
-    if role == "assistant":
+        thoughts = _reasoning(message, where)
+        parts += _pictures(message, where, thoughts)
+        parts = thoughts + parts
         if refusal := given(message, "refusal", fields.text, where):
             parts.append(Refusal(refusal))
         for number, call in enumerate(given(message, "tool_calls", fields.items, where, [])):
@@ -188,6 +188,16 @@ def split_data_url(url: str, where: str) -> tuple[str, str]:
     return media_type, data
 
 
+def _pictures(message: dict[str, Any], where: str, thoughts: list[Part]) -> list[Part]:
+    """The pictures that the model made, as we wrote them; each gets what signed it back from behind the thoughts."""
+    images = given(message, "images", fields.items, where, [])
+    pictures: list[list[Part]] = [[_image(image, f"{where}.images[{n}]")] for n, image in enumerate(images)]
+    for picture in reversed(pictures):
+        if thoughts and thoughts[-1].signature and not thoughts[-1].text:
+            picture.append(thoughts.pop())
+    return [part for picture in pictures for part in picture]
+
+
 def _tool_call(call: dict[str, Any], where: str, names: dict[str, str]) -> Part:
     if call.get("type", "function") != "function":
         return Verbatim(call, DIALECT)
@@ -220,14 +230,14 @@ def result_parts(parts: list[Part]) -> list[Part]:
     return [Text(part.text) if isinstance(part, Refusal) else part for part in parts]
 
 
-def _reasoning(message: dict[str, Any], where: str) -> list[Reasoning]:
+def _reasoning(message: dict[str, Any], where: str) -> list[Part]:
     if details := given(message, "reasoning_details", fields.items, where):
         return _detailed(details, f"{where}.reasoning_details")
     thought = given(message, "reasoning_content", fields.text, where) or given(message, "reasoning", fields.text, where)
     return [Reasoning(thought)] if thought else []
 
 
-def _detailed(details: list[dict[str, Any]], where: str) -> list[Reasoning]:
+def _detailed(details: list[dict[str, Any]], where: str) -> list[Part]:
     """Thoughts with their proofs; the pieces of a stream that a client has only gathered are put together."""
     found: dict[tuple[Any, Any], Reasoning] = {}
     pieces: dict[tuple[Any, Any], tuple[list[str], list[str]]] = {}  # of text and data: joined once, there may be many
@@ -258,14 +268,7 @@ def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
             chat.tools.append(_tool(tool, where))
         else:
             chat.extra.setdefault(TOOLS + kind, []).append(tool)
-    choice = chat.extra.get("tool_choice")
-    if type(choice) is str:
-        chat.tool_choice = ToolChoice(fields.one_of("none", "auto", "required")(choice, "tool_choice"))
-    elif choice is not None and fields.mapping(choice, "tool_choice").get("type") == "function":
-        function = needed(choice, "function", fields.mapping, "tool_choice")
-        chat.tool_choice = ToolChoice("tool", needed(function, "name", fields.filled, "tool_choice.function"))
-    if chat.tool_choice is not None:
-        del chat.extra["tool_choice"]
+    take_choice(chat, nested=True)
 
 
 def _kind(tool: dict[str, Any], where: str) -> str:

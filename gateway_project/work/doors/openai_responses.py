@@ -21,6 +21,7 @@ from gateway_project.work.doors.openai_responses_items import (
     usage_body,
 )
 from gateway_project.work.doors.openai_responses_stream import ResponsesWriter
+from gateway_project.work.doors.openai_tools import take_choice
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
 from providers.formats.documents import as_dict, as_text, dumped, read_json
 from providers.formats.neutral import (
@@ -36,7 +37,6 @@ from providers.formats.neutral import (
     Thinking,
     Tool,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
@@ -271,13 +271,7 @@ def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
             chat.tools.append(_tool(tool, where))
         else:
             chat.extra.setdefault(TOOLS + kind, []).append(tool)
-    choice = chat.extra.get("tool_choice")
-    if type(choice) is str:
-        chat.tool_choice = ToolChoice(fields.one_of("none", "auto", "required")(choice, "tool_choice"))
-    elif choice is not None and fields.mapping(choice, "tool_choice").get("type") == "function":
-        chat.tool_choice = ToolChoice("tool", needed(choice, "name", fields.filled, "tool_choice"))
-    if chat.tool_choice is not None:
-        del chat.extra["tool_choice"]
+    take_choice(chat, nested=False)
 
 
 def _tool(tool: dict[str, Any], where: str) -> Tool:

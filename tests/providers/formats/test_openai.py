@@ -98,16 +98,20 @@ class TestMessages:
             {"role": "tool", "tool_call_id": "b", "content": "Error: "},
         ]
 
-    def test_results_stand_before_what_a_user_says_beside_them_and_pictures_behind_all_results(self):
+    def test_pictures_stand_behind_all_results_and_before_what_a_user_says(self):
         picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
         first, second = ToolResult("a", [PICTURE, Text("seen")]), ToolResult("b", [Text("2")])
-        assert written(Message("tool", [first]), Message("user", [second, Text("Go on.")])) == [
+        assert written(Message("tool", [first]), Message("tool", [second]), Message("user", [Text("Go on.")])) == [
             {"role": "tool", "tool_call_id": "a", "content": "seen"},
             {"role": "tool", "tool_call_id": "b", "content": "2"},
             {"role": "user", "content": [picture]},
             {"role": "user", "content": "Go on."},
         ]
         assert written(Message("tool", [first]))[-1] == {"role": "user", "content": [picture]}
+
+    def test_results_stand_before_what_a_user_says_beside_them(self):
+        turns = written(Message("user", [Text("Go on."), ToolResult("b", [Text("2")])]))
+        assert [turn["role"] for turn in turns] == ["tool", "user"]
 
     @pytest.mark.parametrize(
         ("part", "expected"),

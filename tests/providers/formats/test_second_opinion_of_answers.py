@@ -144,6 +144,7 @@ ANSWERS = {
 UNREADABLE = {
     "impossible_counts": "a count that is no number",
     "image_out": "a picture that a model made",
+    "image_tried_while_thinking": "the same",
 }
 
 

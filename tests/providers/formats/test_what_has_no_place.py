@@ -8,7 +8,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
 from providers.formats.base import Options
-from tests.providers.formats.samples import request
+from tests.providers.formats.samples import FOREIGN, request
 
 HELLO = {"role": "user", "content": "Hello!"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
@@ -58,6 +58,65 @@ def test_tools_that_openai_runs_itself_are_not_taken_for_another_providers_of_th
     outgoing = FORMATS["mistral"].request(work, "m")
     assert (outgoing.dropped, "tools" in json.loads(outgoing.body)) == (("tools.web_search",), False)
     assert sent("mistral", tools=[{"type": "web_search"}])["tools"] == [{"type": "web_search"}]
+
+
+def only(shape):
+    """A body in this shape whose model has to call one of two tools."""
+    nested = shape == "openai-chat"
+    tools = [{"type": "function"} | ({"function": {"name": n}} if nested else {"name": n}) for n in ("weather", "time")]
+    allowed = {"mode": "required", "tools": tools[1:]}
+    choice = {"type": "allowed_tools"} | ({"allowed_tools": allowed} if nested else allowed)
+    said = {"messages": [HELLO]} if nested else {"input": "Hi"}
+    return {"model": "m", **said, "tools": tools, "tool_choice": choice}
+
+
+def chosen(format_name, shape):
+    options = Options(max_output_tokens=9)
+    return FORMATS[format_name].request(request(only(shape), door=True, dialect=SHAPES[shape]), "m", options)
+
+
+@pytest.mark.parametrize("format_name", ["openai", "azure-openai"])
+def test_a_choice_among_some_tools_is_written_as_chats_have_it(format_name):
+    body, as_a_chat = json.loads(chosen(format_name, "openai-responses").body), only("openai-chat")
+    assert (body["tools"], body["tool_choice"]) == (as_a_chat["tools"], as_a_chat["tool_choice"])
+
+
+URL = "data:image/png;base64,aGk="
+MADE = {"type": "image_url", "image_url": {"url": URL}}
+
+
+@pytest.mark.parametrize(
+    "answer", [{"content": "Here.", "images": [MADE]}, {"content": [{"type": "text", "text": "Here."}, MADE]}]
+)
+@pytest.mark.parametrize(
+    ("format_name", "holder"),
+    [
+        *((name, "user") for name in ("openai-responses", "anthropic", "bedrock", "cohere", "mistral")),
+        *(("gemini", "model"), ("ollama", "assistant")),
+    ],
+)
+def test_a_picture_that_a_model_made_stays_its_own_where_that_is_allowed_else_it_is_shown_by_the_user(
+    format_name, holder, answer
+):
+    told = [HELLO, {"role": "assistant", **answer}, {"role": "user", "content": "Bluer!"}]
+    work = request({"model": "m", "messages": told, "max_tokens": 9}, door=True)
+    if format_name == "openai-responses":  # as an item of a response, which chats are made of here
+        made = {"type": "image_generation_call", "id": "ig", "status": "completed", "result": "aGk="}
+        items = [HELLO, {"role": "assistant", "content": "Here."}, made, told[-1]]
+        work, format_name = request({"model": "m", "input": items}, door=True, dialect=SHAPES[format_name]), "openai"
+    body = json.loads(FORMATS[format_name].request(work, "m").body)
+    turns = body.get("contents") or body["messages"]
+    assert [turn["role"] for turn in turns if "aGk=" in json.dumps(turn)] == [holder]
+    assert [turn["role"] for turn in turns if "Here." in json.dumps(turn)] == [turns[1]["role"]]
+
+
+@pytest.mark.parametrize("shape", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("format_name", ["anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama"])
+def test_who_cannot_forbid_tools_is_offered_those_alone_that_may_be_called(format_name, shape):
+    outgoing = chosen(format_name, shape)
+    assert (b"time" in outgoing.body, b"weather" in outgoing.body) == (True, False)
+    # Ollama cannot be made to call one.
+    assert ("tool_choice" in outgoing.dropped) == (format_name == "ollama")
 
 
 def test_several_candidates_are_refused_where_all_but_one_would_be_lost():
@@ -135,6 +194,20 @@ def attached(*names):
 )
 def test_bedrock_gets_names_of_documents_without_what_it_refuses(name, expected):
     assert documents_sent({"role": "user", "content": attached(name)}) == [expected]
+
+
+@pytest.mark.parametrize("format_name", ["openai", "mistral", "cohere", "ollama", "gemini"])
+def test_the_texts_of_a_result_do_not_run_together(format_name):
+    texts = [{"type": "text", "text": text} for text in ("A file.", "Another one.")]
+    told = [*RESULT[:2], RESULT[2] | {"content": texts}]
+    work = request({"model": "m", "messages": told}, door=True, dialect=FOREIGN["chat"])
+    assert rb"A file.\nAnother one." in FORMATS[format_name].request(work, "m").body
+
+
+@pytest.mark.parametrize("content", ["", " \n", []])
+def test_bedrock_is_told_of_a_result_without_content(content):
+    said = sent("bedrock", messages=[*RESULT[:2], RESULT[2] | {"content": content}])
+    assert said["messages"][-1]["content"][0]["toolResult"]["content"] == [{"text": "(no output)"}]
 
 
 def test_bedrock_gets_no_name_of_a_document_twice():

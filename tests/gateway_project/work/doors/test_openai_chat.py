@@ -168,7 +168,7 @@ class TestParameters:
 
     def test_tools_of_other_kinds_meet_the_policy_for_what_is_unknown(self):
         custom = {"type": "custom", "custom": {"name": "x"}}
-        choice = {"type": "allowed_tools", "allowed_tools": {}}
+        choice = {"type": "custom", "custom": {"name": "x"}}
         chat = read(tools=[WEATHER, custom], tool_choice=choice)
         assert [tool.name for tool in chat.tools] == ["weather"]
         assert chat.extra == {"tools.custom": [custom], "tool_choice": choice}

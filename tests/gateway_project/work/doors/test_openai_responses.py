@@ -142,7 +142,7 @@ class TestParameters:
         chat = read(tools=[search], tool_choice=choice, truncation="auto", include=["web_search_call.action.sources"])
         assert chat.extra == {
             "tools.web_search": [search],
-            "tool_choice": choice,
+            "tool_choice.web_search": choice,
             "truncation": "auto",
             "include": ["web_search_call.action.sources"],
         }

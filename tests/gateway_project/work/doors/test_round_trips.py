@@ -22,6 +22,7 @@ from providers.formats.neutral import (
     Chat,
     Finished,
     Image,
+    ImageDelta,
     Message,
     OutputFormat,
     Reasoning,
@@ -174,7 +175,7 @@ def test_a_provider_is_told_the_same_whichever_door_it_came_by(dialect_name, for
 
 @st.composite
 def replies(draw):
-    """What a model of Anthropic's said: thoughts that are signed, words, calls."""
+    """What a model said: thoughts that are signed, words, pictures, calls."""
     parts = []
     if draw(st.booleans()):
         parts.append(Reasoning(draw(words), draw(ids), source="anthropic"))
@@ -182,6 +183,8 @@ def replies(draw):
         parts.append(Reasoning(data=draw(ids), source="anthropic"))
     if draw(st.booleans()):
         parts.append(Text(draw(words)))
+    for data in draw(st.lists(ids, max_size=2)):  # pictures, which Gemini signs, are never Anthropic's
+        parts += [Image(data=data, media_type="image/png"), Reasoning(signature=draw(ids), source="gemini")]
     made = draw(st.lists(st.tuples(names, arguments), max_size=3))
     parts += [ToolCall(f"call{at}", name, compact(given)) for at, (name, given) in enumerate(made)]
     reason = "tool" if made else draw(st.sampled_from(["stop", "length"]))
@@ -208,6 +211,8 @@ def deltas_of(reply, draw):
             pieces += [ReasoningDelta(data=part.data, source=part.source)] if part.data else []
             pieces[0].begins, thought = thought, True
             deltas += pieces
+        elif isinstance(part, Image):
+            deltas.append(ImageDelta(part))
         else:
             deltas.append(CallBegan(number, part.id, part.name))
             deltas += [CallDelta(number, piece) for piece in cut(part.arguments, draw)]

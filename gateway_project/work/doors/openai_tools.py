@@ -1,0 +1,53 @@
+"""Which of the tools a model is to call, as OpenAI's clients write it: `nested` in chats, flat in Responses."""
+
+from typing import Any
+
+from gateway_project.work.doors import fields
+from gateway_project.work.doors.fields import needed, wrong
+from providers.formats.neutral import Chat, ToolChoice
+
+WHERE = "tool_choice"
+MODE = fields.one_of("none", "auto", "required")
+ALLOWED_MODE = fields.one_of("auto", "required")
+
+
+def take_choice(chat: Chat, *, nested: bool) -> None:
+    """Read the choice among the chat's parameters, where one of a kind that nobody knows stays."""
+    choice = chat.extra.get(WHERE)
+    if choice is None:
+        return
+    chat.tool_choice = _read(chat, choice, nested)
+    if chat.tool_choice is not None:
+        del chat.extra[WHERE]
+    elif not nested:  # in a body of another shape it would mean nothing: under this name it cannot get there
+        chat.extra[f"{WHERE}.{choice.get('type')}"] = chat.extra.pop(WHERE)
+
+
+def _read(chat: Chat, choice: Any, nested: bool) -> ToolChoice | None:
+    if type(choice) is str:
+        return ToolChoice(MODE(choice, WHERE))
+    kind = fields.mapping(choice, WHERE).get("type")
+    if kind == "function":
+        return ToolChoice("tool", _name(choice, WHERE, nested))
+    return _allowed(chat, *_inside(choice, WHERE, nested), nested) if kind == "allowed_tools" else None
+
+
+def _allowed(chat: Chat, value: dict[str, Any], where: str, nested: bool) -> ToolChoice | None:
+    mode, tools = needed(value, "mode", ALLOWED_MODE, where), needed(value, "tools", fields.items, where)
+    if any(tool.get("type") != "function" for tool in tools):
+        return None
+    names = [_name(tool, f"{where}.tools[{number}]", nested) for number, tool in enumerate(tools)]
+    if not names or not set(names) <= {tool.name for tool in chat.tools}:
+        raise wrong(f"{where}.tools", "a non-empty list of tools that are in tools")
+    return ToolChoice(mode, allowed=names)
+
+
+def _name(value: dict[str, Any], where: str, nested: bool) -> str:
+    function, where = _inside(value, where, nested)
+    return needed(function, "name", fields.filled, where)
+
+
+def _inside(value: dict[str, Any], where: str, nested: bool) -> tuple[dict[str, Any], str]:
+    """What a value says beside its type: in chats it is in a field that is named like the type."""
+    kind = value["type"]
+    return (needed(value, kind, fields.mapping, where), f"{where}.{kind}") if nested else (value, where)

@@ -1,0 +1,105 @@
+"""Characters that come in halves: each is one again, in whichever text and shape it comes."""
+
+import json
+
+import pytest
+
+from gateway_project.work.samples import SHAPES
+from providers.formats import FORMATS
+from providers.formats.documents import read_json
+from providers.formats.halves import Halves
+from providers.formats.neutral import CallBegan, CallDelta, Finished, ReasoningDelta, TextDelta
+from providers.formats.sse import data_of, events_in
+from tests.providers.formats.samples import request
+
+HIGH, LOW = rb"\ud83d", rb"\ude00"
+CHUNK = b'data: {"id":"c","choices":[{"index":0,"delta":{%b},"finish_reason":%b}]}\n\n'
+GEMINI = b'data: {"candidates":[{"content":{"parts":[{"text":"%b"}]},"index":0%b}]}\n\n'
+
+
+class TestWholeValues:
+    @pytest.mark.parametrize(
+        ("written", "read"),
+        [
+            (rb"\ud83d\ude00", "😀"),
+            (rb"a\ud83d", "a\ufffd"),
+            (rb"\uDE00b", "\ufffdb"),
+            (rb"\ude00\ud83d", "\ufffd\ufffd"),
+            (rb"\ud83d\ud83d\ude00", "\ufffd😀"),
+            (rb"\\ud83d", r"\ud83d"),
+            (rb"\ud83d 12345678901234567890", "\ufffd 12345678901234567890"),
+        ],
+    )
+    def test_half_a_character_is_none(self, written, read):
+        assert read_json(b'{"a":"%b"}' % written) == {"a": read}
+
+    def test_integers_stay_exact_beside_it(self):
+        assert read_json(rb'{"a":"\ud83d","b":12345678901234567890123}') == {
+            "a": "\ufffd",
+            "b": 12345678901234567890123,
+        }
+
+    @pytest.mark.parametrize("body", [rb'{"a":"\ud83d"', rb'{"a":"\u12"}', b'{"a":\\ud83d}'])
+    def test_what_is_no_json_stays_none(self, body):
+        assert read_json(body) is None
+
+
+def translated(format_name, shape, *events):
+    """What a client of this shape reads."""
+    body = {"model": "m", "messages": [], "stream": True}
+    reader = FORMATS[format_name].reader(request(body, door=True, dialect=SHAPES[shape]))
+    written = b"".join(reader.feed(event) for event in events) + reader.end(True)
+    assert (reader.done, reader.error) == (True, None)
+    return written
+
+
+def chunks(*pieces, field="content"):
+    said = [CHUNK % (b'"%b":"%b"' % (field.encode(), piece), b"null") for piece in pieces]
+    return [*said, CHUNK % (b"", b'"stop"'), b"data: [DONE]\n\n"]
+
+
+class TestStreams:
+    @pytest.mark.parametrize("shape", ["anthropic-messages", "openai-responses"])
+    @pytest.mark.parametrize(
+        ("pieces", "text"),
+        [
+            ((b"Hi " + HIGH, LOW + b"!"), "Hi 😀!"),
+            ((HIGH, b"", LOW), "😀"),
+            ((HIGH, LOW + HIGH, LOW), "😀😀"),
+            ((HIGH, b"x"), "\ufffdx"),
+            ((b"x", LOW), "x\ufffd"),
+            ((b"x" + HIGH,), "x\ufffd"),
+        ],
+    )
+    def test_halves_in_two_pieces_are_joined_and_one_alone_is_replaced(self, shape, pieces, text):
+        assert SHAPES[shape].text(translated("openai", shape, *chunks(*pieces))) == text
+
+    def test_in_other_providers_streams_and_for_openais_clients(self):
+        events = GEMINI % (HIGH, b""), GEMINI % (LOW, b',"finishReason":"STOP"')
+        assert SHAPES["openai-chat"].text(translated("gemini", "openai-chat", *events)) == "😀"
+
+    def test_in_thoughts(self):
+        events = translated("openai", "anthropic-messages", *chunks(HIGH, LOW, field="reasoning_content"))
+        values = [json.loads(data_of(event)) for event in events_in(events)]
+        deltas = [value["delta"] for value in values if value["type"] == "content_block_delta"]
+        assert "".join(delta.get("thinking", "") for delta in deltas) == "😀"
+
+    def test_where_nothing_is_translated_the_bytes_pass(self):
+        events = chunks(b"Hi " + HIGH, LOW)
+        reader = FORMATS["openai"].reader(request({"model": "m", "messages": [], "stream": True}, door=True))
+        assert b"".join(map(reader.feed, events)) == b"".join(events)
+        assert reader.text(b"".join(events)) == "Hi \ufffd\ufffd"
+
+
+def test_halves_of_parallel_calls_stay_apart():
+    halves = Halves()
+    high, low = halves.mark(b"83d").decode(), halves.mark(b"e00").decode()
+    told = [CallBegan(0, "a", "f"), CallDelta(0, high), CallDelta(1, low), ReasoningDelta("x", begins=True)]
+    assert [getattr(delta, "arguments", "") for delta in halves.joined(told)] == ["", "", "\ufffd", "\ufffd", ""]
+
+
+def test_what_is_not_text_does_not_join():
+    halves = Halves()
+    high = halves.mark(b"83d").decode()
+    finished = Finished("stop")
+    assert halves.joined([TextDelta(f"a{high}"), finished]) == [TextDelta("a"), TextDelta("\ufffd"), finished]
