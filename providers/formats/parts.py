@@ -38,14 +38,16 @@ def paragraphs_of(parts: list[Part]) -> str:
     return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text)
 
 
+def lines_of(parts: list[Part]) -> str:
+    """The words of a user or a tool, whose parts are texts of their own, unlike the pieces of an answer."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
 def words_of_turn(role: str, parts: list[Part]) -> str:
     """The words of a message, for providers that take it as one text."""
-    return paragraphs_of(parts) if role == "system" else text_of(parts)
-
-
-def lines_of(parts: list[Part]) -> str:
-    """The words of what a tool gave: its parts are texts of their own, unlike the pieces of an answer."""
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
+    if role == "assistant":
+        return text_of(parts)
+    return paragraphs_of(parts) if role == "system" else lines_of(parts)
 
 
 def result_text(result: ToolResult) -> str:
