@@ -80,7 +80,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.client_seconds = settings.GATEWAY_CLIENT_TIMEOUT
         self.goodbyes = Goodbyes()
         self.goodbyes.start()
-        self.heads: dict[int, tuple[TConn, float]] = {}
+        self.heads: dict[int, tuple[TConn, float]] = {}  # that threads wait for
         self.headless: dict[TConn, float] = {}  # of the thread that accepts; the oldest first
         threading.Thread(target=self._end_slow_heads, name="heads", daemon=True).start()
         # For when all threads are busy: health is answered still, and work is told so.
@@ -90,8 +90,12 @@ class GatewayThreadWorker(ThreadWorker):
         super().init_process()
 
     def enqueue_req(self, conn: TConn) -> None:
-        """Only a whole head gets one of the second half of the threads: half a head each would keep all of them."""
-        if self.busy < self.cfg.threads // 2 or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
+        """While half of the threads wait for heads, or all are busy, only a whole head gets one.
+
+        Half a head each would keep all of them.
+        """
+        has_room = self.busy < self.cfg.threads and len(self.heads) < self.cfg.threads // 2
+        if has_room or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
             self._hand_over(conn)
         else:
             self.headless[conn] = time.monotonic()
@@ -109,6 +113,7 @@ class GatewayThreadWorker(ThreadWorker):
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
             conn.bounded = True
+        self.heads[id(conn)] = (conn, time.monotonic())
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
         pool = self.reserve if self.busy > self.cfg.threads else self.tpool
         pool.submit(partial(self._serve, conn))
@@ -179,7 +184,6 @@ class GatewayThreadWorker(ThreadWorker):
 
     def handle(self, conn: TConn):
         """Let another thread wait for a closing client: gunicorn would do it in the one that accepts."""
-        self.heads[id(conn)] = (conn, time.monotonic())
         try:
             if load.is_full():
                 _wait_for_nothing(conn)
