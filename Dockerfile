@@ -13,7 +13,8 @@ ENV GATEWAY_MODE=production GATEWAY_VAR_DIR=/var/lib/gateway HOST=0.0.0.0 PORT=8
 VOLUME /var/lib/gateway
 EXPOSE 8000
 HEALTHCHECK --interval=10s --start-period=60s CMD ["python", "-c", \
-    "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ['PORT'] + '/healthz', timeout=5)"]
+    "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', os.environ['PORT'], timeout=5); \
+    c.request('GET', '/healthz'); assert c.getresponse().status == 200"]
 # Longer than GATEWAY_GRACEFUL_TIMEOUT, so that streams end in good order: docker stop --time 70
 STOPSIGNAL SIGTERM
 CMD ["python", "manage.py", "serve"]

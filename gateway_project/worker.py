@@ -6,6 +6,7 @@ imports it too, and has no use for Django: so nothing here does before a worker 
 
 import contextlib
 import logging
+import math
 import select
 import selectors
 import socket
@@ -94,8 +95,7 @@ class GatewayThreadWorker(ThreadWorker):
 
         Half a head each would keep all of them.
         """
-        has_room = self.busy < self.cfg.threads and len(self.heads) < self.cfg.threads // 2
-        if has_room or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
+        if self._has_room_for_half() or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
             self._hand_over(conn)
         else:
             self.headless[conn] = time.monotonic()
@@ -106,6 +106,9 @@ class GatewayThreadWorker(ThreadWorker):
             if len(self.headless) > self.worker_connections // 2:  # or no new one would be accepted
                 self._give_up(next(iter(self.headless)))
 
+    def _has_room_for_half(self) -> bool:
+        return self.busy < self.cfg.threads and len(self.heads) < max(1, self.cfg.threads // 2)
+
     def _hand_over(self, conn: TConn) -> None:
         """Bound every read and write in the kernel: gunicorn's setblocking() calls undo Python's time-outs."""
         if not hasattr(conn, "bounded"):
@@ -113,7 +116,7 @@ class GatewayThreadWorker(ThreadWorker):
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
             conn.bounded = True
-        self.heads[id(conn)] = (conn, time.monotonic())
+        self.heads[id(conn)] = (conn, math.inf)
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
         pool = self.reserve if self.busy > self.cfg.threads else self.tpool
         pool.submit(partial(self._serve, conn))
@@ -130,7 +133,7 @@ class GatewayThreadWorker(ThreadWorker):
             arrived = _arrived(conn, behind=arrived)
         if arrived is None:
             self._give_up(conn)
-        elif HEAD_END in arrived or (len(arrived) >= LONGEST_HEAD_BYTES and self.busy < self.cfg.threads):
+        elif HEAD_END in arrived or (len(arrived) >= LONGEST_HEAD_BYTES and self._has_room_for_half()):
             self._watch_no_more(conn)
             self._hand_over(conn)
 
@@ -184,6 +187,7 @@ class GatewayThreadWorker(ThreadWorker):
 
     def handle(self, conn: TConn):
         """Let another thread wait for a closing client: gunicorn would do it in the one that accepts."""
+        self.heads[id(conn)] = (conn, time.monotonic())  # a client's time begins when a thread listens
         try:
             if load.is_full():
                 _wait_for_nothing(conn)

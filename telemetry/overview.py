@@ -122,7 +122,9 @@ def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int
     at = '"hour"' if by_hour else rollups.day_of_hour()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
     groups = rollups.columns(by)
-    greatest = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} ORDER BY {len(by) + 1} DESC LIMIT {most}'
+    # Who was asked and did not serve is there for quotas.
+    served = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} HAVING sum("requests") > 0'
+    greatest = f"{served} ORDER BY {len(by) + 1} DESC LIMIT {most}"
     ending = greatest if most else f"GROUP BY {groups}"
     rows = f'(SELECT {at} AS "at", used.* FROM {used}) AS used'
     with connection.cursor() as cursor:

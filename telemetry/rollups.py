@@ -178,16 +178,17 @@ def used(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str,
 def served(used: str) -> str:
     """The rows of used() with the models that were served, where clients had asked for `provider/model`.
 
-    A name that the provider has as it stands (literally) is that model, slash and all.
+    A name that the provider has as it stands (literally) is that model, slash and all. Of providers that are gone, or
+    were called otherwise then, names stay as they were asked for.
     """
     others = ", ".join(f'used."{name}"' for name in (*DIMENSIONS, *MEASURES) if name != "model")
     return (
-        f'(SELECT {others}, coalesce(literally.name, offered.name, used.model) AS "model" FROM {used}'
+        f"(SELECT {others}, CASE WHEN literally.name IS NULL"
+        " AND substr(used.model, 1, length(provider.name) + 1) = provider.name || '/'"
+        f' THEN substr(used.model, length(provider.name) + 2) ELSE used.model END AS "model" FROM {used}'
         f" LEFT JOIN {_PROVIDERS} AS provider ON provider.id = used.provider_id"
         f" LEFT JOIN {_MODELS} AS literally ON literally.provider_id = provider.id AND literally.name = used.model"
-        f" LEFT JOIN {_MODELS} AS offered ON offered.provider_id = provider.id"
-        " AND offered.name = substr(used.model, length(provider.name) + 2)"
-        " AND used.model = provider.name || '/' || offered.name) AS used"
+        ") AS used"
     )
 
 

@@ -163,7 +163,7 @@ def _costs(costs: Sequence[Sequence[Any]]) -> list[dict[str, str]]:
     return [
         {"currency": currency, **dict(zip(("known", "estimated", "saved"), map(_money, amounts), strict=True))}
         for currency, *amounts in sorted(costs)
-        if currency
+        if currency and any(amount is not None for amount in amounts)
     ]
 
 

@@ -21,6 +21,8 @@ LONG_NUMBER, NINTHS = b"," + b"0" * 19, b"00"
 # An escape in a string: a pair of surrogates, half of one (and the digits that tell which), or any other.
 HIGH, LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 ESCAPE = re.compile(HIGH + LOW + rb"|\\u[dD]([89a-fA-F][0-9a-fA-F]{2})|\\.")
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+LONGEST_REPAIRED = 256 * 1024  # each escape in it takes its time, a tenth of a second for all
 LOST = "\ufffd".encode()
 
 
@@ -43,9 +45,15 @@ def read_json(body: bytes, half: Callable[[bytes], bytes] | None = None) -> Any:
         if NINTHS in body[::9].translate(NUMBERS) and LONG_NUMBER in body.translate(NUMBERS):
             return json.loads(body)
     except ValueError:  # orjson's; or Python's about a number with too many digits
-        whole = ESCAPE.sub(lambda found: _whole(found, half), body)
-        return None if whole == body else read_json(whole)
+        return _repaired(body, half)
     return value
+
+
+def _repaired(body: bytes, half: Callable[[bytes], bytes] | None) -> Any:
+    if len(body) > LONGEST_REPAIRED or not HALF.search(body):
+        return None
+    whole = ESCAPE.sub(lambda found: _whole(found, half), body)
+    return None if whole == body else read_json(whole)
 
 
 def _whole(escape: re.Match[bytes], half: Callable[[bytes], bytes] | None) -> bytes:

@@ -34,7 +34,7 @@ class Halves:
         name = TEXT.get(type(delta), "")
         text = getattr(delta, name, "")
         told: list[Delta] = []
-        if waiting is not None and text and _goes_on(waiting, delta):
+        if waiting is not None and _goes_on(waiting, delta):
             text = getattr(waiting, name) + text
         elif waiting is not None:
             told.append(replace(waiting, **{TEXT[type(waiting)]: LOST}))

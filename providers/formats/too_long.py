@@ -15,7 +15,7 @@ SAID = {
     "anthropic": r"prompt is too long|exceed context limit",
     "gemini": r"input token count \S* ?exceeds the maximum",
     "mistral": r"too large for model with \d+ maximum context length",
-    "cohere": r"too many tokens",
+    "cohere": r"too many tokens: (?!max)|total number of tokens",
     "ollama": r"exceeds the (?:available )?context (?:length|size)",
     "bedrock": r"input is too long|prompt is too long|too many input tokens|maximum context length",
 }

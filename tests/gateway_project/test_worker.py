@@ -107,13 +107,16 @@ def test_half_sent_headers_on_every_thread_are_cut_in_time(small):
     assert "Traceback" not in small.log()
 
 
-def test_however_many_heads_are_half_sent_work_is_served(world, small):
+@pytest.mark.parametrize(
+    "half", [b"POST /work HTTP/1.1\r\nHost: local", b"POST /work HTTP/1.1\r\nX-Long: " + b"x" * 20_000]
+)
+def test_however_many_heads_are_half_sent_work_is_served(world, small, half):
     world.allow()
     world.provider()
     with ExitStack() as resources:
         socks = [connect(small, resources) for _ in range(4 * THREADS)]
         for sock in socks:
-            sock.sendall(b"POST /work HTTP/1.1\r\nHost: local")
+            sock.sendall(half)
         time.sleep(0.3)
         assert [world.ask(str(number)).status_code for number in range(3)] == [200] * 3
         long = {f"X-Long-{number}": "x" * 6000 for number in range(5)}

@@ -69,6 +69,14 @@ class TestAddingUp:
             ],
         }  # fmt: skip
 
+    def test_who_was_asked_and_did_not_serve_has_no_part_in_it(self, admin):
+        insert_log_entries([paid("1.5", currency="EUR", provider_id=1, attempts=2, asked_before=[2])])
+        assert seen(admin, "by=provider", "providerId") == [(1,)]
+        assert overview.top(HOUR, "provider_id") == [("1", 1, 15)]
+        insert_log_entries([paid("0.5", provider_id=2)])
+        costs = dict(seen(admin, "by=provider", "providerId", "costs"))
+        assert [cost["currency"] for cost in costs[2]] == ["USD"]
+
     def test_by_day_and_by_hour(self, admin):
         moments = [HOUR, HOUR + timedelta(minutes=59), HOUR + timedelta(hours=1), HOUR + timedelta(days=1)]
         insert_log_entries([done("r", moment) for moment in moments])
@@ -104,7 +112,7 @@ class TestAddingUp:
         names = ["gpt", "p/gpt", "auto", "p/auto", "p/gone"]
         insert_log_entries([done("r", provider_id=known.pk, model=name) for name in names])
         insert_log_entries([done("r", provider_id=known.pk + 1, model="p/gpt")])
-        told = [("auto", 1), ("gpt", 2), ("p/auto", 1), ("p/gone", 1), ("p/gpt", 1)]
+        told = [("auto", 1), ("gone", 1), ("gpt", 2), ("p/auto", 1), ("p/gpt", 1)]
         assert sorted(seen(admin, "by=model", "model", "requests")) == told
         assert seen(admin, "by=provider,model&model=gpt", "providerId", "requests") == [(known.pk, 2)]
         assert seen(admin, "by=day&model=gpt", "requests") == [(2,)]

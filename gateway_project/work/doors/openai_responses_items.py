@@ -4,8 +4,10 @@ import base64
 import binascii
 from typing import Any
 
+from gateway_project.errors import ValidationError
+from gateway_project.strictjson import parse_object
 from providers.formats.base import WorkRequest
-from providers.formats.documents import as_dict, dumped, read_json
+from providers.formats.documents import as_dict, dumped
 from providers.formats.neutral import Image, Part, Reasoning, Refusal, Text, ToolCall
 from providers.formats.usage import Usage
 
@@ -173,8 +175,8 @@ def opened(sealed: str, text: str) -> tuple[Reasoning, dict[str, str]]:
     if not sealed.startswith(SEAL):
         return Reasoning(text, data=sealed, source=NAME if sealed else ""), {}
     try:
-        value = as_dict(read_json(base64.urlsafe_b64decode(sealed.removeprefix(SEAL))))
-    except (binascii.Error, ValueError):
+        value = parse_object(base64.urlsafe_b64decode(sealed.removeprefix(SEAL)))
+    except (binascii.Error, ValueError, ValidationError):
         value = {}
     told = {name: value.get(name) if type(value.get(name)) is str else "" for name in ("from", "signature", "data")}
     signatures = {call: sign for call, sign in as_dict(value.get("of")).items() if type(sign) is str}

@@ -39,7 +39,9 @@ class TestWholeValues:
             "b": 12345678901234567890123,
         }
 
-    @pytest.mark.parametrize("body", [rb'{"a":"\ud83d"', rb'{"a":"\u12"}', b'{"a":\\ud83d}'])
+    @pytest.mark.parametrize(
+        "body", [rb'{"a":"\ud83d"', rb'{"a":"\u12"}', b'{"a":\\ud83d}', rb'{"a":"\ud83d%b"}' % (b"x" * 300_000)]
+    )
     def test_what_is_no_json_stays_none(self, body):
         assert read_json(body) is None
 
@@ -96,6 +98,13 @@ def test_halves_of_parallel_calls_stay_apart():
     high, low = halves.mark(b"83d").decode(), halves.mark(b"e00").decode()
     told = [CallBegan(0, "a", "f"), CallDelta(0, high), CallDelta(1, low), ReasoningDelta("x", begins=True)]
     assert [getattr(delta, "arguments", "") for delta in halves.joined(told)] == ["", "", "\ufffd", "\ufffd", ""]
+
+
+def test_an_empty_text_between_halves_parts_nothing():
+    halves = Halves()
+    high, low = halves.mark(b"83d").decode(), halves.mark(b"e00").decode()
+    told = halves.joined([TextDelta(high), TextDelta(""), TextDelta(low)])
+    assert "".join(delta.text for delta in told) == "😀"
 
 
 def test_what_is_not_text_does_not_join():
