@@ -314,7 +314,8 @@ class TestFailOver:
         assert second.peak_in_flight == 4
 
     def test_one_who_leaves_while_it_waits_for_the_next_one_is_no_harm(self, world, pair):
-        second = pair[1]
+        first, second = pair
+        first.default = Answer(status=429)  # at once: who leaves is to be beyond it by then
         second.default = Answer(text="Lisbon", delay=1.5)
         entry = who_leaves(world, second)
         assert (entry.outcome, entry.input_tokens) == ("client_closed", None)
