@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # alone, which refuse more of them; and so, where both have their turn, what takes long and is the same with both.
 WITHOUT_DATABASE := tests/providers/formats tests/clients tests/licensing/test_page.py \
 	$(addprefix tests/test_,$(addsuffix .py,api_doc clients_doc newcomer provider)) \
-	$(addprefix tests/gateway_project/,work/doors test_quickstart.py test_worker.py) \
+	$(addprefix tests/gateway_project/,work/doors test_loaded.py test_quickstart.py test_worker.py) \
 	$(addprefix tests/work/test_,$(addsuffix .py,anthropic_door bodies doors formats_end_to_end provider_answers provider_call reading recorded_formats routing))
 WITH_EITHER := $(addprefix tests/fault/test_,leaks.py rotation.py start.py stop.py) \
 	$(addprefix tests/gateway_project/test_,access.py jsonapi.py licence_gate.py proxies.py) \

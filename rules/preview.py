@@ -35,21 +35,25 @@ class Preview:
 
 def preview(rule: Rule) -> Preview:
     """The effect of a rule, stored or not, on what there is at this moment."""
+    offers = _offers()
     try:
-        models = covered(_drawn(rule), _offers())
+        models = covered(_drawn(rule), offers)
     except ValidationError:
         models = []
-    return Preview(_audience(rule), models, *warnings_of([rule], among=None))
+    return Preview(_audience(rule), models, _warnings(rule, _tried(), offers))
 
 
-def warnings_of(rules: Iterable[Rule], *, among: int | None) -> list[list[str]]:
+def warnings_of(rules: Iterable[Rule], *, among: int) -> list[list[str]]:
     """What to mind of each rule, in sentences: why it lets nobody through, or nothing that another one does not.
 
-    Others are looked for `among` so many of the rules that are tried first; None: among all, for a second if these are
-    ten thousand.
+    Others are looked for `among` so many of the rules that are tried first: ten thousand take a second.
     """
-    offers, enabled = _offers(), list(_readable(Rule.objects.enabled().order_by("id")[:among]))
-    return [_warnings(rule, enabled, offers) for rule in rules]
+    offers, others = _offers(), _tried(among)
+    return [_warnings(rule, others, offers) for rule in rules]
+
+
+def _tried(most: int | None = None) -> list[Drawn]:
+    return list(_readable(Rule.objects.enabled().order_by("id")[:most]))
 
 
 def _warnings(rule: Rule, others: list[Drawn], offers: list[Offer]) -> list[str]:

@@ -1,0 +1,29 @@
+"""What is not loaded costs no memory, in every process that serves."""
+
+import os
+import subprocess
+import sys
+
+from tests.running import ROOT
+
+
+def loaded_by(code: str, *modules: str) -> str:
+    """Which of these modules a process has loaded that runs this code."""
+    code += f"; import sys; print(*sorted({set(modules)!r} & sys.modules.keys()))"
+    environ = os.environ | {"DATABASE_URL": "postgresql://127.0.0.1/nowhere", "GATEWAY_MODE": "local"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_server_that_starts_the_workers_loads_neither_django_nor_a_driver():
+    """It serves nothing, and its memory comes on top of theirs."""
+    code = "import runpy, gunicorn.app.wsgiapp; runpy.run_path('gunicorn.conf.py'); import gateway_project.worker"
+    assert loaded_by(code, "django.conf", "django.http", "django.db", "asyncio", "psycopg") == ""
+
+
+def test_a_worker_loads_what_logins_and_the_schema_need_with_the_first_of_them():
+    """Each brings Django's test client along: together 5 MB of every worker that serves work alone."""
+    assert loaded_by("import gateway_project.wsgi", "gateway_project.work.gateway") == "gateway_project.work.gateway"
+    assert loaded_by("import gateway_project.wsgi", "django.test", "drf_spectacular", "jwt", "unittest") == ""
