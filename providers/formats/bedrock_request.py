@@ -28,7 +28,7 @@ from providers.formats.turns import alternating, called_tools, is_blank
 Block = dict[str, Any]
 
 SOURCE = "bedrock"
-CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ID_LENGTH = 24
 IMAGES = ("png", "jpeg", "gif", "webp")
 # By the media type, else by the end of the file's name.

@@ -44,17 +44,23 @@ CALL_SIGNED = ".call"  # the source of a thought that is the signature of the ca
 
 def reply_body(work: WorkRequest, reply: Reply) -> dict[str, Any]:
     """A whole message."""
+    refused = any(isinstance(part, Refusal) for part in reply.parts)
     return {
         **_head(work, reply.id, reply.model),
         "content": [block for part in reply.parts for block in _blocks(part)],
-        "stop_reason": stop_reason(reply.finish_reason, reply.provider_finish_reason, reply.stop_sequence),
+        "stop_reason": stop_reason(reply.finish_reason, reply.provider_finish_reason, reply.stop_sequence, refused),
         "stop_sequence": reply.stop_sequence,
         "usage": usage_body(reply.usage),
     }
 
 
-def stop_reason(reason: str, provider_reason: str, stop_sequence: str | None) -> str | None:
-    """The reason in Anthropic's words; one that Anthropic does not know stays in the provider's, never `end_turn`."""
+def stop_reason(reason: str, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
+    """The reason in Anthropic's words; one that Anthropic does not know stays in the provider's, never `end_turn`.
+
+    Neither is it `end_turn` where the model refused: OpenAI tells that beside the text, and stops with `stop`.
+    """
+    if reason == "stop" and refused:
+        return "refusal"
     if reason == "stop" and stop_sequence is not None:
         return "stop_sequence"
     return STOP_REASONS.get(reason) or provider_reason or reason or None
@@ -152,13 +158,14 @@ class MessagesWriter(StreamWriter):
         self._arguments: list[str] = []  # of the call that is open
         self._waiting: dict[int, tuple[CallBegan, list[str]]] = {}  # calls and their arguments, in their order
         self._finished = Finished("")
+        self._refused = False
 
     def write(self, deltas: list[Delta]) -> bytes:
         return b"".join([EVENTS[type(delta)](self, delta) for delta in deltas])
 
     def end(self, usage: Usage | None) -> bytes:
         finished = self._finished
-        reason = stop_reason(finished.reason, finished.provider_reason, finished.stop_sequence)
+        reason = stop_reason(finished.reason, finished.provider_reason, finished.stop_sequence, self._refused)
         delta = {"stop_reason": reason, "stop_sequence": finished.stop_sequence}
         last = _event("message_delta", {"delta": delta, "usage": usage_body(usage)})
         return self._start() + self._all_calls() + self._close() + last + _event("message_stop", {})
@@ -194,6 +201,10 @@ class MessagesWriter(StreamWriter):
     def _text(self, delta: TextDelta | RefusalDelta) -> bytes:
         opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
         return opened + TEXT % (self._index, dumped(delta.text))
+
+    def _refusal(self, delta: RefusalDelta) -> bytes:
+        self._refused = True
+        return self._text(delta)
 
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
         if delta.data:
@@ -251,7 +262,7 @@ class MessagesWriter(StreamWriter):
 EVENTS: dict[type, Callable[[MessagesWriter, Any], bytes]] = {
     Began: MessagesWriter._began,
     TextDelta: MessagesWriter._text,
-    RefusalDelta: MessagesWriter._text,
+    RefusalDelta: MessagesWriter._refusal,
     ReasoningDelta: MessagesWriter._reasoning,
     ImageDelta: MessagesWriter._image,
     CallBegan: MessagesWriter._call_began,

@@ -1,6 +1,7 @@
 """What a provider offers and a door's shape has no place for: not asked for, or refused by name, never just lost."""
 
 import json
+import re
 
 import pytest
 
@@ -208,6 +209,15 @@ def test_the_texts_of_a_result_do_not_run_together(format_name):
 def test_bedrock_is_told_of_a_result_without_content(content):
     said = sent("bedrock", messages=[*RESULT[:2], RESULT[2] | {"content": content}])
     assert said["messages"][-1]["content"][0]["toolResult"]["content"] == [{"text": "(no output)"}]
+
+
+@pytest.mark.parametrize("call_id", ["functions.weather:0", "call 1", "c" * 65])
+def test_bedrock_gets_ids_that_it_takes_the_same_for_a_call_and_its_result(call_id):
+    asks = {"role": "assistant", "tool_calls": [CALL | {"id": call_id}]}
+    _, call, result = sent("bedrock", messages=[HELLO, asks, RESULT[2] | {"tool_call_id": call_id}])["messages"]
+    told = call["content"][0]["toolUse"]["toolUseId"]
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", told)  # ToolUseBlock, Amazon Bedrock's API reference
+    assert result["content"][0]["toolResult"]["toolUseId"] == told
 
 
 def test_bedrock_gets_no_name_of_a_document_twice():

@@ -222,6 +222,8 @@ class TestAnswersAreWritten:
         [
             (Reply(finish_reason="length"), "max_tokens"),
             (Reply(finish_reason="filter"), "refusal"),
+            (Reply([Refusal("No.")], finish_reason="stop"), "refusal"),
+            (Reply([Refusal("No.")], finish_reason="length"), "max_tokens"),
             (Reply(finish_reason="stop", stop_sequence="END"), "stop_sequence"),
             (Reply(finish_reason="other", provider_finish_reason="tired"), "tired"),
             (Reply(finish_reason="error"), "error"),
@@ -313,6 +315,7 @@ class TestStreamsAreWritten:
         told = events(ReasoningDelta(data="d", source="x", begins=True), RefusalDelta("No."), Finished("stop"))
         assert told[1]["content_block"] == {"type": "redacted_thinking", "data": "gateway:x:d"}
         assert told[4]["delta"] == {"type": "text_delta", "text": "No."}
+        assert told[-2]["delta"]["stop_reason"] == "refusal"
 
     def test_a_broken_one_ends_with_an_error_that_the_sdk_raises_on(self):
         told = MESSAGES.writer(work()).broken(QuotaExceeded("Enough."))
