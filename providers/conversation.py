@@ -79,8 +79,17 @@ class Conversation:
 
     @property
     def source(self) -> socket.socket:
-        """What the body comes from; only pieces() may read it."""
+        """What the body comes from; only pieces() may read it, and who tells passed() of it."""
         return self._line.sock
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the body comes in chunks of HTTP, and the next read begins one."""
+        return self._reply.is_between
+
+    def passed(self, body_bytes: int, unread: bytes) -> None:
+        """Whole chunks with so much of the body were read from the source, and then this, with which pieces() go on."""
+        self._reply.passed(body_bytes, unread)
 
     @property
     def has_more(self) -> bool:

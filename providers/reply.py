@@ -35,14 +35,17 @@ class Reply:
     a body that only ended with the connection is not settled, and its content has to prove itself.
     """
 
-    __slots__ = ("_body", "_framed", "_head_done", "_heard", "_keeps", "_padding", "_parser", "_read_size",
-                 "_sock", "_surplus", "body_bytes", "headers", "limit", "on_bytes", "settled", "status")  # fmt: skip
+    __slots__ = ("_body", "_ends_chunk", "_framed", "_head_done", "_heard", "_keeps", "_padding", "_parser",
+                 "_read_size", "_sock", "_surplus", "_unread", "body_bytes", "headers", "limit", "on_bytes", "settled",
+                 "status")  # fmt: skip
 
     def __init__(self, sock: socket.socket, *, limit: int, on_bytes=lambda: None) -> None:
         self._sock = sock
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._heard = self._head_done = self.settled = self._framed = self._surplus = self._keeps = False
+        self._unread = b""  # has come already, and is not fed yet
+        self._ends_chunk = False
         self._read_size = FIRST_READ
         self._padding = 0  # bytes of trailers and of framing since the last byte of the body
         self.limit = limit
@@ -86,6 +89,16 @@ class Reply:
     def reusable(self) -> bool:
         """Whether the connection may carry another request."""
         return self.settled and self._framed and not self._surplus and self._keeps
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the body comes in chunks, and the next read begins one."""
+        return self._ends_chunk and "transfer-encoding" in self.headers
+
+    def passed(self, body_bytes: int, unread: bytes) -> None:
+        """Whole chunks with so much of the body were read by somebody else, and then this, which is read on from."""
+        self.body_bytes += body_bytes
+        self._unread = unread
 
     def end(self) -> None:
         """Nothing more is read. Reply and parser hold each other: thousands would wait for the garbage collector."""
@@ -134,11 +147,12 @@ class Reply:
     def _receive(self) -> int:
         """Feed the parser once; the number of bytes, 0 at the end, -1 after a silence."""
         try:
-            data = self._sock.recv(self._read_size)
+            data = self._unread or self._sock.recv(self._read_size)
         except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):  # silent, not dead
             return -1
         except (ConnectionError, ssl.SSLError) as error:
             raise (Truncated if self._heard else NoReply)("it reset the connection") from error
+        self._unread = b""
         if not data:
             return 0
         self._heard = True
@@ -154,7 +168,9 @@ class Reply:
             self._surplus = True
         if len(self._body) == pieces + 1 and self.body_bytes <= self.limit:
             self._padding = 0
+            self._ends_chunk = len(data) < FIRST_READ and data.endswith(self._body[-1] + b"\r\n")
         else:
+            self._ends_chunk = False
             self._check_amount(len(data), pieces, body_bytes)
         return len(data)
 

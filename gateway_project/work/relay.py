@@ -14,23 +14,37 @@ from typing import Any
 
 from gateway_project.work.exchange import Incoming, Stream
 from providers.calls import Call, End, Interrupted
+from providers.formats.sse import Likeness
+from providers.reply import FIRST_READ
 
 LAG_SECONDS = 1.0
+MOST_UNTOLD = 64  # reads that went on as they came: after them the bounds of an answer and of what is kept count
 
 
 class Carriage:
     """One stream on its way; `chunks` gives what goes to the client after each read, where there is anything.
 
     `lags` is called when the client does not keep up: nobody else should have to wait for it.
+
+    Most chunks are like one that was read before: they go on as they came, and `passed` gets them later, some at once.
     """
 
-    __slots__ = ("back", "call", "chunks", "ended", "error", "lags", "lock", "rest", "source", "stream", "told")
+    __slots__ = ("back", "call", "chunks", "ended", "error", "held", "lags", "like", "lock", "passed", "rest", "same",
+                 "source", "stream", "told")  # fmt: skip
 
     def __init__(
-        self, stream: Stream, call: Call, chunks: Iterator[bytes | None], lags: Callable[[], None] = lambda: None
+        self,
+        stream: Stream,
+        call: Call,
+        chunks: Iterator[bytes | None],
+        passed: Callable[[bytes], None],
+        lags: Callable[[], None] = lambda: None,
     ) -> None:
-        self.stream, self.call, self.chunks, self.lags = stream, call, chunks, lags
+        self.stream, self.call, self.chunks, self.passed, self.lags = stream, call, chunks, passed, lags
         self.source = stream.conversation.source
+        self.held = getattr(self.source, "pending", None)  # what TLS holds back, where there is TLS
+        self.like: Likeness | None = None  # what the next read may be like
+        self.same: list[bytes] = []  # the last reads, which were like that
         self.lock = threading.Lock()  # of what is written to the client
         self.back = threading.Lock()  # held until its own thread has something to do
         self.rest = b""  # what the client did not take at once
@@ -47,24 +61,57 @@ class Carriage:
         """Hand on what there is without ever waiting; whether the stream can be carried on."""
         try:
             with self.lock:
-                self._move()
+                if not self.rest and (self.like is None or not self._pass_on()):
+                    self._move()
         except BaseException as error:  # belongs to the stream's own thread
             self.error, self.ended = error, True
         return not (self.ended or self.rest)
 
     def _move(self) -> None:
-        if self.rest:
-            return
         for chunk in self.chunks:
             if chunk:
                 self._write(chunk)
             if self.rest or not self.has_more:
+                self.like = self.stream.likeness
                 return  # others have their turn before this one is read again
         self.ended = True
 
+    def _pass_on(self) -> bool:
+        """Hand on reads as they came, for as long as each is like the one before; whether that was all there was.
+
+        A stream's cost is that of its chunks: whatever is done here is done for each.
+        """
+        while self.like.has_chunk(data := self._read()):
+            self.call.since = time.monotonic()
+            self.same.append(data)
+            self._send(data)
+            if self.rest or self.held is None or not self.held():
+                if len(self.same) >= MOST_UNTOLD:
+                    self.tell()
+                return True
+        self.tell(data)
+        return False
+
+    def tell(self, unread: bytes = b"") -> None:
+        """Tell of the reads that went on as they came, and of one that has to be looked at."""
+        chunks = [data[data.index(b"\n") + 1 : -2] for data in self.same]
+        self.same, self.like = [], None
+        for chunk in chunks:
+            self.passed(chunk)
+        self.stream.conversation.passed(sum(map(len, chunks)), unread)
+
+    def _read(self) -> bytes:
+        try:
+            return self.source.recv(FIRST_READ)
+        except OSError:
+            return b""  # whoever reads next meets it again, and knows what it means
+
     def _write(self, chunk: bytes) -> None:
-        """Write it as a chunk of HTTP/1.1, as far as the client takes it. Raises Interrupted where it has gone."""
-        data = b"%X\r\n%b\r\n" % (len(chunk), chunk)
+        """Write it as a chunk of HTTP/1.1."""
+        self._send(b"%X\r\n%b\r\n" % (len(chunk), chunk))
+
+    def _send(self, data: bytes) -> None:
+        """Write as far as the client takes it. Raises Interrupted where it has gone."""
         try:
             sent = self.call.client.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -127,6 +174,7 @@ class Relay:
                 if carriage.rest:
                     carriage.write_rest()
         finally:
+            carriage.tell()
             carriage.source.setblocking(True)
         if carriage.error is not None:
             raise carriage.error

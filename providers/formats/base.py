@@ -11,6 +11,7 @@ from gateway_project.errors import GatewayError, ProviderError, ProviderOverload
 from providers.formats.documents import as_dict, dumped, read_json
 from providers.formats.halves import Halves
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
+from providers.formats.sse import Likeness
 from providers.formats.too_long import CODE as CONTEXT
 from providers.formats.too_long import is_too_long
 from providers.formats.usage import Usage
@@ -186,6 +187,11 @@ class StreamReader(ABC):
     def is_over(self) -> bool:
         """Whether nothing that may follow belongs to the stream."""
         return self.done or self.error is not None
+
+    @property
+    def likeness(self) -> Likeness | None:
+        """What the next piece may be like: then it can be handed on as it is, and need not be fed."""
+        return None
 
     def parsed(self, data: bytes) -> Any:
         """The JSON in an event, as read_json() has it."""

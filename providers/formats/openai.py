@@ -129,9 +129,12 @@ class OpenAIReader(JsonReader):
         self._sought = 0
 
     def feed(self, piece: bytes) -> bytes:
-        if self._quiet is not None and self._splitter.is_between and self._quiet.has(piece) and not self.is_over:
-            return piece
-        return super().feed(piece)
+        like = self.likeness
+        return piece if like is not None and like.has(piece) else super().feed(piece)
+
+    @property
+    def likeness(self) -> Likeness | None:
+        return self._quiet if self._splitter.is_between and not self.is_over else None
 
     def text(self, events: bytes) -> str:
         return stream_text(events)

@@ -9,6 +9,7 @@ CARRIAGE_RETURN = ord("\r")
 DATA = re.compile(rb"(?:\A|[\r\n])data(?:: ?([^\r\n]*))?(?=[\r\n]|\Z)")
 # A string of JSON that means what it says, and holds no end of a line.
 PLAIN = re.compile(rb'[^\x00-\x1f"\\]*')
+LENGTHS_KNOWN = 64  # of a stream's chunks: providers choose how many there are
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -83,6 +84,8 @@ class Likeness:
 
     def __init__(self, event: bytes, begin: int, end: int) -> None:
         self._before, self._behind = event[:begin], event[end:]
+        self._chunk_end = self._behind + b"\r\n"
+        self._chunk_begins: dict[int, tuple[bytes, ...]] = {}  # by the chunk's length
 
     def has(self, event: bytes) -> bool:
         """Whether this is such an event, and a whole one."""
@@ -92,3 +95,24 @@ class Likeness:
             and event.endswith(behind)
             and PLAIN.fullmatch(event, len(before), len(event) - len(behind)) is not None
         )
+
+    def has_chunk(self, data: bytes) -> bool:
+        """Whether this is one whole chunk of HTTP/1.1 with such an event in it, and nothing else (RFC 9112, 7.1)."""
+        size, end = len(data), self._chunk_end
+        begins = self._chunk_begins.get(size)
+        if begins is None:
+            begins = self._begins_of(size)
+        return (
+            data.startswith(begins)
+            and data.endswith(end)
+            and PLAIN.fullmatch(data, len(begins[0]), size - len(end)) is not None
+        )
+
+    def _begins_of(self, size: int) -> tuple[bytes, ...]:
+        """How a chunk of so many bytes begins, in small digits or in large ones; () where there is none."""
+        if len(self._chunk_begins) == LENGTHS_KNOWN:
+            self._chunk_begins.clear()
+        lines = (style % (size - digits - 4) for digits in range(1, 9) for style in (b"%x\r\n", b"%X\r\n"))
+        begins = tuple(line + self._before for line in lines if size - len(line) - 2 == int(line, 16))
+        self._chunk_begins[size] = begins
+        return begins

@@ -239,3 +239,41 @@ def test_a_damaged_answer_is_an_answer_or_a_bad_reply(said, data):
         assert len(whole(bytes(damaged))[1]) <= len(said)
     except BadReply:
         pass
+
+
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_who_reads_whole_chunks_elsewhere_tells_so_and_what_came_then():
+    with Provider(IN_CHUNKS + b"2\r\nab\r\n", limit=9, ends=False) as reply:
+        reply.read_head()
+        pieces = reply.pieces()
+        assert next(pieces) == b"ab"
+        assert reply.is_between
+        reply.passed(2, b"2\r\nef\r\n")  # "cd" was read elsewhere
+        assert next(pieces) == b"ef"
+        assert (reply.body_bytes, reply.is_between) == (6, True)
+        reply.passed(3, b"1\r\nx\r\n")
+        with pytest.raises(BadReply, match="longer than 9 bytes"):
+            next(pieces)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        IN_CHUNKS + b"4\r\nab",
+        IN_CHUNKS + b"2\r\nab",
+        IN_CHUNKS + b"2\r\nab\r",
+        IN_CHUNKS + b"2\r\nab\r\n3",
+        IN_CHUNKS + b"2\r\nab\r\n3\r\n",
+        IN_CHUNKS + b"6\r\nab\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nab\r\n",
+    ],
+)
+def test_nobody_else_reads_on_from_the_middle_of_something(said):
+    with Provider(said, ends=False) as reply:
+        reply.read_head()
+        next(reply.pieces())
+        assert not reply.is_between

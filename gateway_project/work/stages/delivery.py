@@ -167,33 +167,29 @@ def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
     """The chunks and what fills their silences; once the head of the answer is sent, the relay takes over if it can."""
     heartbeat = HEARTBEAT if _holds_events(exchange.stream) else b""  # lines of JSON have no comments
     exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
-    chunks = _chunks(exchange)
     if settings.GATEWAY_LOG_PAYLOAD == "redacted":
-        chunks = _hashed(chunks, exchange)
+        exchange.sent_hash = hashlib.sha256()
+    sends = partial(_sends, exchange, _most_kept())
+    chunks = _chunks(exchange, sends)
     for chunk in chunks:
         if told := heartbeat if chunk is None else chunk:
             yield told
             if gateway.relay.takes(exchange.incoming):
                 lags = partial(let_others_go, exchange, gateway)
-                gateway.relay.carry(Carriage(exchange.stream, exchange.call, chunks, lags), heartbeat)
+                gateway.relay.carry(Carriage(exchange.stream, exchange.call, chunks, sends, lags), heartbeat)
                 return
 
 
-def _chunks(exchange: Exchange) -> Iterator[bytes | None]:
+def _chunks(exchange: Exchange, sends: Callable[[bytes], None]) -> Iterator[bytes | None]:
     """What goes to the client, read by read: b"" where that was nothing whole, None where the provider was silent."""
-    stream, reader, sent, call = exchange.stream, exchange.stream.reader, exchange.sent, exchange.call
-    most, patience = _most_kept(), settings.GATEWAY_HEARTBEAT
+    stream, reader, call = exchange.stream, exchange.stream.reader, exchange.call
+    patience = settings.GATEWAY_HEARTBEAT
     chunk = stream.first or None  # nothing: it was a silence that began this stream
     while True:
         if chunk != b"":
             told = call.since if chunk else monotonic()
         if chunk:
-            exchange.sent_last = chunk
-            exchange.sent_bytes += len(chunk)
-            if exchange.sent_bytes <= most:
-                sent.append(chunk)
-            else:
-                _keep_part(exchange, chunk, most)
+            sends(chunk)
         yield chunk
         if reader.is_over:
             return
@@ -208,19 +204,15 @@ def _chunks(exchange: Exchange) -> Iterator[bytes | None]:
                 chunk = None
 
 
-def _hashed(chunks: Iterator[bytes | None], exchange: Exchange) -> Iterator[bytes | None]:
-    """The same, where the log keeps a hash of all of it and nothing else."""
-    exchange.sent_hash = hashlib.sha256()
-    for chunk in chunks:
-        exchange.sent_hash.update(chunk or b"")
-        yield chunk
-
-
-def _keep_part(exchange: Exchange, chunk: bytes, most: int) -> None:
-    """Keep as much of a chunk as there is room for, after all those before it."""
-    room = most - exchange.sent_bytes + len(chunk)
+def _sends(exchange: Exchange, most: int, chunk: bytes) -> None:
+    """Keep a chunk that goes to the client, as far as there is room for it after all those before it."""
+    room = most - exchange.sent_bytes
+    exchange.sent_last = chunk
+    exchange.sent_bytes += len(chunk)
     if room > 0:
-        exchange.sent.append(chunk[:room])
+        exchange.sent.append(chunk if len(chunk) <= room else chunk[:room])
+    if exchange.sent_hash is not None:
+        exchange.sent_hash.update(chunk)
 
 
 def _most_kept() -> int:

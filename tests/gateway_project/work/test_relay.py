@@ -1,5 +1,6 @@
 """The thread that carries live streams: nothing is lost, nothing waits in it, and what is hard goes back."""
 
+import json
 import socket
 import ssl
 import threading
@@ -9,10 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from gateway_project.work import exchange
 from gateway_project.work.exchange import Incoming
 from gateway_project.work.relay import Carriage, Relay
 from providers.calls import Call, End, Interrupted
 from providers.conversation import Conversation, Line
+from providers.formats import FORMATS
+from providers.formats.base import WorkRequest
 from providers.reply import Reply
 from tests.certificates import encrypted
 from tests.pace import patience
@@ -31,9 +35,10 @@ class Road:
         near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self.call = Call(client=near, total_seconds=60)
         self.call.attach(self.source)
+        self.passed = []
         self.reader = SimpleNamespace(is_over=False)
-        conversation = SimpleNamespace(source=self.source, has_more=False)
-        self.stream = SimpleNamespace(reader=self.reader, conversation=conversation)
+        conversation = SimpleNamespace(source=self.source, has_more=False, passed=lambda size, unread: None)
+        self.stream = SimpleNamespace(reader=self.reader, conversation=conversation, likeness=None)
 
     def chunks(self):
         while not self.reader.is_over:
@@ -52,6 +57,10 @@ class Road:
     def received(self):
         """All that has come to the client, out of its chunks of HTTP, once the stream has ended."""
         self.call.client.shutdown(socket.SHUT_WR)
+        return self.receiving()
+
+    def receiving(self):
+        """The same as it comes, until somebody ends what is written to the client."""
         raw, pieces = self.far.makefile("rb"), []
         while size := raw.readline():
             pieces.append(raw.read(int(size, 16)))
@@ -77,7 +86,7 @@ def carried(relay, road, heartbeat=b""):
 
     def run():
         try:
-            relay.carry(Carriage(road.stream, road.call, road.chunks()), heartbeat)
+            relay.carry(Carriage(road.stream, road.call, road.chunks(), road.passed.append), heartbeat)
         except Exception as error:
             thread.raised = error
 
@@ -211,6 +220,131 @@ def test_what_tls_holds_back_is_not_waited_for(relay, road, tmp_path):
         provider.sendall(b"x" * 15_000 + b"end")  # one record, of which a read takes a part
         assert joined(thread) is None
         assert b"".join(road.received()) == b"x" * 15_000 + b"end"
+
+
+def event(text):
+    return b'data: {"choices": [{"delta": {"content": %b}, "finish_reason": null}]}\n\n' % json.dumps(text).encode()
+
+
+def framed(data):
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Stream(Road):
+    """A road on which a provider of OpenAI's shape answers, read as it is on a request's way."""
+
+    def __init__(self, resources, *, limit=1_000_000, source=None):
+        super().__init__(resources)
+        self.provider, self.source = source or (self.provider, self.source)
+        self.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+        self.provider.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + framed(event("first")))
+        self.reply = Reply(self.source, limit=limit, on_bytes=self.call.heard)
+        self.reply.read_head()
+        self.line = Line("", self.source)
+        conversation = Conversation(None, self.line, self.reply, self.call)
+        self.reader = FORMATS["openai"].own_reader(WorkRequest("chat", "m", {}, b""))
+        self.stream = exchange.Stream(conversation, conversation.pieces(), self.reader, b"", "text/event-stream")
+
+    def chunks(self):
+        for piece in self.stream.pieces:
+            yield self.reader.feed(piece) if piece else None
+            if self.reader.is_over:
+                return
+
+
+PIECES = [event(text) for text in ("a", "bc", "ä", 'q"', "d" * 300, "\n", "", "e")]
+LAST = b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("encrypts", [False, True], ids=["plain", "TLS"])
+def test_chunks_like_the_one_before_go_on_as_they_came_and_are_told_of(relay, tmp_path, encrypts):
+    with ExitStack() as resources:
+        road = Stream(resources, source=encrypted(resources, tmp_path / "both.pem") if encrypts else None)
+        thread = carried(relay, road)
+        for piece in PIECES:
+            road.provider.sendall(framed(piece))
+            time.sleep(0.02)
+        road.provider.sendall(framed(LAST) + b"0\r\n\r\n")
+        assert joined(thread) is None
+        assert road.received() == [event("first"), *PIECES, LAST]
+        # Those that hold a quote or an end of a line are looked at, and so is the mark of the end.
+        assert road.passed == [piece for piece in PIECES if b"\\" not in piece]
+        assert road.reply.body_bytes == len(b"".join([event("first"), *PIECES, LAST]))
+        assert road.reply.settled
+
+
+@pytest.mark.parametrize("step", [1, 7, 50, 83, 84, 90, 200, 1000])
+def test_wherever_the_network_cuts_them_all_of_them_arrive(relay, step):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        sent = b"".join(map(framed, [*PIECES * 3, LAST])) + b"0\r\n\r\n"
+        for start in range(0, len(sent), step):
+            road.provider.sendall(sent[start : start + step])
+            time.sleep(0.0005)
+        assert joined(thread) is None
+        assert b"".join(road.received()) == b"".join([event("first"), *PIECES * 3, LAST])
+
+
+def test_an_error_behind_chunks_that_went_on_is_found(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        for piece in (event("a"), event("b"), b'data: {"error": {"message": "overloaded"}}\n\n', event("c")):
+            road.provider.sendall(framed(piece))
+            time.sleep(0.02)
+        assert joined(thread) is None
+        assert "overloaded" in road.reader.error.message
+        assert b"".join(road.received()) == event("first") + event("a") + event("b")
+
+
+def test_an_answer_without_end_meets_its_bound(relay):
+    with ExitStack() as resources:
+        road = Stream(resources, limit=40_000)
+        thread = carried(relay, road)
+        reading = threading.Thread(target=road.receiving, daemon=True)
+        reading.start()
+        while thread.is_alive():
+            road.provider.sendall(framed(event("x" * 20)))
+            time.sleep(0.001)
+        assert "longer than 40000 bytes" in str(joined(thread))
+        assert road.reply.body_bytes < 40_000 + 70 * 100
+        road.call.client.shutdown(socket.SHUT_WR)
+        reading.join(patience(10))
+
+
+def test_what_went_on_before_the_client_left_is_told_of(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        road.provider.sendall(framed(event("a")))
+        got = b""
+        while not got.endswith(framed(event("a"))):
+            got += road.far.recv(1000)
+        road.far.close()
+        while thread.is_alive():
+            with suppress(OSError):
+                road.provider.sendall(framed(event("b")))
+            time.sleep(0.01)
+        assert joined(thread).end is End.CLIENT_CLOSED
+        assert road.passed[0] == event("a")
+
+
+def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        road.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        thread = carried(relay, road)
+        pieces = [event(f"{number:05}" * 100) for number in range(1000)]
+        feed(road, b"".join(map(framed, [*pieces, LAST])) + b"0\r\n\r\n")
+        time.sleep(0.3)
+        reading = threading.Thread(target=lambda: said.extend(road.receiving()), daemon=True)
+        said: list[bytes] = []
+        reading.start()
+        assert joined(thread) is None
+        road.call.client.shutdown(socket.SHUT_WR)
+        reading.join(patience(10))
+        assert b"".join(said) == b"".join([event("first"), *pieces, LAST])
 
 
 @pytest.mark.parametrize(

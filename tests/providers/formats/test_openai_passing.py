@@ -1,6 +1,7 @@
 """OpenAI's chunks on their way to a client of the same shape: most pass without being read, and nothing is missed."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import example, given, settings
@@ -128,3 +129,59 @@ LIKE = Likeness(b'data: {"content": "Hello"}\n\n', 19, 24)
 )
 def test_alike_is_what_differs_in_plain_text_alone(event, alike):
     assert LIKE.has(event) is alike
+
+
+def in_a_chunk(event, style=b"%x"):
+    return style % len(event) + b"\r\n" + event + b"\r\n"
+
+
+@given(st.integers(0, 700) | st.sampled_from([15, 16, 255, 256, 3900, 4095, 4096]), st.sampled_from([b"%x", b"%X"]))
+def test_a_whole_chunk_of_http_with_such_an_event_is_known_whatever_its_length(length, style):
+    event = b'data: {"content": "%b"}\n\n' % (b"x" * max(0, length - 24))
+    assert LIKE.has_chunk(in_a_chunk(event, style))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b'1b\r\ndata: {"content": "Hello"}\n\n\r\n',  # one byte less than there are
+        b'1d\r\ndata: {"content": "Hello"}\n\n\r\n',
+        b'01c\r\ndata: {"content": "Hello"}\n\n\r\n',  # as good, and left to the parser
+        b'1c;a=b\r\ndata: {"content": "Hello"}\n\n\r\n',
+        b'1c\r\ndata: {"content": "Hello"}\n\n\r\n0',
+        b'1c\r\ndata: {"content": "Hello"}\n\n\r\n1c\r\ndata: {"content": "Hello"}\n\n\r\n',
+        b'1c\r\ndata: {"content": "He\\"lo"}\n\n\r\n',
+        b'1c\r\ndata: {"content": "He\r\nl"}\n\n\r\n',
+        b'1c\ndata: {"content": "Hello"}\n\n\r\n',
+        b'data: {"content": "Hello"}\n\n',
+    ],
+)
+def test_what_is_not_one_whole_chunk_with_such_an_event_is_not(data):
+    assert LIKE.has(b'data: {"content": "Hello"}\n\n')
+    assert not LIKE.has_chunk(data)
+
+
+def test_lengths_without_end_are_not_kept():
+    like = Likeness(b'data: {"content": "Hello"}\n\n', 19, 24)
+    tracemalloc.start()
+    try:
+        for length in range(4000):
+            like.has_chunk(in_a_chunk(b'data: {"content": "%b"}\n\n' % (b"x" * length)))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 300_000  # all of them would take 1.2 MB
+
+
+def test_pieces_need_to_be_fed_in_the_middle_of_an_event_and_at_the_end():
+    made = reader()
+    assert made.likeness is None
+    made.feed(chunk("a"))
+    assert made.likeness.has(chunk("b"))
+    made.feed(chunk("b")[:9])
+    assert made.likeness is None
+    made.feed(chunk("b")[9:])
+    assert made.likeness is not None
+    made.feed(DONE)
+    assert made.likeness is None
