@@ -18,18 +18,10 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from gunicorn import util
-from gunicorn.http.body import Body, ChunkedReader
-from gunicorn.http.errors import (
-    InvalidResponseHeader,
-    InvalidResponseHeaderName,
-    ParseException,
-    UnsupportedTransferCoding,
-)
-from gunicorn.http.message import Request
-from gunicorn.http.parser import RequestParser
+from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from gateway_project import drain, load
+from gateway_project import drain, http1, load
 from gateway_project.delivery import REASONS, of_error
 from gateway_project.errors import InternalError, ValidationError
 from gateway_project.threads import Threads
@@ -43,33 +35,6 @@ LOOK_AT_HEADS_SECONDS = 0.25
 RESERVE_THREADS = 8
 HEAD_END = b"\r\n\r\n"
 LONGEST_HEAD_BYTES = 16 * 1024  # of those that wait for their end outside of a thread
-READ_ON_BYTES = 64 * 1024  # gunicorn's own bound
-
-
-class CandidRequest(Request):
-    """A request whose answer says that the connection closes where gunicorn would close it without a word.
-
-    It reads on only so far what of a body nobody wanted. A client that was told nothing would send its next request
-    on that connection, and never get an answer.
-
-    Its body comes as it is, in chunks or not: gunicorn takes codings that nobody here undoes (RFC 9112, section 6.1).
-    """
-
-    def __init__(self, *arguments) -> None:
-        self.is_beyond = load.is_full()  # asked of the request before too, by the thread that serves the next one
-        super().__init__(*arguments)
-
-    def set_body_reader(self) -> None:
-        for name, value in self.headers:
-            if name == "TRANSFER-ENCODING" and value.strip(" \t").lower() != "chunked":
-                raise UnsupportedTransferCoding(value)
-        super().set_body_reader()
-
-    def should_close(self) -> bool:
-        return super().should_close() or self.is_beyond or _leaves_much(self.body)
-
-
-RequestParser.mesg_class = CandidRequest
 
 
 class GatewayThreadWorker(ThreadWorker):
@@ -78,6 +43,7 @@ class GatewayThreadWorker(ThreadWorker):
     def init_process(self) -> None:
         from django.conf import settings
 
+        http1.install()
         self.client_seconds = settings.GATEWAY_CLIENT_TIMEOUT
         self.goodbyes = Goodbyes()
         self.goodbyes.start()
@@ -358,13 +324,6 @@ def _arrived(conn: TConn, *, behind: bytes) -> bytes | None:
 def _read_ahead(conn: TConn) -> bytes:
     """What was read of the next request together with the one before."""
     return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
-
-
-def _leaves_much(body: Body) -> bool:
-    """Whether reading a body failed, or more of it is unread than may be read on; of chunks nobody knows how much."""
-    if isinstance(body.reader, ChunkedReader):
-        return body.failed or body.reader.parser is not None
-    return body.failed or body.reader.length >= READ_ON_BYTES
 
 
 def _closed_elsewhere(graceful: bool = False) -> None:
