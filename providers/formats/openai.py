@@ -40,7 +40,9 @@ NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
 CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
 NO_USAGE = (b'"usage":null', b'"usage": null')
 CONTENT = re.compile(rb'"content": ?"(%b)"' % PLAIN.pattern)
-# Where every chunk has something new beside its text, as OpenAI's own have, none is like another.
+# Random letters that hide how long the text is (stream_options.include_obfuscation, on unless told otherwise).
+OBFUSCATION = re.compile(rb'"obfuscation": ?"(%b)"' % PLAIN.pattern)
+# Where every chunk has something else that is new, none is like another.
 LIKENESSES_SOUGHT = 8
 
 
@@ -156,7 +158,10 @@ class OpenAIReader(JsonReader):
             return False
         self._chosen = True
         if self._sought < LIKENESSES_SOUGHT and is_one_line(event) and (found := CONTENT.search(event)):
-            self._quiet = Likeness(event, *found.span(1))  # the next ones are like this one, in all likelihood
+            letters = OBFUSCATION.search(event, found.end())
+            self._quiet = Likeness(
+                event, found.span(1), letters.span(1) if letters else None
+            )  # as most of the next are
             self._sought += 1
         return True
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 # CR is a line's end of its own only where no LF follows: CRLF is one end and not two.
 EVENT_END = re.compile(rb"(?:\n|\r(?!\n))(?:\r\n|\n|\r)")
@@ -79,11 +80,13 @@ class Likeness:
     """Knows events that differ from one that was looked at in a text alone: nothing else is to be found in them.
 
     A model's words come in hundreds of these. The text is a string of JSON without a quote or a backslash: whatever it
-    says, what stands around it means the same.
+    says, what stands around it means the same. There can be a second one, of random letters.
     """
 
-    def __init__(self, event: bytes, begin: int, end: int) -> None:
-        self._before, self._behind = event[:begin], event[end:]
+    def __init__(self, event: bytes, text: tuple[int, int], letters: tuple[int, int] | None = None) -> None:
+        begin, end = text
+        self._before, self._behind = event[:begin], event[letters[1] if letters else end :]
+        self._texts = _two_texts(event[end : letters[0]]) if letters else PLAIN
         self._chunk_end = self._behind + b"\r\n"
         self._chunk_begins: dict[int, tuple[bytes, ...]] = {}  # by the chunk's length
 
@@ -93,7 +96,7 @@ class Likeness:
         return (
             event.startswith(before)
             and event.endswith(behind)
-            and PLAIN.fullmatch(event, len(before), len(event) - len(behind)) is not None
+            and self._texts.fullmatch(event, len(before), len(event) - len(behind)) is not None
         )
 
     def has_chunk(self, data: bytes) -> bool:
@@ -105,7 +108,7 @@ class Likeness:
         return (
             data.startswith(begins)
             and data.endswith(end)
-            and PLAIN.fullmatch(data, len(begins[0]), size - len(end)) is not None
+            and self._texts.fullmatch(data, len(begins[0]), size - len(end)) is not None
         )
 
     def _begins_of(self, size: int) -> tuple[bytes, ...]:
@@ -116,3 +119,8 @@ class Likeness:
         begins = tuple(line + self._before for line in lines if size - len(line) - 2 == int(line, 16))
         self._chunk_begins[size] = begins
         return begins
+
+
+@lru_cache(maxsize=64)
+def _two_texts(between: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"%b%b%b" % (PLAIN.pattern, re.escape(between), PLAIN.pattern))

@@ -89,7 +89,7 @@ def test_like_chunks_are_passed_unread(monkeypatch):
 def test_chunks_that_are_never_alike_are_not_compared_for_ever():
     made = reader()
     for number in range(50):
-        made.feed(chunk("a", obfuscation=str(number)))
+        made.feed(chunk("a", serial=str(number)))
     assert made._sought == openai_format.LIKENESSES_SOUGHT
 
 
@@ -108,7 +108,7 @@ def test_a_mark_of_the_end_behind_an_error_ends_nothing():
     assert (made.done, made.error.message) == (False, "The provider failed in the middle of its answer: overloaded")
 
 
-LIKE = Likeness(b'data: {"content": "Hello"}\n\n', 19, 24)
+LIKE = Likeness(b'data: {"content": "Hello"}\n\n', (19, 24))
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,32 @@ LIKE = Likeness(b'data: {"content": "Hello"}\n\n', 19, 24)
 )
 def test_alike_is_what_differs_in_plain_text_alone(event, alike):
     assert LIKE.has(event) is alike
+
+
+@pytest.mark.parametrize(
+    ("event", "alike"),
+    [
+        (b'data: {"content": "b", "usage": null, "obfuscation": ""}\n\n', True),
+        (b'data: {"content": "", "usage": null, "obfuscation": "Xy3kLm"}\n\n', True),
+        (b'data: {"content": "b", "usage": {}, "obfuscation": "x"}\n\n', False),
+        (b'data: {"content": "b", "usage": null, "obfuscation": "x", "error": "y"}\n\n', False),
+        (b'data: {"content": "b", "error": "x", "usage": null, "obfuscation": "x"}\n\n', False),
+        (b'data: {"content": "b", "usage": null, "obfuscation": "x\\u0000"}\n\n', False),
+        (b'data: {"content": "b"}\n\n', False),
+    ],
+)
+def test_letters_that_hide_how_long_the_text_is_may_differ_too(event, alike):
+    first = b'data: {"content": "Hello", "usage": null, "obfuscation": "abc"}\n\n'
+    like = Likeness(first, (19, 24), (first.index(b"abc"), first.index(b"abc") + 3))
+    assert like.has(first)
+    assert like.has(event) is alike
+    assert like.has_chunk(in_a_chunk(event)) is alike
+
+
+def test_chunks_as_openai_sends_them_pass_unread():
+    made = reader()
+    made.feed(chunk("a")[:-3] + b', "obfuscation": "Qw"}\n\n')
+    assert made.likeness.has(chunk("other")[:-3] + b', "obfuscation": "x8Kbm1"}\n\n')
 
 
 def in_a_chunk(event, style=b"%x"):
@@ -163,7 +189,7 @@ def test_what_is_not_one_whole_chunk_with_such_an_event_is_not(data):
 
 
 def test_lengths_without_end_are_not_kept():
-    like = Likeness(b'data: {"content": "Hello"}\n\n', 19, 24)
+    like = Likeness(b'data: {"content": "Hello"}\n\n', (19, 24))
     tracemalloc.start()
     try:
         for length in range(4000):
