@@ -62,8 +62,8 @@ class WholeResponse(wsgi.Response):
 
     def _send(self, data: bytes) -> None:
         if not self.headers_sent:
-            self.headers_sent = True
             head = self._head()
+            self.headers_sent = True  # also where the client takes a part alone: nothing else can be said then
             if len(data) > LARGEST_WITH_HEAD:
                 self.sock.sendall(head)
             else:

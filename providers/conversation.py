@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
 from providers.calls import Call, End, Interrupted
-from providers.reply import BadReply, NoReply, Reply
+from providers.reply import RESET, BadReply, NoReply, Reply, Truncated
 
 LOOK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
@@ -90,6 +90,10 @@ class Conversation:
     def passed(self, body_bytes: int, unread: bytes) -> None:
         """Whole chunks with so much of the body were read from the source, and then this, with which pieces() go on."""
         self._reply.passed(body_bytes, unread)
+
+    def failed(self, error: OSError) -> GatewayError | Interrupted:
+        """What it means that the source could not be read, for whoever reads it in place of pieces()."""
+        return told(self._call, Truncated(RESET) if isinstance(error, ConnectionError | ssl.SSLError) else error)
 
     @property
     def has_more(self) -> bool:

@@ -9,6 +9,7 @@ import httptools
 HEAD_LIMIT = 64 * 1024
 # Memory is taken before a read waits: little for a thousand waiting threads, more for an answer that comes thick.
 FIRST_READ, LARGEST_READ = 4 * 1024, 256 * 1024
+RESET = "it reset the connection"
 FRAMING = {"content-length", "transfer-encoding"}
 
 
@@ -151,7 +152,7 @@ class Reply:
         except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):  # silent, not dead
             return -1
         except (ConnectionError, ssl.SSLError) as error:
-            raise (Truncated if self._heard else NoReply)("it reset the connection") from error
+            raise (Truncated if self._heard else NoReply)(RESET) from error
         self._unread = b""
         if not data:
             return 0
@@ -168,7 +169,9 @@ class Reply:
             self._surplus = True
         if len(self._body) == pieces + 1 and self.body_bytes <= self.limit:
             self._padding = 0
-            self._ends_chunk = len(data) < FIRST_READ and data.endswith(self._body[-1] + b"\r\n")
+            piece = self._body[-1]
+            # An end of a line in front of it could be that of a size, with the chunk's first bytes behind it.
+            self._ends_chunk = len(data) < FIRST_READ and data.endswith(piece + b"\r\n") and not piece.endswith(b"\r\n")
         else:
             self._ends_chunk = False
             self._check_amount(len(data), pieces, body_bytes)

@@ -7,6 +7,7 @@ it waits for a client that does not keep up, fills the silences, and ends the st
 
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,25 +27,25 @@ class Carriage:
 
     `lags` is called when the client does not keep up: nobody else should have to wait for it.
 
-    Most chunks are like one that was read before: they go on as they came, and `passed` gets them later, some at once.
+    Most chunks are like one that was read before: they go on as they came, and `sends` is told of some of them at once.
     """
 
-    __slots__ = ("back", "call", "chunks", "ended", "error", "held", "lags", "like", "lock", "passed", "rest", "same",
-                 "source", "stream", "told")  # fmt: skip
+    __slots__ = ("back", "call", "chunks", "ended", "error", "held", "lags", "like", "lock", "rest", "sends",
+                 "source", "stream", "told", "untold")  # fmt: skip
 
     def __init__(
         self,
         stream: Stream,
         call: Call,
         chunks: Iterator[bytes | None],
-        passed: Callable[[bytes], None],
+        sends: Callable[[bytes], None],
         lags: Callable[[], None] = lambda: None,
     ) -> None:
-        self.stream, self.call, self.chunks, self.passed, self.lags = stream, call, chunks, passed, lags
+        self.stream, self.call, self.chunks, self.sends, self.lags = stream, call, chunks, sends, lags
         self.source = stream.conversation.source
         self.held = getattr(self.source, "pending", None)  # what TLS holds back, where there is TLS
         self.like: Likeness | None = None  # what the next read may be like
-        self.same: list[bytes] = []  # the last reads, which were like that
+        self.untold: list[bytes] = []  # the last reads, which were like that
         self.lock = threading.Lock()  # of what is written to the client
         self.back = threading.Lock()  # held until its own thread has something to do
         self.rest = b""  # what the client did not take at once
@@ -83,10 +84,10 @@ class Carriage:
         """
         while self.like.has_chunk(data := self._read()):
             self.call.since = time.monotonic()
-            self.same.append(data)
+            self.untold.append(data)
             self._send(data)
             if self.rest or self.held is None or not self.held():
-                if len(self.same) >= MOST_UNTOLD:
+                if len(self.untold) >= MOST_UNTOLD:
                     self.tell()
                 return True
         self.tell(data)
@@ -94,17 +95,19 @@ class Carriage:
 
     def tell(self, unread: bytes = b"") -> None:
         """Tell of the reads that went on as they came, and of one that has to be looked at."""
-        chunks = [data[data.index(b"\n") + 1 : -2] for data in self.same]
-        self.same, self.like = [], None
+        chunks = [data[data.index(b"\n") + 1 : -2] for data in self.untold]
+        self.untold, self.like = [], None  # the next one goes the long way, on which the answer's bound is
         for chunk in chunks:
-            self.passed(chunk)
+            self.sends(chunk)
         self.stream.conversation.passed(sum(map(len, chunks)), unread)
 
     def _read(self) -> bytes:
         try:
             return self.source.recv(FIRST_READ)
-        except OSError:
-            return b""  # whoever reads next meets it again, and knows what it means
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return b""  # silent, or TLS spoke of itself
+        except OSError as error:
+            raise self.stream.conversation.failed(error) from error
 
     def _write(self, chunk: bytes) -> None:
         """Write it as a chunk of HTTP/1.1."""

@@ -28,7 +28,7 @@ from providers.formats.openai_request import (
     tool_choice_of,
     tools_of,
 )
-from providers.formats.sse import PLAIN, Likeness, is_one_line
+from providers.formats.sse import LONGEST_ALIKE, PLAIN, Likeness, is_one_line
 from providers.formats.translated import PARAMETERS, TranslatedFormat
 
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
@@ -157,13 +157,16 @@ class OpenAIReader(JsonReader):
         if self.deltas is not None or not _says_nothing(data):
             return False
         self._chosen = True
-        if self._sought < LIKENESSES_SOUGHT and is_one_line(event) and (found := CONTENT.search(event)):
-            letters = OBFUSCATION.search(event, found.end())
-            self._quiet = Likeness(
-                event, found.span(1), letters.span(1) if letters else None
-            )  # as most of the next are
-            self._sought += 1
+        if self._sought < LIKENESSES_SOUGHT and len(event) <= LONGEST_ALIKE and is_one_line(event):
+            self._seek_likeness(event)
         return True
+
+    def _seek_likeness(self, event: bytes) -> None:
+        """In all likelihood the next ones are like this one."""
+        if text := CONTENT.search(event):
+            letters = OBFUSCATION.search(event, text.end())
+            self._quiet = Likeness(event, text.span(1), letters.span(1) if letters else None)
+            self._sought += 1
 
     def read(self, value: dict[str, Any]) -> bytes | None:
         if self.deltas is not None:

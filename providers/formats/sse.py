@@ -10,7 +10,7 @@ CARRIAGE_RETURN = ord("\r")
 DATA = re.compile(rb"(?:\A|[\r\n])data(?:: ?([^\r\n]*))?(?=[\r\n]|\Z)")
 # A string of JSON that means what it says, and holds no end of a line.
 PLAIN = re.compile(rb'[^\x00-\x1f"\\]*')
-LENGTHS_KNOWN = 64  # of a stream's chunks: providers choose how many there are
+LONGEST_ALIKE = 4096  # bytes of events that are compared: providers choose how long they are
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -86,41 +86,35 @@ class Likeness:
     def __init__(self, event: bytes, text: tuple[int, int], letters: tuple[int, int] | None = None) -> None:
         begin, end = text
         self._before, self._behind = event[:begin], event[letters[1] if letters else end :]
-        self._texts = _two_texts(event[end : letters[0]]) if letters else PLAIN
+        self._between = event[end : letters[0]] if letters else b""  # begins with the quote that ends the text
         self._chunk_end = self._behind + b"\r\n"
-        self._chunk_begins: dict[int, tuple[bytes, ...]] = {}  # by the chunk's length
 
     def has(self, event: bytes) -> bool:
         """Whether this is such an event, and a whole one."""
         before, behind = self._before, self._behind
-        return (
-            event.startswith(before)
-            and event.endswith(behind)
-            and self._texts.fullmatch(event, len(before), len(event) - len(behind)) is not None
-        )
+        same = event.startswith(before) and event.endswith(behind)
+        return same and self._varies_in_text(event, len(before), len(event) - len(behind))
 
     def has_chunk(self, data: bytes) -> bool:
         """Whether this is one whole chunk of HTTP/1.1 with such an event in it, and nothing else (RFC 9112, 7.1)."""
-        size, end = len(data), self._chunk_end
-        begins = self._chunk_begins.get(size)
-        if begins is None:
-            begins = self._begins_of(size)
-        return (
-            data.startswith(begins)
-            and data.endswith(end)
-            and self._texts.fullmatch(data, len(begins[0]), size - len(end)) is not None
-        )
+        lines = _size_lines(len(data))
+        if not data.startswith(lines):
+            return False
+        begin, before, end = len(lines[0]), self._before, self._chunk_end
+        same = data.startswith(before, begin) and data.endswith(end)
+        return same and self._varies_in_text(data, begin + len(before), len(data) - len(end))
 
-    def _begins_of(self, size: int) -> tuple[bytes, ...]:
-        """How a chunk of so many bytes begins, in small digits or in large ones; () where there is none."""
-        if len(self._chunk_begins) == LENGTHS_KNOWN:
-            self._chunk_begins.clear()
-        lines = (style % (size - digits - 4) for digits in range(1, 9) for style in (b"%x\r\n", b"%X\r\n"))
-        begins = tuple(line + self._before for line in lines if size - len(line) - 2 == int(line, 16))
-        self._chunk_begins[size] = begins
-        return begins
+    def _varies_in_text(self, data: bytes, begin: int, end: int) -> bool:
+        if between := self._between:
+            text = PLAIN.match(data, begin, end)
+            if text is None or not data.startswith(between, text.end(), end):
+                return False
+            begin = text.end() + len(between)
+        return PLAIN.fullmatch(data, begin, end) is not None
 
 
-@lru_cache(maxsize=64)
-def _two_texts(between: bytes) -> re.Pattern[bytes]:
-    return re.compile(b"%b%b%b" % (PLAIN.pattern, re.escape(between), PLAIN.pattern))
+@lru_cache(maxsize=LONGEST_ALIKE)
+def _size_lines(size: int) -> tuple[bytes, ...]:
+    """The first line of a chunk that has so many bytes with its lines, in small digits and in large; () for none."""
+    lines = (style % (size - digits - 4) for digits in range(1, 9) for style in (b"%x\r\n", b"%X\r\n"))
+    return tuple(line for line in lines if size - len(line) - 2 == int(line, 16))

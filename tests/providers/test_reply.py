@@ -267,6 +267,7 @@ def test_who_reads_whole_chunks_elsewhere_tells_so_and_what_came_then():
         IN_CHUNKS + b"2\r\nab\r\n3",
         IN_CHUNKS + b"2\r\nab\r\n3\r\n",
         IN_CHUNKS + b"6\r\nab\r\n",
+        IN_CHUNKS + b"ff\r\n\r\n\r\n",  # the end of a size's line, and two of the chunk's
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nab\r\n",

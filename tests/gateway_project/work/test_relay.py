@@ -313,6 +313,20 @@ def test_an_answer_without_end_meets_its_bound(relay):
         reading.join(patience(10))
 
 
+def test_a_reset_behind_chunks_that_went_on_is_told_as_one(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        road.provider.sendall(framed(event("a")))
+        got = b""
+        while not got.endswith(framed(event("a"))):
+            got += road.far.recv(1000)
+        road.source.sendall(b"?")  # what is unread when a side closes resets the other
+        road.provider.close()
+        assert "it reset the connection" in str(joined(thread))
+        assert road.passed == [event("a")]
+
+
 def test_what_went_on_before_the_client_left_is_told_of(relay):
     with ExitStack() as resources:
         road = Stream(resources)
