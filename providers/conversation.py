@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
 from providers.calls import Call, End, Interrupted
-from providers.reply import RESET, BadReply, NoReply, Reply, Truncated
+from providers.reply import RESET, BadReply, NoReply, Reply
 
 LOOK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
@@ -91,10 +91,6 @@ class Conversation:
         """Whole chunks with so much of the body were read from the source, and then this, with which pieces() go on."""
         self._reply.passed(body_bytes, unread)
 
-    def failed(self, error: OSError) -> GatewayError | Interrupted:
-        """What it means that the source could not be read, for whoever reads it in place of pieces()."""
-        return told(self._call, Truncated(RESET) if isinstance(error, ConnectionError | ssl.SSLError) else error)
-
     @property
     def has_more(self) -> bool:
         """Whether pieces() has something to say although the socket may stay silent: the end, or what TLS holds."""
@@ -159,6 +155,8 @@ def reason(error: Exception) -> str:
         return str(error)
     if isinstance(error, ConnectionRefusedError):
         return "it refused the connection"
+    if isinstance(error, ConnectionResetError):
+        return RESET
     if isinstance(error, socket.gaierror):
         return "its host name is not known"
     return getattr(error, "strerror", None) or type(error).__name__

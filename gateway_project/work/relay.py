@@ -15,6 +15,7 @@ from typing import Any
 
 from gateway_project.work.exchange import Incoming, Stream
 from providers.calls import Call, End, Interrupted
+from providers.conversation import told
 from providers.formats.sse import Likeness
 from providers.reply import FIRST_READ
 
@@ -107,7 +108,7 @@ class Carriage:
         except (BlockingIOError, ssl.SSLWantReadError):
             return b""  # silent, or TLS spoke of itself
         except OSError as error:
-            raise self.stream.conversation.failed(error) from error
+            raise told(self.call, error) from error
 
     def _write(self, chunk: bytes) -> None:
         """Write it as a chunk of HTTP/1.1."""

@@ -240,10 +240,16 @@ class Stream(Road):
         self.provider.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + framed(event("first")))
         self.reply = Reply(self.source, limit=limit, on_bytes=self.call.heard)
         self.reply.read_head()
-        self.line = Line("", self.source)
-        conversation = Conversation(None, self.line, self.reply, self.call)
+        conversation = Conversation(None, Line("", self.source), self.reply, self.call)
         self.reader = FORMATS["openai"].own_reader(WorkRequest("chat", "m", {}, b""))
         self.stream = exchange.Stream(conversation, conversation.pieces(), self.reader, b"", "text/event-stream")
+
+    def brings(self, chunk):
+        """The provider sends a chunk, and the client has it."""
+        self.provider.sendall(chunk)
+        got = b""
+        while not got.endswith(chunk):
+            got += self.far.recv(1000)
 
     def chunks(self):
         for piece in self.stream.pieces:
@@ -317,10 +323,7 @@ def test_a_reset_behind_chunks_that_went_on_is_told_as_one(relay):
     with ExitStack() as resources:
         road = Stream(resources)
         thread = carried(relay, road)
-        road.provider.sendall(framed(event("a")))
-        got = b""
-        while not got.endswith(framed(event("a"))):
-            got += road.far.recv(1000)
+        road.brings(framed(event("a")))
         road.source.sendall(b"?")  # what is unread when a side closes resets the other
         road.provider.close()
         assert "it reset the connection" in str(joined(thread))
@@ -331,10 +334,7 @@ def test_what_went_on_before_the_client_left_is_told_of(relay):
     with ExitStack() as resources:
         road = Stream(resources)
         thread = carried(relay, road)
-        road.provider.sendall(framed(event("a")))
-        got = b""
-        while not got.endswith(framed(event("a"))):
-            got += road.far.recv(1000)
+        road.brings(framed(event("a")))
         road.far.close()
         while thread.is_alive():
             with suppress(OSError):

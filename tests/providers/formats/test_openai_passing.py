@@ -176,7 +176,7 @@ def test_a_whole_chunk_of_http_with_such_an_event_is_known_whatever_its_length(l
         b'1c;a=b\r\ndata: {"content": "Hello"}\n\n\r\n',
         b'1c\r\ndata: {"content": "Hello"}\n\n\r\n0',
         b'1c\r\ndata: {"content": "Hello"}\n\n\r\n1c\r\ndata: {"content": "Hello"}\n\n\r\n',
-        b'1c\r\ndata: {"content": "He\\"lo"}\n\n\r\n',
+        b'1c\r\ndata: {"content": "H\\"lo"}\n\n\r\n',
         b'1c\r\ndata: {"content": "He\r\nl"}\n\n\r\n',
         b'1c\ndata: {"content": "Hello"}\n\n\r\n',
         b'data: {"content": "Hello"}\n\n',
