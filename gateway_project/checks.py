@@ -127,6 +127,24 @@ def proxies_are_named(settings: Any) -> Iterator[CheckMessage]:
         )
 
 
+def database_options_are_known(settings: Any) -> Iterator[CheckMessage]:
+    database = settings.DATABASES["default"]
+    if not database["ENGINE"].endswith("postgresql"):
+        return
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import make_conninfo
+
+    given = {name: value for name, value in database["OPTIONS"].items() if not isinstance(value, dict)}  # our pool's
+    try:
+        make_conninfo(**given)
+    except ProgrammingError as error:
+        yield Error(
+            f"DATABASE_URL has an option behind its ? that cannot be used: {error}".strip(),
+            hint="Options are those of libpq, such as sslmode=verify-full, sslrootcert=FILE and application_name=NAME.",
+            id="gateway.E010",
+        )
+
+
 def redis_options_are_known(settings: Any) -> Iterator[CheckMessage]:
     if "?" not in settings.REDIS_URL:
         return
@@ -167,6 +185,7 @@ CHECKS = (
     hosts_are_reachable,
     processes_are_counted,
     proxies_are_named,
+    database_options_are_known,
     redis_options_are_known,
     licences_can_be_checked,
 )

@@ -8,6 +8,7 @@ import pytest
 from django.core.checks import ERROR, WARNING, run_checks
 
 from gateway_project.checks import CHECKS
+from gateway_project.env import Env
 
 
 def found(**changes):
@@ -24,7 +25,7 @@ def found(**changes):
         "GATEWAY_PROCESSES": 4,
         "REDIS_URL": "redis://localhost",
         "GATEWAY_WORKER_CLASS": "gevent",
-        "DATABASES": {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "gateway"}},
+        "DATABASES": {"default": Env({}).database("", "postgresql://db.example/gateway")},
         "VAR_DIR": Path("/var/gateway"),
         "ALLOWED_HOSTS": ["gateway.example"],
         "GATEWAY_BASE_URL": "https://gateway.example",
@@ -33,6 +34,10 @@ def found(**changes):
     }
     settings = SimpleNamespace(**(good | changes))
     return [message.id.removeprefix("gateway.") for check in CHECKS for message in check(settings)]
+
+
+def of_database(url):
+    return {"DATABASES": {"default": Env({}).database("", url)}}
 
 
 LOCAL = {"GATEWAY_MODE": "local"}
@@ -70,6 +75,8 @@ def test_good_settings_are_accepted():
         ({"REDIS_URL": "rediss://localhost?ssl_cacerts=ca.pem"}, ["E009"]),
         ({"REDIS_URL": "rediss://localhost?ssl_cert_reqs=mostly"}, ["E009"]),
         ({"REDIS_URL": "redis://localhost?db=first"}, ["E009"]),
+        (of_database("postgresql://ann:hunter2@db.example/gateway?sslmoed=require"), ["E010"]),
+        (of_database("postgresql://db.example/gateway?pool=5"), ["E010"]),
         ({"REDIS_URL": "", "WEB_CONCURRENCY": 1}, ["E004"]),
         ({"REDIS_URL": "", "GATEWAY_PROCESSES": 1}, ["E004", "W004"]),
         (SQLITE, ["E005"]),
@@ -95,6 +102,7 @@ def test_each_mistake_is_found(changes, ids):
         {"SECRET_KEY": "short", "ALLOWED_HOSTS": ["*"], "GATEWAY_BASE_URL": "http://localhost"} | LOCAL,
         {"REDIS_URL": "", "WEB_CONCURRENCY": 1, "GATEWAY_PROCESSES": 1},
         {"REDIS_URL": "rediss://localhost?ssl_ca_certs=ca.pem&ssl_certfile=a.pem&ssl_keyfile=a.key&db=2"},
+        of_database("postgresql://db.example/gateway?sslmode=verify-full&connect_timeout=2&options=-c%20x=1"),
         {"GATEWAY_WORKER_CLASS": "thread"} | SQLITE,
         {"GATEWAY_WORKER_CLASS": "thread", "ALLOWED_HOSTS": ["localhost"]} | OWN | LOCAL,
     ],
