@@ -254,6 +254,10 @@ class UpstreamError(GatewayError):
     usage: Any = None  # providers.formats.Usage, which stands above
     worked = True
 
+    def __init__(self, message: str = "", *, code: int | None = None, **options: Any) -> None:
+        self.code = code or self.code
+        super().__init__(message, **options)
+
     @property
     def next_may_serve(self) -> bool:
         """Whether another provider may do better."""
@@ -270,10 +274,6 @@ class ProviderRejected(UpstreamError):
     worked = False
     default_message = "The provider refused the request."
     UNPAID: ClassVar[int] = 402
-
-    def __init__(self, message: str = "", *, code: int, **options: object) -> None:
-        self.code = code
-        super().__init__(message, **options)
 
     @property
     def next_may_serve(self) -> bool:
@@ -293,10 +293,6 @@ class ProviderOverloaded(UpstreamError):
     code = 503
     worked = False
     default_message = "The provider is overloaded."
-
-    def __init__(self, message: str = "", *, code: int = 503, **options: object) -> None:
-        self.code = code
-        super().__init__(message, **options)
 
 
 class ProviderTimeout(UpstreamError):
