@@ -2,11 +2,11 @@
 
 import time
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -25,7 +25,7 @@ from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.serializers import shown
 from licensing.signing import LONGEST_SENT
 from licensing.standing import standing_of
-from licensing.viewsets import LimitViewSet, lasting
+from licensing.viewsets import LimitViewSet, install, lasting
 
 DAYS = 30
 SUBJECT_CHOICES = [(name, "An API key" if name == "key" else f"A {name}") for name in SUBJECTS]
@@ -209,16 +209,11 @@ def licence(request: HttpRequest) -> HttpResponse:
 
 
 def _install(request: HttpRequest, form: LicenceForm) -> bool:
-    now = time.time()
+    tell = partial(record, request, "create", "licence", None, attributes=["licenceKey"])
     try:
-        with transaction.atomic():
-            before = shown(services.current(), now)
-            terms = services.install(form.cleaned_data["key"], installed_by_id=request.user.pk)
-            record(
-                request, "create", "licence", None, before=before, after=shown(terms, now), attributes=["licenceKey"]
-            )
+        message = install(form.cleaned_data["key"], tell, installed_by_id=request.user.pk)
     except GatewayError as error:
         form.add_error("key", error.message.removeprefix("licenceKey: "))
         return False
-    messages.success(request, f"The licence key is installed. {terms.sentence(now)}")
+    messages.success(request, message)
     return True

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from gateway_project.env import MOST_AMOUNT, MOST_COST
-from gateway_project.errors import Conflict, LicenceInvalid, ValidationError
+from gateway_project.errors import LicenceInvalid, ValidationError
 from gateway_project.saving import hold, save_or_refuse
 from licensing import terms
 from licensing.models import DailyPeak, Licence, Limit, Measure, Window
@@ -116,8 +116,6 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
         raise ValidationError("window: is missing; it is minute, day or month.")
     limit = Limit(measure=measure, window=window, amount=_fitting(measure, amount), **subject)
     taken = f"There is a limit of this measure and window for this {next(iter(subject), 'subject')}: change that one."
-    if Limit.objects.filter(measure=measure, window=window, **subject).exists():
-        raise Conflict(taken)
     save_or_refuse(limit, taken=taken)
     return limit
 

@@ -2,6 +2,8 @@
 
 import re
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -30,6 +32,16 @@ DIGITS = re.compile(r"[0-9]{1,4}\Z")
 VOLATILE = {"used", "remaining", "resetsAt", "resets_at"}
 
 
+def install(key: str, record: Callable[..., None], *, installed_by_id: int | None = None) -> str:
+    """Install a licence key and tell the log by `record`; a sentence for whoever did it. Raises ValidationError."""
+    now = time.time()
+    with transaction.atomic():
+        before = shown(services.current(), now)
+        terms = services.install(key, installed_by_id=installed_by_id)
+        record(before=before, after=shown(terms, now))
+    return f"The licence key is installed. {terms.sentence(now)}"
+
+
 class LicenceViewSet(ApiViewSet):
     """The one licence: its status, and a new key for it."""
 
@@ -44,12 +56,9 @@ class LicenceViewSet(ApiViewSet):
 
     def create(self, request, **kwargs) -> Response:
         """Install a licence key; one that does not verify changes nothing."""
-        key, now = self.values(self.create_attributes)["licence_key"], time.time()
-        with transaction.atomic():
-            before = shown(services.current(), now)
-            terms = services.install(key, installed_by_id=self.caller.user.pk)
-            self.record(None, before=before, after=shown(terms, now))
-        return Response(Plain(code=200, message=f"The licence key is installed. {terms.sentence(now)}"))
+        key = self.values(self.create_attributes)["licence_key"]
+        message = install(key, partial(self.record, None), installed_by_id=self.caller.user.pk)
+        return Response(Plain(code=200, message=message))
 
 
 class Days(Filter):

@@ -6,19 +6,20 @@ import sys
 import time
 from argparse import ArgumentTypeError
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import transaction
 
 from gateway_project.errors import ValidationError
 from gateway_project.jsonapi.audit import record_command
 from licensing import services, signing
 from licensing.serializers import shown
 from licensing.signing import Claims, KeyRefused
+from licensing.viewsets import install
 
 
 class Command(BaseCommand):
@@ -68,13 +69,8 @@ class Command(BaseCommand):
         self.stdout.write(signing.sign(claims, _read(options["private_key"])))
 
     def install(self, options: dict[str, Any]) -> None:
-        key, now = _key(options["key"]), time.time()
-        with transaction.atomic():
-            before = shown(services.current(), now)
-            terms = services.install(key)
-            after = shown(terms, now)
-            record_command("create", "licence", before=before, after=after, attributes=("licenceKey",))
-        self.stdout.write(f"The licence key is installed. {terms.sentence(now)}")
+        record = partial(record_command, "create", "licence", attributes=("licenceKey",))
+        self.stdout.write(install(_key(options["key"]), record))
 
     def status(self, options: dict[str, Any]) -> None:
         terms, now = services.current(), time.time()
