@@ -7,6 +7,7 @@ import pytest
 from accounts.services import create_group, delete_group, delete_user, update_user
 from providers.services import create_provider
 from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Rule
+from rules.preview import warnings_of
 from rules.services import create_rule
 from tests.console.forms import fields_of
 from tests.management import new_user
@@ -66,6 +67,18 @@ def test_a_rule_for_somebody_who_cannot_come_any_more_says_so(console):
     assert "The user is deleted" in console.get(f"{previewed}user&user={ann.pk}").text
     assert "The user is inactive" in console.get(f"{previewed}user&user={ben.pk}").text
     assert "The group has no usable members." in console.get(f"{previewed}group&group={group.pk}").text
+
+
+def test_the_list_asks_once_about_the_members_of_all_groups(console, django_assert_num_queries):
+    ben = new_user()
+    groups = [create_group(name=name, member_ids=ids) for name, ids in (("a", [ben.pk]), ("b", []), ("c", [ben.pk]))]
+    rules = [create_rule(name=group.name, group=group) for group in groups]
+    update_user(ben, is_active=False)
+    with django_assert_num_queries(3):  # and once about the models, and once about the other rules
+        told = [" ".join(warnings) for warnings in warnings_of(rules, among=10)]
+    assert [sentence.partition(".")[0] for sentence in told] == [
+        "The group has no usable members", "The group has no members", "The group has no usable members",
+    ]  # fmt: skip
 
 
 def test_a_rule_whose_group_is_gone_can_be_changed_and_given_to_another(console):
