@@ -171,6 +171,10 @@ class MemberViewSet(ApiViewSet):
             raise NotFound(f"There is no group with the id {self.kwargs['group_id']}.")
         return group
 
+    def location(self, row_id: int) -> str:
+        """Of all the members of a group."""
+        return f"{settings.GATEWAY_BASE_URL}/groups/{row_id}/members/"
+
     def list(self, request, **kwargs) -> Response:
         self.filter_values()
         members = self.group().members.order_by("id")
@@ -184,8 +188,7 @@ class MemberViewSet(ApiViewSet):
             group = self.group()
             member = services.add_member(group, user_id=values["id"])
             self.record(group.pk, after=self.get_serializer(member).data)
-        location = f"{settings.GATEWAY_BASE_URL}/groups/{group.pk}/members/"
-        return Response(Plain(), status=201, headers={"Location": location, "Content-Location": location})
+        return self.created(group.pk)
 
     def destroy(self, request, **kwargs) -> Response:
         self.values(Attributes, partial=True)  # an id, and nothing else

@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from rest_framework.response import Response
@@ -77,8 +76,7 @@ class KeyViewSet(Lists):
             provider = _provider(values.pop("provider", None))
             issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
             self.record(issued.key.pk, after=self.shown(issued.key))
-        location = f"{settings.GATEWAY_BASE_URL}/keys/{issued.key.pk}/"
-        return Response(_seen_once(issued), status=201, headers={"Location": location, "Content-Location": location})
+        return self.created(issued.key.pk, _seen_once(issued))
 
     # -- Changes ----------------------------------------------------------------------------------------
 

@@ -173,13 +173,13 @@ class ApiViewSet(GenericViewSet):
         """Where a row is found."""
         return f"{settings.GATEWAY_BASE_URL}/{self.resource_name}/{row_id}/"
 
-    def created(self, row_id: int) -> Response:
-        """201 with the headers that lead to the row."""
+    def created(self, row_id: int, body: Plain | None = None) -> Response:
+        """201 with the headers that lead to the row; the body is {} unless told."""
         location = self.location(row_id)
         headers = {"Location": location, "Content-Location": location}
         if self.id_header:
             headers[self.id_header] = str(row_id)
-        return Response(Plain(), status=201, headers=headers)
+        return Response(Plain() if body is None else body, status=201, headers=headers)
 
     @property
     def address(self) -> str:
