@@ -10,16 +10,12 @@ from telemetry.models import CacheEntry, LogEntry
 NUL = b"\\u0000"
 
 
-def _columns(model: type[models.Model]) -> tuple[str, ...]:
-    return tuple(field.column for field in model._meta.concrete_fields if not field.primary_key)
+def _empty(model: type[models.Model]) -> dict[str, Any]:
+    return {field.column: field.get_default() for field in model._meta.concrete_fields if not field.primary_key}
 
 
-LOG_COLUMNS = _columns(LogEntry)
-CACHE_COLUMNS = _columns(CacheEntry)
-_EMPTY_LOG = {field.column: field.get_default() for field in LogEntry._meta.concrete_fields if not field.primary_key}
-_EMPTY_CACHE = {
-    field.column: field.get_default() for field in CacheEntry._meta.concrete_fields if not field.primary_key
-}
+_EMPTY_LOG, _EMPTY_CACHE = _empty(LogEntry), _empty(CacheEntry)
+LOG_COLUMNS, CACHE_COLUMNS = tuple(_EMPTY_LOG), tuple(_EMPTY_CACHE)
 
 
 def empty_log_entry() -> dict[str, Any]:
