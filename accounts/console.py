@@ -30,7 +30,7 @@ class SignIn(AuthenticationForm):
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if name is not None and password:
             try:
-                self.user_cache, self.request.login, _ = sessions.enter(
+                self.user_cache, self.request.login, _ = sessions.log_in(
                     username=name,
                     password=password,
                     device=self.request.META.get("HTTP_USER_AGENT", ""),

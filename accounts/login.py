@@ -64,7 +64,7 @@ class AuthViewSet(ApiViewSet):
     # -- Logging in -------------------------------------------------------------------------------------
 
     def by_password(self, values: dict[str, Any]) -> Response:
-        tokens = sessions.log_in(
+        _, _, tokens = sessions.log_in(
             username=values["user_name"],
             password=values["password"],
             device=self.request.META.get("HTTP_USER_AGENT", ""),

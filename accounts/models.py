@@ -10,7 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
-from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserManager
+from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
 from gateway_project.naming import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
 LONGEST_USERNAME = 150
@@ -80,7 +80,7 @@ class User(AbstractBaseUser):
     roles = models.ManyToManyField(Role, related_name="users", blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
-    objects = UserManager()
+    objects = UserQuerySet.as_manager()
 
     USERNAME_FIELD = "username"
 

@@ -1,14 +1,13 @@
 """Every question to the database about people, their rights and their sessions."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from django.contrib.auth.base_user import BaseUserManager
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Case, Q, When
 from django.utils import timezone
 
-from accounts.builtin import ADMIN_ROLE, USER_ROLE
+from accounts.builtin import ADMIN_ROLE
 
 if TYPE_CHECKING:
     from accounts.models import User
@@ -48,37 +47,6 @@ class UserQuerySet(models.QuerySet["User"]):
         """
         exactly = Q(username=self.model.normalize_username(username))
         return self.filter(Q(name_key=username) | exactly).order_by(Case(When(exactly, then=0), default=1), "id")
-
-
-class UserManager(BaseUserManager.from_queryset(UserQuerySet)):
-    """What Django's own commands and backends ask for; the rest of the code calls accounts.services."""
-
-    def get_by_natural_key(self, username: str | None) -> "User":
-        """The user of this name in whatever case; raises DoesNotExist."""
-        user = self.called(username or "").first()
-        if user is None:
-            raise self.model.DoesNotExist
-        return user
-
-    @transaction.atomic
-    def create_user(self, username: str, password: str | None = None, **fields: Any) -> "User":
-        """A stored user with the role user; without a password nobody can log in as them."""
-        user = self.model(username=self.model.normalize_username(username), **fields)
-        user.set_password(password)
-        user.save(using=self._db)
-        self._give(user, USER_ROLE)
-        return user
-
-    @transaction.atomic
-    def create_superuser(self, username: str, password: str | None = None, **fields: Any) -> "User":
-        """A stored user with the roles admin and user."""
-        user = self.create_user(username, password, **fields)
-        self._give(user, ADMIN_ROLE)
-        return user
-
-    def _give(self, user: "User", role_name: str) -> None:
-        roles = self.model._meta.get_field("roles").related_model
-        user.roles.add(roles._default_manager.using(self._db).get(name=role_name))
 
 
 class SessionQuerySet(models.QuerySet["Session"]):

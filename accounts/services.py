@@ -24,12 +24,12 @@ def create_user(
     password: str,
     display_name: str = "",
     email: str = "",
-    roles: Collection[Role | str] | None = None,
+    roles: Collection[str] = (USER_ROLE,),
     role_ids: Collection[int] | None = None,
     is_active: bool = True,
     is_deleted: bool = False,
 ) -> User:
-    """A stored user with these roles, given as rows, by name or by id; with the role user unless any are given.
+    """A stored user with these roles, given by id or by name; with the role user unless any are given.
 
     Raises Conflict if the name exists in any case, deleted users included, and ValidationError.
     """
@@ -42,9 +42,8 @@ def create_user(
     )
     user.set_password(_checked(password))
     save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
-    if role_ids is not None:
-        roles = referred(Role.objects.all(), role_ids, field="roles")
-    user.roles.set(_rows({USER_ROLE} if roles is None else roles))
+    by_id = role_ids is not None
+    user.roles.set(referred(Role.objects.all(), role_ids, field="roles") if by_id else _named(roles))
     return user
 
 
@@ -205,9 +204,8 @@ def _checked(password: str) -> str:
     return password
 
 
-def _rows(roles: Collection[Role | str]) -> set[Role]:
-    names = {role for role in roles if isinstance(role, str)}
-    found = set(Role.objects.named(*names)) if names else set()
-    if unknown := names - {role.name for role in found}:
+def _named(names: Collection[str]) -> QuerySet[Role]:
+    roles = Role.objects.named(*names)
+    if unknown := set(names) - {role.name for role in roles}:
         raise ValidationError(f"roles: there is no role named {', '.join(sorted(unknown))}.")
-    return found | {role for role in roles if isinstance(role, Role)}
+    return roles

@@ -45,15 +45,11 @@ def _nobody_listens(message: str, *, user: User | None = None, severity: str = "
 
 def log_in(
     *, username: str, password: str, device: str = "", address: str = "", tell: Tell = _nobody_listens
-) -> Tokens:
-    """Tokens of a new session. Raises AuthenticationFailed, the same for every reason, and RateLimited."""
-    return enter(username=username, password=password, device=device, address=address, tell=tell)[2]
-
-
-def enter(
-    *, username: str, password: str, device: str = "", address: str = "", tell: Tell = _nobody_listens
 ) -> tuple[User, UUID, Tokens]:
-    """The user, and a new session with its tokens. Raises AuthenticationFailed and RateLimited."""
+    """The user, and a new session with its tokens.
+
+    Raises AuthenticationFailed, the same for every reason, and RateLimited.
+    """
     user = verify(username=username, password=password, address=address, tell=tell)
     session_id, tokens = _open(user, device=device, address=address)
     tell(f"{user.username} logged in.", user=user)
@@ -139,13 +135,10 @@ def end_session(session_id: UUID) -> int:
 
 
 @transaction.atomic
-def end_sessions(*, user: User, except_for: Session | UUID | None = None) -> int:
+def end_sessions(*, user: User, except_for: UUID | None = None) -> int:
     """End the live sessions of a user, all or all but one, at once; how many there were."""
     now = timezone.now()
-    sessions = Session.objects.of(user).live(now)
-    if except_for is not None:
-        sessions = sessions.exclude(pk=getattr(except_for, "pk", except_for))
-    return sessions.update(ended_at=now)
+    return Session.objects.of(user).live(now).exclude(pk=except_for).update(ended_at=now)
 
 
 def clear_away_all() -> None:

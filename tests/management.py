@@ -25,7 +25,7 @@ def new_user(*features: str, **options: Any) -> User:
     if features:
         role = Role.objects.create(name=f"role-{number}")
         role.features.set(Feature.objects.filter(name__in=features))
-        options.setdefault("roles", [role])
+        options.setdefault("roles", [role.name])
     with override_settings(PASSWORD_HASHERS=QUICK_HASHERS):
         return create_user(**{"username": f"user-{number}", "password": PASSWORD} | options)
 

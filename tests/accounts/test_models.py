@@ -11,6 +11,7 @@ from django.utils import timezone
 from accounts.builtin import FEATURES
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.naming import APART
+from tests.management import new_admin, new_user
 
 
 def test_every_instance_has_the_built_in_features_and_roles(db):
@@ -38,9 +39,9 @@ def test_a_feature_is_named_with_small_letters_underscores_and_dots(db, name):
 
 
 def test_a_username_is_unique_in_any_case(db):
-    User.objects.create_user("Ann", "secret")
+    new_user(username="Ann")
     with pytest.raises(IntegrityError), transaction.atomic():
-        User.objects.create_user("ANN", "secret")
+        User.objects.create(username="ANN")
 
 
 @pytest.mark.parametrize(
@@ -48,20 +49,20 @@ def test_a_username_is_unique_in_any_case(db):
     [("Émile", "émile"), ("E\u0301mile", "émile"), ("Straße", "STRASSE"), ("ΣΊΣΥΦΟΣ", "σίσυφος"), ("Ａnn", "ann")],
 )
 def test_case_is_that_of_all_letters_on_every_database(db, one, same):
-    user = User.objects.create_user(one, "secret")
+    user = new_user(username=one)
     assert list(User.objects.called(same)) == [user]
     with pytest.raises(IntegrityError), transaction.atomic():
-        User.objects.create_user(same, "secret")
+        User.objects.create(username=same)
 
 
 def test_a_dotless_letter_is_another_one(db):
     """PostgreSQL's UPPER makes them one, its LOWER does not."""
-    dotless, dotted = User.objects.create_user("alı", "secret"), User.objects.create_user("ali", "secret")
+    dotless, dotted = new_user(username="alı"), new_user(username="ali")
     assert [list(User.objects.called(name)) for name in ("alı", "ali", "ALI")] == [[dotless], [dotted], [dotted]]
 
 
 def test_the_key_follows_the_name_whenever_the_user_is_saved(db):
-    ann = User.objects.create_user("Ann", "secret")
+    ann = new_user(username="Ann")
     ann.username = "Änn"
     ann.save()
     assert User.objects.get(name_key="ÄNN") == ann
@@ -71,7 +72,7 @@ def test_the_key_follows_the_name_whenever_the_user_is_saved(db):
 
 def test_a_user_who_was_set_apart_stays_so_and_is_found_as_written(db):
     """As the migration leaves two whose names were different on SQLite."""
-    older, newer = User.objects.create_user("Émile", "secret"), User.objects.create_user("anybody", "secret")
+    older, newer = new_user(username="Émile"), new_user(username="anybody")
     User.objects.filter(pk=newer.pk).update(username="émile", name_key=f"émile{APART}{newer.pk}")
     newer.refresh_from_db()
     newer.full_clean()
@@ -79,17 +80,8 @@ def test_a_user_who_was_set_apart_stays_so_and_is_found_as_written(db):
     assert [User.objects.called(name).first() for name in ("Émile", "ÉMILE", "émile")] == [older, older, newer]
 
 
-def test_a_user_logs_in_under_a_name_in_any_case(db):
-    ann = User.objects.create_user("Ann", "secret")
-    assert User.objects.get_by_natural_key("aNN") == ann
-    assert ann.check_password("secret")
-    assert not ann.check_password("Secret")
-    with pytest.raises(User.DoesNotExist):
-        User.objects.get_by_natural_key("anna")
-
-
 def test_a_user_has_the_features_of_all_their_roles(db):
-    ann = User.objects.create_user("ann", "secret")
+    ann = new_user(username="ann")
     viewers = Role.objects.create(name="viewers")
     viewers.features.add(Feature.objects.get(name="logs.view_all"), Feature.objects.get(name="work"))
     ann.roles.add(viewers)
@@ -97,7 +89,7 @@ def test_a_user_has_the_features_of_all_their_roles(db):
 
 
 def test_an_admin_has_every_feature_there_is_and_the_console(db):
-    root = User.objects.create_superuser("root", "secret")
+    root = new_admin(username="root")
     Feature.objects.create(name="made.later")
     assert "made.later" in root.feature_names()
     assert (root.is_admin, root.is_staff, root.is_superuser) == (True, True, True)
@@ -108,7 +100,7 @@ def test_an_admin_has_every_feature_there_is_and_the_console(db):
 
 @pytest.mark.parametrize("flags", [{"is_active": False}, {"is_deleted": True}])
 def test_an_admin_who_is_inactive_or_deleted_does_not_get_into_the_console(db, flags):
-    root = User.objects.create_superuser("root", "secret", **flags)
+    root = new_admin(username="root", **flags)
     assert root.is_admin
     assert not root.is_staff
     assert not root.has_perm("keys.delete_apikey")
@@ -117,14 +109,14 @@ def test_an_admin_who_is_inactive_or_deleted_does_not_get_into_the_console(db, f
 
 
 def test_nobody_else_gets_into_the_console(db):
-    ann = User.objects.create_user("ann", "secret")
+    ann = new_user(username="ann")
     assert not ann.is_admin
     assert not ann.has_perm("keys.delete_apikey")
     assert not User().is_admin
 
 
 def test_whether_prefetched_users_are_admins_asks_no_query(db, django_assert_num_queries):
-    User.objects.create_superuser("root", "secret")
+    new_admin(username="root")
     users = list(User.objects.prefetch_related("roles"))
     with django_assert_num_queries(0):
         assert [user.is_admin for user in users] == [True]
@@ -132,7 +124,7 @@ def test_whether_prefetched_users_are_admins_asks_no_query(db, django_assert_num
 
 
 def test_a_group_knows_its_members_and_they_know_it(db):
-    ann = User.objects.create_user("ann", "secret")
+    ann = new_user(username="ann")
     group = Group.objects.create(name="team")
     group.members.add(ann)
     group.members.add(ann)
@@ -141,7 +133,7 @@ def test_a_group_knows_its_members_and_they_know_it(db):
 
 
 def test_a_session_is_live_until_it_ends_or_expires(db):
-    ann, now = User.objects.create_user("ann", "secret"), timezone.now()
+    ann, now = new_user(username="ann"), timezone.now()
     session = Session.objects.create(user=ann, expires_at=now + timedelta(hours=1))
     assert list(Session.objects.live(now)) == [session]
     assert not Session.objects.live(now + timedelta(hours=1)).exists()

@@ -229,7 +229,7 @@ class TestPermissions:
 
     def test_a_role_grants_work_through_its_feature(self, world):
         role = Role.objects.create(name=world.name("role"))
-        owner = world.new_user(roles=[role])
+        owner = world.new_user(roles=[role.name])
         world.provider()
         world.allow(user=owner)
         session = session_of(owner)
