@@ -1,7 +1,7 @@
 """The statistics page of the console: usage by whatever one likes, as a chart, a table and a file."""
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ from gateway_project.console import charts
 from gateway_project.console.money import money
 from gateway_project.errors import GatewayError
 from telemetry import services, statistics
+from telemetry.rollups import INSTANT
 from telemetry.statistics import DIMENSIONS, Question
 from telemetry.viewsets import csv_response
 
@@ -79,7 +80,7 @@ def show(request: HttpRequest) -> HttpResponse:
 
 def _days(question: Question) -> dict[str, str]:
     """The days that were asked about, for who left that open."""
-    return {"start": f"{question.start:%Y-%m-%d}", "end": f"{question.end - timedelta(microseconds=1):%Y-%m-%d}"}
+    return {"start": f"{question.start:%Y-%m-%d}", "end": f"{question.end - INSTANT:%Y-%m-%d}"}
 
 
 def _told(question: Question, measure: str) -> dict[str, Any]:

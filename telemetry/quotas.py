@@ -51,7 +51,7 @@ def used(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dic
     listed = ", ".join(map(str, ids))
     whose, number, each = _about(subject, listed)
     start, end = datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC)
-    first = rollups.full_hour(start + timedelta(hours=1) - timedelta(microseconds=1))
+    first = rollups.hour_not_before(start)
     recent = max(first, rollups.full_hour(end - _longest_span()))
     hours, parameters = rollups.used(first, recent)
     times, bounds = '"timestamp" >= %s', [recent]

@@ -62,7 +62,7 @@ MEASURES = (*_COUNTED, *_SUMMED)
 ALL = '"merged" IN (TRUE, FALSE)'  # as the indexes have it
 AT_HOUR = f'{ALL} AND "hour" = %s'
 WITHIN = '"hour" >= %s AND "hour" < %s'
-DAY = timedelta(days=1)
+HOUR, DAY, INSTANT = timedelta(hours=1), timedelta(days=1), timedelta(microseconds=1)
 # What an entry tells of itself before it is added up; the rest are columns of the log.
 _READ = (
     "outcome",
@@ -150,7 +150,7 @@ def make_anew(hour: datetime) -> None:
     """Make the rows of one hour out of the log, whatever they were."""
     entries = of_log('"timestamp" >= %s AND "timestamp" < %s')
     with transaction.atomic():
-        _replace(USAGE, hour, insertion(entries), parameters=[moment(hour), moment(hour + timedelta(hours=1))])
+        _replace(USAGE, hour, insertion(entries), parameters=[moment(hour), moment(hour + HOUR)])
         make_day_anew(full_day(hour))
 
 
@@ -166,7 +166,7 @@ def used(start: datetime, end: datetime, *, by_hour: bool = False) -> tuple[str,
 
     Full days are rows of days, unless one wants to know the hours.
     """
-    first, last = full_day(start + DAY - timedelta(microseconds=1)), full_day(end)
+    first, last = day_not_before(start), full_day(end)
     parts = [(USAGE, ALL, start, end)]
     if first < last and not by_hour:
         days, hours_of_them = (DAYS, ALL, first, last), (USAGE, '"merged" = FALSE', first, last)
@@ -200,6 +200,16 @@ def full_hour(moment: datetime) -> datetime:
 def full_day(moment: datetime) -> datetime:
     """The beginning of the day that a moment is in (UTC)."""
     return full_hour(moment).replace(hour=0)
+
+
+def hour_not_before(moment: datetime) -> datetime:
+    """The first full hour that does not begin before a moment."""
+    return full_hour(moment + HOUR - INSTANT)
+
+
+def day_not_before(moment: datetime) -> datetime:
+    """The first day (UTC) that does not begin before a moment."""
+    return full_day(moment + DAY - INSTANT)
 
 
 def day_of_hour() -> str:

@@ -19,7 +19,7 @@ from telemetry.export import usage_as_csv
 from telemetry.models import CacheEntry
 from telemetry.paging import MOST, PAGE_MS, TookTooLong, at_most
 from telemetry.querysets import CacheEntryQuerySet
-from telemetry.rollups import full_hour
+from telemetry.rollups import INSTANT, full_day, full_hour, hour_not_before
 from telemetry.statistics import SHOWN, Page, Question
 
 BATCH = 1000
@@ -62,10 +62,10 @@ def _batches(entries: CacheEntryQuerySet) -> Iterator[dict[int, str]]:
 
 def period(start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
     """Full hours around these moments; unless told, the last 30 days with today. Raises ValidationError."""
-    end = full_hour(min(end or timezone.now(), LATEST) + timedelta(hours=1) - timedelta(microseconds=1))
+    end = hour_not_before(min(end or timezone.now(), LATEST))
     if end < EARLIEST:
         raise ValidationError(f"to: must not be before {EARLIEST:%Y-%m-%d}.")
-    start = full_hour(start) if start else full_hour(end - timedelta(microseconds=1)).replace(hour=0) - USUAL_PERIOD
+    start = full_hour(start) if start else full_day(end - INSTANT) - USUAL_PERIOD
     if not start < end:
         raise ValidationError("from: must be before to.")
     return start, end

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,9 +12,8 @@ from django.db.models import Min
 from telemetry import rollups
 from telemetry.models import LogEntry
 from telemetry.retention import kept_since
-from telemetry.rollups import ALL, DAY, DAYS, DIMENSIONS, MEASURES, USAGE, WITHIN, columns, full_day
+from telemetry.rollups import ALL, DAY, DAYS, DIMENSIONS, MEASURES, USAGE, WITHIN, columns
 
-HOUR, INSTANT = timedelta(hours=1), timedelta(microseconds=1)
 MONEY = ("cost", "estimated_cost", "saved_cost")
 EMPTY = (None, "", [], {}, "[]", "{}")
 
@@ -53,7 +52,7 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
     of_day = (
         f'SELECT {rollups.day_of_hour()} AS "hour", {columns((*DIMENSIONS[1:], *MEASURES))} FROM ({merged}) AS merged'
     )
-    days = _differences(of_day, DAYS, full_day(start), full_day(end + DAY - INSTANT))
+    days = _differences(of_day, DAYS, rollups.full_day(start), rollups.day_not_before(end))
     return [*hours, *(replace(found, of_day=True) for found in days)]
 
 
@@ -77,15 +76,15 @@ def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> t
     if start is None:
         oldest = LogEntry.objects.aggregate(oldest=Min("timestamp"))["oldest"] or now
         kept = kept_since(now)
-        start = max(oldest, kept + HOUR - INSTANT) if kept else oldest
+        start = max(oldest, rollups.hour_not_before(kept)) if kept else oldest
     begin, end = rollups.full_hour(start), end or now
-    return begin, max(begin, rollups.full_hour(end + HOUR - INSTANT))
+    return begin, max(begin, rollups.hour_not_before(end))
 
 
 def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
     """The period in pieces of a day at most: no statement reads more than that."""
     while start < end:
-        behind = min(start + timedelta(days=1), end)
+        behind = min(start + DAY, end)
         yield start, behind
         start = behind
 
