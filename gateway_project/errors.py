@@ -244,6 +244,10 @@ class ActiveUseLimitReached(LimitError):
     default_message = "All active uses of the licence are taken."
 
 
+# As log and metrics know them.
+LIMIT_ERRORS = tuple(kind.exception for kind in LimitError.__subclasses__())
+
+
 class UpstreamError(GatewayError):
     """The provider did not give an answer; `usage` is what it counted nevertheless, where it said so at the end.
 

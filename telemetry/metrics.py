@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from gateway_project.errors import LIMIT_ERRORS
 from telemetry import slots
 from telemetry.slots import Slots
 from telemetry.sums import OTHER, Labels, Sums
@@ -21,7 +22,6 @@ from telemetry.sums import OTHER, Labels, Sums
 log = logging.getLogger("gateway.metrics")
 
 TOKENS = ("input", "cache_read", "cache_write", "output", "reasoning")
-REFUSALS = ("RateLimited", "QuotaExceeded", "ActiveUseLimitReached")
 # What is kept of an entry until it is added up: a thousand requests may end at one moment.
 _told = itemgetter(
     *("provider_name", "operation", "model", "status", "outcome", "exception", "entry_source", "cache_status"),
@@ -131,7 +131,7 @@ def _add(sums: Sums, told: tuple[Any, ...], known_models: Collection[str]) -> No
         sums.observe("first_byte_seconds", (provider, model), first / 1000)
     if cache:
         sums.count("cache_lookups", (cache.lower(),))
-    if exception in REFUSALS:
+    if exception in LIMIT_ERRORS:
         sums.count("limit_refusals", (exception,))
     source = "cache" if source == "Cache" else "provider"
     for kind, amount in zip(TOKENS, tokens, strict=True):
