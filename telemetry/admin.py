@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.paginator import Page
+from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -46,14 +47,9 @@ class TagFilter(TextFilter):
         name, given, value = (self.value() or "").partition("=")
         if not name:
             return entries
-        return entries.filter(tags__contains={name: value}) if given and _contains() else _by_key(entries, name, value)
-
-
-def _contains() -> bool:
-    """Whether the database can look for a part of a JSON document: SQLite cannot."""
-    from django.db import connection
-
-    return connection.features.supports_json_field_contains
+        # SQLite cannot look for a part of a JSON document.
+        whole = given and connection.features.supports_json_field_contains
+        return entries.filter(tags__contains={name: value}) if whole else _by_key(entries, name, value)
 
 
 def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
@@ -74,6 +70,7 @@ class InfinitePaginator(ThemesPaginator):
 class EntryAdmin(ReadOnlyAdmin):
     """Newest first, a page at a time, never counted."""
 
+    unlisted: ClassVar[tuple[str, ...]]  # fields that may be long, and on PostgreSQL lie apart from their row
     paginator = InfinitePaginator
     show_full_result_count = False
     list_per_page = 50
@@ -81,6 +78,19 @@ class EntryAdmin(ReadOnlyAdmin):
     list_filter_sheet = True
     list_fullwidth = True
     search_fields = ["id"]  # get_search_results() looks where the API does
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        entries = super().get_queryset(request)
+        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer(*self.unlisted)
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
+        entry = self.get_object(request, object_id)
+        told = self.told_of(entry) if entry is not None else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+
+    def told_of(self, entry: Any) -> dict[str, Any]:
+        """What the page of an entry shows."""
+        raise NotImplementedError
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, str]:
         return f"-{self.model._default_manager.all().moment}", "-id"
@@ -127,6 +137,7 @@ class EntryAdmin(ReadOnlyAdmin):
 class LogAdmin(EntryAdmin):
     """What happened."""
 
+    unlisted = LONG
     empty_means = "Nothing is in the log: each request and each change leaves an entry here."
     list_display = [
         "moment", "user", "asked", "provider", "result", "cache", "duration", "tokens", "price", "told",
@@ -148,11 +159,6 @@ class LogAdmin(EntryAdmin):
     search_help_text = "A part of a model, a request id or a payload"
     change_form_template = "console/log_entry.html"
     list_before_template = "console/log_tools.html"
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[LogEntry]:
-        entries = super().get_queryset(request)
-        # They may be long, and on PostgreSQL lie apart from their row.
-        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer(*LONG)
 
     @display(description="Time (UTC)", ordering="timestamp")
     def moment(self, row: LogEntry) -> str:
@@ -233,16 +239,15 @@ class LogAdmin(EntryAdmin):
         context = self.admin_site.context(request, "Live", entries=entries, problem=problem, opts=self.opts)
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
-        entry = self.get_object(request, object_id)
-        told = details(entry) if entry is not None else {}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+    def told_of(self, entry: LogEntry) -> dict[str, Any]:
+        return details(entry)
 
 
 @admin.register(CacheEntry)
 class CacheAdmin(EntryAdmin):
     """Stored answers."""
 
+    unlisted = ("response",)
     empty_means = "No answers are stored: those of providers come here, and go when they expire."
     list_display = [
         "created_at",
@@ -266,14 +271,20 @@ class CacheAdmin(EntryAdmin):
     change_form_template = "console/cache_entry.html"
     list_before_template = "console/cache_tools.html"
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[CacheEntry]:
-        entries = super().get_queryset(request)
-        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer("response")
-
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
-        entry = self.get_object(request, object_id)
-        told = {"entry": entry, "facts": _cache_facts(self, entry)} if entry is not None else {}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+    def told_of(self, entry: CacheEntry) -> dict[str, Any]:
+        facts = [
+            ("Model", entry.model),
+            ("Provider", entry.provider_name),
+            ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
+            ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),
+            ("By", entry.username),
+            ("Kind", "stream" if entry.chunks else "whole answer"),
+            ("Size", self.size(entry)),
+            ("Hits", entry.hits),
+            ("Saved by them", self.saved(entry) or "unknown"),
+            ("Hash", entry.request_hash),
+        ]
+        return {"entry": entry, "facts": facts}
 
     @display(description="Saved")
     def saved(self, row: CacheEntry) -> str:
@@ -312,18 +323,3 @@ class CacheAdmin(EntryAdmin):
         record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
         self.message_user(request, f"{removed} stored answers are removed.")
         return HttpResponseRedirect(self.list_path)
-
-
-def _cache_facts(of: CacheAdmin, entry: CacheEntry) -> list[tuple[str, Any]]:
-    return [
-        ("Model", entry.model),
-        ("Provider", entry.provider_name),
-        ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
-        ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),
-        ("By", entry.username),
-        ("Kind", "stream" if entry.chunks else "whole answer"),
-        ("Size", of.size(entry)),
-        ("Hits", entry.hits),
-        ("Saved by them", of.saved(entry) or "unknown"),
-        ("Hash", entry.request_hash),
-    ]
