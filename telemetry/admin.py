@@ -22,6 +22,7 @@ import telemetry.console  # noqa: F401 - its page
 from gateway_project.console.admin import ReadOnlyAdmin
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.log import record
+from gateway_project.console.money import exactly
 from gateway_project.errors import GatewayError
 from telemetry import services
 from telemetry.details import LONG, all_input, details
@@ -204,7 +205,7 @@ class LogAdmin(EntryAdmin):
 
     @display(description="Cost")
     def price(self, row: LogEntry) -> str:
-        return "" if row.cost is None else f"{row.cost.normalize():f} {row.currency}".strip()
+        return exactly(row.cost, row.currency)
 
     def get_urls(self) -> list:
         own = [
@@ -289,7 +290,7 @@ class CacheAdmin(EntryAdmin):
     @display(description="Saved")
     def saved(self, row: CacheEntry) -> str:
         """What its hits would have cost, had a provider been asked each time."""
-        return "" if row.cost is None else f"{(row.cost * row.hits).normalize():f} {row.currency}"
+        return exactly(row.cost and row.cost * row.hits, row.currency)
 
     @display(description="Size", ordering="size_bytes")
     def size(self, row: CacheEntry) -> str:

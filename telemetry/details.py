@@ -6,6 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from gateway_project.console.money import exactly
 from telemetry.models import Candidate, EntryType, LogEntry
 
 LONG = ("payload", "stages", "candidates")  # what no list of entries shows
@@ -56,8 +57,8 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Tokens": usage + (" (estimated)" if usage and entry.usage_estimated else ""),
         "Of them cached": entry.cache_read_tokens,
         "Reasoning": entry.reasoning_tokens,
-        "Cost": "" if entry.cost is None else f"{entry.cost.normalize():f} {entry.currency}",
-        "Saved": "" if entry.saved_cost is None else f"{entry.saved_cost.normalize():f} {entry.currency}",
+        "Cost": exactly(entry.cost, entry.currency),
+        "Saved": exactly(entry.saved_cost, entry.currency),
         "Finish reason": " / ".join(filter(None, (entry.finish_reason, entry.provider_finish_reason))),
         "Took": "" if entry.duration_ms is None else f"{entry.duration_ms:,.1f} ms",
         "First byte after": "" if entry.first_byte_ms is None else f"{entry.first_byte_ms:,.1f} ms",
