@@ -1,52 +1,35 @@
-"""Carries the journal into the database, in batches, each record exactly once.
+"""Ships the journal into the database, batch by batch (carrying.py). It may be away: the journal waits."""
 
-How far a segment has been carried is a row of the same transaction as the entries, so that a batch is
-either stored and counted, or neither. The database may be away: the journal waits.
-"""
-
-import contextlib
-import errno
 import logging
-import mmap
 import os
 import time
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
-from django.utils import timezone
+from django.db import connection
 
 from gateway_project.background import Background
 from keys.models import ApiKey
 from telemetry import journal as journals
-from telemetry.batches import count_hits, insert_cache_entries, insert_log_entries
-from telemetry.hits import EarlyHits
-from telemetry.journal import CACHED, END, EVENT, START, Journal, Record, Segment
+from telemetry.adoption import adopt
+from telemetry.carrying import AdoptedElsewhere, carry, early_hits, next_batch, position, takes
+from telemetry.journal import END, START, Journal, Record, Segment
 from telemetry.models import JournalPosition
-from telemetry.records import empty_log_entry, written
 
 log = logging.getLogger("gateway.shipper")
-early_hits = EarlyHits()
 
-BATCH_RECORDS = 500
-BATCH_BYTES = 1024 * 1024
 BATCH_KEYS = 1000
 PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
 KEYS_EVERY_SECONDS = 5.0
-TRIES = 3
-REFUSED_NAME = "refused.jsonl"
-# As text: the ORM spends most of its time on putting them together, for a batch or for each key anew.
+# As text: the ORM spends most of its time on putting it together, for each key anew.
 _USED = f'''
     UPDATE "{ApiKey._meta.db_table}" SET "last_used" = %(at)s
     WHERE "id" = %(id)s AND ("last_used" IS NULL OR "last_used" < %(at)s)
 '''
-_MOVE = f'UPDATE "{JournalPosition._meta.db_table}" SET "position" = %s WHERE "journal" = %s AND "position" = %s'
 
 
 class Backlog(NamedTuple):
@@ -54,10 +37,6 @@ class Backlog(NamedTuple):
 
     bytes: int
     seconds: float
-
-
-class AdoptedElsewhere(Exception):
-    """Another process carries this journal: it took us for dead."""
 
 
 class Shipper(Background):
@@ -142,10 +121,10 @@ class Shipper(Background):
             self._catch_up(name, segment)
         while True:
             start = self._shipped.get(segment.path, 0)
-            batch = _batch(segment.records(start))
+            batch = next_batch(segment.records(start))
             if not batch:
                 break
-            _carry_or_put_aside(name, start, batch, self._root)
+            carry(name, start, batch, self._root)
             self._shipped[segment.path] = batch[-1].end
             segment.release(batch[-1].end)
             self._follow_open(segment, batch)
@@ -159,7 +138,7 @@ class Shipper(Background):
 
     def _catch_up(self, name: str, segment: Segment) -> None:
         """A connection that broke at a commit leaves open whether the batch is stored: the database tells."""
-        start, stored = self._shipped.get(segment.path, 0), _position(name)
+        start, stored = self._shipped.get(segment.path, 0), position(name)
         self._shipped[segment.path] = stored
         if stored > start:
             self._follow_open(segment, [record for record in segment.records(start) if record.end <= stored])
@@ -193,7 +172,7 @@ class Shipper(Background):
             try:
                 adopt(folder)
             except Exception:  # the folders behind it are not to wait for somebody who looks into it
-                if not _takes(0):
+                if not takes(0):
                     raise
                 left.add(folder)
                 if folder not in self._not_adopted:
@@ -214,146 +193,6 @@ class Shipper(Background):
             segment.sync()
 
 
-def adopt(folder: Path) -> int:
-    """Ship a dead process's journal, close its open requests as aborted, and remove it; the number closed."""
-    opened: dict[int, bytes] = {}
-    ended: set[int] = set()
-    position = ""
-    for path in journals.segment_paths(folder):
-        position = f"{folder.name}/{path.name}"
-        _adopt_segment(position, path, opened, ended)
-    aborted = [payload for number, payload in opened.items() if number not in ended]
-    closed = f"{folder.name}/closed"
-    if aborted and not _position(closed):  # some of the files may be gone since, and with them the ends in them
-        _close(f"{folder.name}/aborted", aborted, folder.parent)
-    if position:
-        JournalPosition.objects.get_or_create(journal=closed, defaults={"position": 1})
-    for path in journals.segment_paths(folder):
-        _remove(path)
-    (folder / journals.LOCK_NAME).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-    JournalPosition.objects.filter(journal__startswith=f"{folder.name}/").delete()
-    if aborted:
-        log.warning("A process ended with %d requests open; they are logged as aborted.", len(aborted))
-    return len(aborted)
-
-
-def put_aside(root: Path, record: Record) -> None:
-    """Keep a record that the database refuses where a person can look at it. Raises OSError, with nothing written."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (root / REFUSED_NAME).open("ab", buffering=0) as file:
-        before, line = file.tell(), record.payload + b"\n"
-        if file.write(line) < len(line):
-            file.truncate(before)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name)
-    log.error("The database refused a log entry; it is kept in %s.", root / REFUSED_NAME)
-
-
-def _adopt_segment(name: str, path: Path, opened: dict[int, bytes], ended: set[int]) -> None:
-    if not path.stat().st_size:
-        return  # its process died while it made the file, which cannot be mapped
-    shipped = _position(name)
-    with _mapped(path) as data:
-        for record in journals.salvaged(data):
-            if record.kind == START:
-                opened[record.number] = record.payload
-            elif record.kind == END:
-                ended.add(record.number)
-        while batch := _batch(journals.salvaged(data, shipped)):
-            _carry_or_put_aside(name, shipped, batch, path.parent.parent)
-            shipped = batch[-1].end
-
-
-def _close(name: str, starts: list[bytes], root: Path) -> None:
-    """Log requests that nobody will end, each once: how many of them are logged is a position like a segment's."""
-    entries = [Record(END, 0, _aborted(start), place) for place, start in enumerate(starts, start=1)]
-    done = _position(name)
-    while batch := _batch(entries[done:]):
-        _carry_or_put_aside(name, done, batch, root)
-        done = batch[-1].end
-
-
-def _remove(path: Path) -> None:
-    """Delete a segment that has been carried, unless bytes of it could not be read."""
-    if path.stat().st_size:
-        with _mapped(path) as data:
-            damaged = journals.is_damaged(data)
-        if damaged:
-            kept = path.parent.parent / f"{path.parent.name}-{path.name}.damaged"
-            log.error("A journal's segment is damaged: what can be read of it is logged, and all of it is in %s.", kept)
-            path.rename(kept)
-            return
-    path.unlink()
-
-
-@contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        yield data
-
-
-def _carry_or_put_aside(name: str, start: int, batch: list[Record], root: Path) -> None:
-    """Store a batch; what a database refuses that takes others like it is put aside. Raises DatabaseError, OSError."""
-    if _carried(name, start, batch):
-        return
-    if len(batch) == 1:
-        put_aside(root, batch[0])
-        with transaction.atomic():
-            _move(name, start, batch[0].end)
-        return
-    middle = len(batch) // 2
-    _carry_or_put_aside(name, start, batch[:middle], root)
-    _carry_or_put_aside(name, batch[middle - 1].end, batch[middle:], root)
-
-
-def _carried(name: str, start: int, batch: list[Record]) -> bool:
-    """Whether a batch is stored now. Raises DatabaseError where the database would not take another one either."""
-    for _ in range(TRIES if len(batch) == 1 else 1):  # a lock may have been in the way
-        try:
-            _carry(name, start, batch)
-            return True
-        except (DataError, IntegrityError, ValueError):
-            return False
-        except DatabaseError:  # whatever its kind: SQLite calls all that it cannot read by one name
-            if not _takes(max(len(record.payload) for record in batch)):
-                raise
-    return False
-
-
-def _takes(size: int) -> bool:
-    """Whether the database would store an entry of so many bytes with nothing in it that can be wrong."""
-    entry = empty_log_entry() | {"timestamp": timezone.now(), "payload": "x" * size}
-    try:
-        with transaction.atomic():
-            insert_log_entries([written(entry)])
-            transaction.set_rollback(True)
-    except DatabaseError:
-        return False
-    return True
-
-
-def _batch(records: Iterable[Record]) -> list[Record]:
-    batch, size = [], 0
-    for record in records:
-        batch.append(record)
-        size += len(record.payload)
-        if len(batch) >= BATCH_RECORDS or size > BATCH_BYTES:
-            break
-    return batch
-
-
-def _carry(name: str, start: int, batch: list[Record]) -> None:
-    """Store a batch and how far it reaches, or neither."""
-    with transaction.atomic():
-        _move(name, start, batch[-1].end)
-        entries = [record.payload for record in batch if record.kind in (END, EVENT)]
-        insert_log_entries(entries)
-        insert_cache_entries([record.payload for record in batch if record.kind == CACHED])
-        early = count_hits(entries)
-    early_hits.note(early)
-
-
 def _note_use(used: dict[int, float]) -> None:
     """Write when keys were last used, in one order everywhere; another process may know of a later use."""
     moment = connection.ops.adapt_datetimefield_value
@@ -361,33 +200,3 @@ def _note_use(used: dict[int, float]) -> None:
     with connection.cursor() as cursor:
         for start in range(0, len(rows), BATCH_KEYS):  # each has the time of one statement
             cursor.executemany(_USED, rows[start : start + BATCH_KEYS])
-
-
-def _position(name: str) -> int:
-    """How far the database has a segment."""
-    return JournalPosition.objects.filter(journal=name).values_list("position", flat=True).first() or 0
-
-
-def _move(name: str, start: int, end: int) -> None:
-    """Move a journal's position from start to end; only one of several who try succeeds."""
-    if start == 0:
-        moved = JournalPosition.objects.get_or_create(journal=name, defaults={"position": end})[1]
-    else:
-        with connection.cursor() as cursor:
-            cursor.execute(_MOVE, [end, name, start])
-            moved = cursor.rowcount
-    if not moved:
-        raise AdoptedElsewhere(name)
-
-
-def _aborted(start: bytes) -> bytes:
-    entry = empty_log_entry() | orjson.loads(start)
-    asked = entry["attempts"] > 0
-    entry |= {
-        "outcome": "aborted",
-        "severity": "error",
-        "entry_source": "Worker" if asked else "Not Set",
-        "cost_status": "unknown" if asked else "",
-        "message": "The gateway's process ended before this request did.",
-    }
-    return orjson.dumps(entry)

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from telemetry import adoption
 from telemetry import journal as journals
-from telemetry import shipping
+from telemetry.adoption import adopt
 from telemetry.journal import Journal
 from telemetry.models import JournalPosition, LogEntry
-from telemetry.shipping import adopt
 from tests.telemetry.conftest import SEGMENT, entry, new_shipper, serve, stored
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -66,7 +66,7 @@ def test_an_adoption_that_dies_between_its_steps_is_finished_by_the_next_one(jou
     journal.start(entry("open"))
     folder, opened, ended = crash(journal), {}, set()
     for path in journals.segment_paths(folder):
-        shipping._adopt_segment(f"{folder.name}/{path.name}", path, opened, ended)
+        adoption._adopt_segment(f"{folder.name}/{path.name}", path, opened, ended)
     assert stored() == {"r1": 1}
     assert adopt(folder) == 1
     assert stored() == {"r1": 1, "open": 1}

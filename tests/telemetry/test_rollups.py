@@ -11,7 +11,8 @@ from django.db import connection
 from django.db.models import Sum
 
 from gateway_project.work.stages.log import timestamp
-from telemetry import rollups, shipping
+from telemetry import rollups
+from telemetry.adoption import adopt
 from telemetry.batches import insert_log_entries
 from telemetry.journal import Journal
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
@@ -221,7 +222,7 @@ def test_what_the_log_does_not_have_is_a_difference_too():
 def test_what_a_dead_process_left_behind_is_counted_as_aborted(tmp_path):
     journal = Journal(tmp_path, segment_bytes=SEGMENT)
     journal.start(done("r1"))
-    shipping.adopt(journal.folder)
+    adopt(journal.folder)
     assert totals()["errors"] == totals()["unknown_cost_requests"] == 1
     assert differences(BEGIN, END) == []
 

@@ -8,7 +8,7 @@ from django.db import DataError, OperationalError, connection
 from accounts.services import create_user
 from keys.models import ApiKey
 from keys.services import issue_key
-from telemetry import hits, shipping
+from telemetry import carrying, hits
 from telemetry import journal as journals
 from telemetry.models import CacheEntry, JournalPosition, LogEntry
 from tests.telemetry.conftest import cached, entry, serve, stored
@@ -75,7 +75,7 @@ def test_a_batch_that_was_stored_while_the_connection_broke_is_not_stored_again(
         serve(journal, f"r{number}")
     opened = journal.start(entry("open"))
     name, segment = f"{journal.name}/{journal.segments[0].path.name}", journal.segments[0]
-    shipping._carry(name, 0, list(segment.records(0)))
+    carrying._store(name, 0, list(segment.records(0)))
     shipper._away(OperationalError("server closed the connection unexpectedly"))
     serve(journal, "later")
     assert shipper.ship()

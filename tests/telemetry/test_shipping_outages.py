@@ -13,8 +13,8 @@ from django.db import OperationalError, connection
 from django.db.models import Sum
 
 from telemetry import journal as journals
+from telemetry.adoption import adopt
 from telemetry.models import JournalPosition, LogEntry, UsageHour
-from telemetry.shipping import adopt
 from tests.running import ROOT
 from tests.telemetry.conftest import serve, stored
 from tests.telemetry.test_rollups import HOUR
