@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from gateway_project.work.active_uses import ActiveUses
 from gateway_project.work.clock import Clock
 from gateway_project.work.limits import (
     COUNT,
@@ -21,7 +22,6 @@ from gateway_project.work.limits import (
     Lost,
     Settlement,
     Standing,
-    days_around,
     window_begin,
     window_end,
 )
@@ -45,17 +45,6 @@ class Count:
     held: int = 0
 
 
-@dataclass(slots=True)
-class Use:
-    """One member's use: its requests in flight, and the moment until which it lives without any."""
-
-    flying: set[str] = field(default_factory=set)
-    until: float = 0.0
-
-    def lives(self, now: float) -> bool:
-        return bool(self.flying) or self.until > now
-
-
 class Counters:
     """Not locked: whoever calls holds the lock of the state that these belong to.
 
@@ -70,8 +59,7 @@ class Counters:
         self._counts: dict[str, Count] = {}
         self._known: dict[str, tuple[float, int, int]] = {}
         self._leases: defaultdict[str, set[str]] = defaultdict(set)
-        self._uses: defaultdict[str, dict[str, Use]] = defaultdict(dict)
-        self._peaks: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self.uses = ActiveUses()
 
     # -- Asked, in the order of an admission ------------------------------------------------------------
 
@@ -122,22 +110,6 @@ class Counters:
         """How these limits stand."""
         return [self._stands(check, now) for check in checks]
 
-    def take_use(self, check: LimitCheck, token: str, now: float) -> None:
-        """A member is at work: until the request of this token ends, or without one up to now."""
-        uses = self._uses[check.name]
-        use = uses.get(check.member)
-        if use is None:
-            use = uses[check.member] = Use()
-        use.until = max(use.until, now + check.window_seconds)
-        if token:
-            use.flying.add(token)
-        self._note_peak(check.name, now)
-
-    def flies(self, check: LimitCheck) -> bool:
-        """Whether a request of the member is in flight."""
-        use = self._uses[check.name].get(check.member)
-        return use is not None and bool(use.flying)
-
     def settle(self, settlement: Settlement, *, elsewhere: bool = False) -> None:
         """Give back what a request held, and count what it came to, unless that was counted elsewhere."""
         for hold, amount in zip(settlement.holds, settlement.amounts, strict=True):
@@ -145,20 +117,9 @@ class Counters:
             if check.kind == LEASE:
                 self._leases[check.name].discard(settlement.token)
             elif check.kind == USE:
-                self._end_use(check, settlement.token)
+                self.uses.end(check, settlement.token, self.clock.now())
             else:
                 self._settle_count(hold, amount, settlement.ended, elsewhere=elsewhere)
-
-    def uses(self, name: str, now: float) -> int:
-        """How many uses are live."""
-        uses = self._uses[name]
-        for member in [member for member, use in uses.items() if not use.lives(now)]:
-            del uses[member]
-        return len(uses)
-
-    def peaks(self, name: str) -> dict[int, int]:
-        """The most uses that were live at one moment of each of the last days, by its first second."""
-        return dict(self._peaks[name])
 
     def known_total(self, check: LimitCheck, now: float) -> int | None:
         """What is used and held of it; None where nothing has been counted, or what was lost is not rebuilt."""
@@ -196,7 +157,7 @@ class Counters:
             if hold.check.kind == LEASE:
                 self._leases[hold.check.name].add(token)
             elif hold.check.kind == USE:
-                self._uses[hold.check.name].setdefault(hold.check.member, Use()).flying.add(token)
+                self.uses.mirror(hold.check, token)
 
     def hand_over(self) -> list[Count]:
         """What was counted here since it was last handed over, for Redis to add; from now on it counts as known."""
@@ -228,8 +189,7 @@ class Counters:
                 self._known.pop(name)
         for name in [name for name, tokens in self._leases.items() if not tokens]:
             del self._leases[name]
-        for name in [name for name in self._uses if not self.uses(name, now)]:
-            del self._uses[name]
+        self.uses.tidy(now)
 
     # -- Inside -----------------------------------------------------------------------------------------
 
@@ -279,8 +239,8 @@ class Counters:
             return len(self._leases[check.name])
         if check.kind == USE:
             # Those that are over are looked for where it matters.
-            found = len(self._uses[check.name])
-            return found if found < self._amount(check, now) or not check.amount else self.uses(check.name, now)
+            found = self.uses.known(check.name)
+            return found if found < self._amount(check, now) or not check.amount else self.uses.live(check.name, now)
         return self._count(check, now).used
 
     def _total(self, check: LimitCheck, now: float) -> int:
@@ -290,7 +250,7 @@ class Counters:
     def _has(self, check: LimitCheck, token: str, now: float) -> bool:
         if check.kind == LEASE:
             return token in self._leases[check.name]
-        return check.member in self._uses[check.name]
+        return self.uses.has(check)
 
     def _stands(self, check: LimitCheck, now: float) -> Standing:
         return Standing(check, self._room(check, now), self._reset(check, now))
@@ -318,8 +278,7 @@ class Counters:
         if check.kind in (COUNT, RESERVE):
             return window_end(check.window_seconds, window_begin(check.window_seconds, now)) - int(now)
         if check.kind == USE:
-            ends = [use.until for use in self._uses[check.name].values() if not use.flying]
-            return max(int(min(ends, default=now) - now), 0) + 1
+            return self.uses.reset_seconds(check.name, now)
         return 1
 
     def _take(self, check: LimitCheck, token: str, mode: int, now: float) -> Hold | None:
@@ -330,18 +289,10 @@ class Counters:
         if check.kind == RESERVE:
             return self._reserve(check, now) if mode == ASKS else None
         if check.kind == USE:
-            self.take_use(check, token if mode != AT_ONCE else "", now)
+            self.uses.take(check, token if mode != AT_ONCE else "", now)
         elif mode != AT_ONCE:
             self._leases[check.name].add(token)
         return Hold(check) if mode != AT_ONCE else None
-
-    def _note_peak(self, name: str, now: float) -> None:
-        """Uses grow nowhere but where one is taken."""
-        peaks, today = self._peaks[name], window_begin(DAY, now)
-        if len(self._uses[name]) > peaks.get(today, 0):
-            peaks[today] = max(self.uses(name, now), peaks.get(today, 0))
-            for day in peaks.keys() - set(days_around(now)):
-                del peaks[day]
 
     def _reserve(self, check: LimitCheck, now: float) -> Hold:
         count = self._count(check, now)
@@ -364,9 +315,3 @@ class Counters:
     def _was_counted(self, hold: Hold, count: Count) -> bool:
         """Whether a request was counted when it was admitted, here or in Redis."""
         return not hold.is_late if self.share_of is not None else count.since <= hold.admitted
-
-    def _end_use(self, check: LimitCheck, token: str) -> None:
-        use = self._uses[check.name].get(check.member)
-        if use is not None and token in use.flying:
-            use.flying.discard(token)
-            use.until = self.clock.now() + check.window_seconds

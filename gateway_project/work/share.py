@@ -26,7 +26,7 @@ class Share(LocalState):
     def note_use(self, check: LimitCheck, token: str) -> None:
         """A use that no limit bounds has begun, or, without a token, begun and ended."""
         with self._lock:
-            self._counters.take_use(check, token, self.clock.now())
+            self._counters.uses.take(check, token, self.clock.now())
             self._noted[check.name, check.member] = check
 
     def notes(self, *, again: bool) -> dict[str, list[tuple[LimitCheck, bool]]]:
@@ -38,7 +38,7 @@ class Share(LocalState):
             noted, self._noted = self._noted | (self._flying if again else {}), {}
             told = defaultdict(list)
             for key, check in noted.items():
-                flies = self._counters.flies(check)
+                flies = self._counters.uses.flies(check)
                 told[check.name].append((check, flies))
                 if flies:
                     self._flying[key] = check

@@ -189,11 +189,11 @@ class LocalState:
 
     def uses(self, name: str) -> int:
         with self._lock:
-            return self._counters.uses(name, self.clock.now())
+            return self._counters.uses.live(name, self.clock.now())
 
     def peaks(self, name: str) -> dict[int, int]:
         with self._lock:
-            return self._counters.peaks(name)
+            return self._counters.uses.peaks(name)
 
     def renew(self, key: str, token: str) -> None:
         """A flight in this process ends with its request: it cannot lapse."""
