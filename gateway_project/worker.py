@@ -10,7 +10,6 @@ import math
 import select
 import selectors
 import socket
-import struct
 import threading
 import time
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 from gateway_project import drain, http1, load
 from gateway_project.delivery import REASONS, of_error
 from gateway_project.errors import InternalError, ValidationError
+from gateway_project.sockets import bound_waits
 from gateway_project.threads import Threads
 
 OUR_FAULT = (InvalidResponseHeader, InvalidResponseHeaderName)
@@ -76,11 +76,9 @@ class GatewayThreadWorker(ThreadWorker):
         return self.busy < self.cfg.threads and len(self.heads) < max(1, self.cfg.threads // 2)
 
     def _hand_over(self, conn: TConn) -> None:
-        """Bound every read and write in the kernel: gunicorn's setblocking() calls undo Python's time-outs."""
+        """Whatever a thread reads or writes is bounded from now on."""
         if not hasattr(conn, "bounded"):
-            limit = struct.pack("ll", int(self.client_seconds), 0)
-            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                conn.sock.setsockopt(socket.SOL_SOCKET, option, limit)
+            bound_waits(conn.sock, receive=self.client_seconds, send=self.client_seconds)
             conn.bounded = True
         self.heads[id(conn)] = (conn, math.inf)
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
