@@ -1,13 +1,13 @@
 """Misconfigurations that refuse to start, each a pure function of the settings with an id and a hint."""
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from itertools import combinations
 from typing import Any
 
 from django.conf import settings as configured
 from django.core.checks import CheckMessage, Error, Warning
 
+from gateway_project.proxies import is_loopback
 from gateway_project.settings import LOCAL_HOSTS, OWN_DATABASE
 from licensing.signing import KeyRefused, read_public_key
 
@@ -20,7 +20,7 @@ def check_configuration(app_configs: object = None, **options: object) -> list[C
 
 
 def debug_is_not_public(settings: Any) -> Iterator[CheckMessage]:
-    if settings.DEBUG and not _is_loopback(settings.HOST):
+    if settings.DEBUG and settings.HOST != "localhost" and not is_loopback(settings.HOST):
         yield Error(
             f"DEBUG is on while HOST is {settings.HOST}, which other machines reach.",
             hint="Set DEBUG=false, or HOST=127.0.0.1.",
@@ -200,10 +200,3 @@ def _secrets(settings: Any) -> list[tuple[str, str]]:
         *([("GATEWAY_METRICS_TOKEN", settings.GATEWAY_METRICS_TOKEN)] if settings.GATEWAY_METRICS_TOKEN else []),
         *((f"GATEWAY_ENCRYPTION_KEYS[{place}]", key) for place, key in enumerate(keys)),
     ]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
