@@ -36,10 +36,17 @@ class Delivery:
         return kind(self.body, status=self.status, headers=dict(self.headers))
 
 
+def whole(
+    status: int, content_type: str, body: bytes, request_id: str = "", headers: Iterable[tuple[str, str]] = ()
+) -> Delivery:
+    """An answer that is there to its end, with these headers beside those that say what it is."""
+    told = [("Content-Type", content_type), ("Content-Length", str(len(body))), *headers]
+    if request_id:
+        told.append(("X-Svc-Request-ID", request_id))
+    return Delivery(status, told, body)
+
+
 def of_error(error: GatewayError, request_id: str = "", document: dict[str, Any] | None = None) -> Delivery:
     """The document that an error is sent as, with the error's headers: the three fields, unless it is given."""
     body = orjson.dumps(error.body() if document is None else document)
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *error.headers.items()]
-    if request_id:
-        headers.append(("X-Svc-Request-ID", request_id))
-    return Delivery(error.code, headers, body)
+    return whole(error.code, "application/json", body, request_id, error.headers.items())

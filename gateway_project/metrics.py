@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.http.request import split_domain_port, validate_host
 
-from gateway_project.delivery import Delivery, of_error
+from gateway_project.delivery import Delivery, of_error, whole
 from gateway_project.errors import AuthenticationFailed, GatewayError
 from gateway_project.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.proxies import is_local, is_loopback
@@ -31,8 +31,7 @@ def scrape(environ: Mapping[str, Any]) -> Delivery:
     made.metrics.fold(made.snapshot.offering)
     info = {label: version()[name] for label, name in INFO.items()}
     content = exposition.text(*made.metrics.gather(vitals(made)), info)
-    headers = [("Content-Type", CONTENT_TYPE), ("Content-Length", str(len(content))), ("Cache-Control", "no-store")]
-    return Delivery(200, [*headers, ("X-Svc-Request-ID", new_request_id())], content)
+    return whole(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
 
 
 def answer(environ: Mapping[str, Any]) -> Delivery:

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import orjson
 
-from gateway_project.delivery import Delivery
+from gateway_project.delivery import Delivery, whole
 from gateway_project.errors import AccessError, GatewayError, NotFound
 from gateway_project.work.doors.base import Model
 from gateway_project.work.exchange import Exchange
@@ -20,7 +20,8 @@ def answer(exchange: Exchange, model: str) -> Delivery:
     """The list of models, or the one that is named, in the shape of the caller's door."""
     try:
         authenticate(exchange, gateway())
-        delivery = _delivered(_document(exchange, model, gateway()))
+        document = _document(exchange, model, gateway())
+        delivery = whole(200, "application/json", orjson.dumps(document))
     except GatewayError as error:
         exchange.error = error
         if isinstance(error, AccessError):  # whoever tries keys here is seen in the log as they are at work requests
@@ -56,8 +57,3 @@ def _model(name: str, exchange: Exchange, gateway: Gateway) -> Model | None:
     if not targets:
         return None
     return Model(name, min(targets, key=lambda target: target.provider.priority).provider.name)
-
-
-def _delivered(document: dict) -> Delivery:
-    body = orjson.dumps(document)
-    return Delivery(200, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))], body)
