@@ -6,7 +6,7 @@ from typing import Any
 from django.http.request import MediaType
 from rest_framework import renderers
 from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework_json_api.parsers import JSONParser
+from rest_framework.parsers import BaseParser
 from rest_framework_json_api.renderers import JSONRenderer
 
 from gateway_project.errors import Conflict, ValidationError
@@ -30,31 +30,21 @@ class Plain(dict):
     """A body that goes out as it is: the shapes that the specification writes out, errors, and {}."""
 
 
-class ApiParser(JSONParser):
+class ApiParser(BaseParser):
     """Reads the envelope; `type` and `id` may be left out. Raises ValidationError, and Conflict for a wrong type."""
 
     media_type = JSON_API
 
     def parse(self, stream, media_type=None, parser_context=None) -> Document:
-        return self.parse_data(parse_object(stream.read()), parser_context)
-
-    def parse_data(self, result: dict[str, Any], parser_context: Mapping[str, Any]) -> Document:
-        view, data = parser_context["view"], _data(result)
+        view, data = parser_context["view"], _data(parse_object(stream.read()))
         enough = "id" in data and view.action in view.by_id_alone
         attributes = data.get("attributes", {} if enough else None)
         if not isinstance(attributes, dict):
             raise ValidationError(ENVELOPE)
-        self.check_type(data, view.resource_name)
+        _check_type(data, view.resource_name)
         document = Document(_named(attributes))
         document.id = _id(data)
         return document
-
-    def check_type(self, data: dict[str, Any], expected: str) -> None:
-        given = data.get("type", expected)
-        if not isinstance(given, str):
-            raise ValidationError("type: must be a text.")
-        if given != expected:
-            raise Conflict(f"type: is {given[:100]!r}, and must be {expected!r} here.")
 
 
 class FlatParser(ApiParser):
@@ -79,6 +69,14 @@ def _named(attributes: dict[str, Any]) -> dict[str, Any]:
     if unknown := [given for given, name in names.items() if name is None]:
         raise ValidationError(f"{unknown[0][:100]}: there is no such attribute.")
     return {names[given]: value for given, value in attributes.items()}
+
+
+def _check_type(data: dict[str, Any], expected: str) -> None:
+    given = data.get("type", expected)
+    if not isinstance(given, str):
+        raise ValidationError("type: must be a text.")
+    if given != expected:
+        raise Conflict(f"type: is {given[:100]!r}, and must be {expected!r} here.")
 
 
 def _id(data: dict[str, Any]) -> str | None:
