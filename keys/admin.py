@@ -140,17 +140,20 @@ class KeyAdmin(ServiceAdmin):
 
     @deed("Lock", icon="lock", path="lock", means="The key is refused until somebody unlocks it.")
     def lock(self, request: HttpRequest, key: ApiKey) -> str:
-        self._update(request, key, locked=True)
+        with self.changing(request, key, attributes=["locked"]):
+            services.update_key(key, locked=True)
         return "The key is locked."
 
     @deed("Unlock", icon="lock_open", path="unlock", means="The key is accepted again, unless it has expired.")
     def unlock(self, request: HttpRequest, key: ApiKey) -> str:
-        self._update(request, key, locked=False)
+        with self.changing(request, key, attributes=["locked"]):
+            services.update_key(key, locked=False)
         return "The key is unlocked."
 
     @deed("Expire", icon="timer_off", path="expire", means="The key is refused from now on, for good.")
     def expire(self, request: HttpRequest, key: ApiKey) -> str:
-        self._update(request, key, expire=True)
+        with self.changing(request, key, attributes=["expire"]):
+            services.update_key(key, expire=True)
         return "The key has expired."
 
     @deed(
@@ -161,12 +164,6 @@ class KeyAdmin(ServiceAdmin):
         f"{services.OVERLAP.days * 24} hours more. What it was before an earlier rotation ends at once.",
     )
     def rotate(self, request: HttpRequest, key: ApiKey) -> HttpResponse:
-        before = self.shown(key)
-        issued = services.rotate_key(key)
-        self.record(request, "rotate", key.pk, before=before, after=self.shown(key))
+        with self.changing(request, key, "rotate"):
+            issued = services.rotate_key(key)
         return self.show(request, issued)
-
-    def _update(self, request: HttpRequest, key: ApiKey, **changes: Any) -> None:
-        before = self.shown(key)
-        services.update_key(key, **changes)
-        self.record(request, "update", key.pk, before=before, after=self.shown(key), attributes=changes)

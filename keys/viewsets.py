@@ -88,11 +88,10 @@ class KeyViewSet(Lists):
             raise PermissionDenied("locked: only an admin locks and unlocks keys.")
         with transaction.atomic():
             key = self.one_key(which)
-            before = self.shown(key)
             if "provider" in values:
                 values["provider"] = _provider(values["provider"])
-            services.update_key(key, **values)
-            self.record(key.pk, before=before, after=self.shown(key))
+            with self.changing(key):
+                services.update_key(key, **values)
         return Response(Plain(message=f"The key {key.name!r} is changed."))
 
     def rotate(self, request, **kwargs) -> Response:
@@ -105,9 +104,8 @@ class KeyViewSet(Lists):
         overlap = timedelta(hours=values["overlap_hours"]) if "overlap_hours" in values else services.OVERLAP
         with transaction.atomic():
             key = self.one_key({})
-            before = self.shown(key)
-            issued = services.rotate_key(key, overlap=overlap)
-            self.record(key.pk, before=before, after=self.shown(key))
+            with self.changing(key):
+                issued = services.rotate_key(key, overlap=overlap)
         return Response(_seen_once(issued))
 
     def one_key(self, which: dict[str, Any]) -> ApiKey:

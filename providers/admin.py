@@ -208,15 +208,11 @@ class ProviderAdmin(ServiceAdmin):
     )
     def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
         offered = _ask(provider)
-        with transaction.atomic():
-            before = self.shown(provider)
+        with transaction.atomic(), self.changing(request, provider, attributes=["models"]):
             known = set(provider.models.values_list("name", flat=True))
             new = [name for name in dict.fromkeys(offered) if name not in known]
             for name in new:
                 services.add_model(provider=provider, name=name)
-            self.record(
-                request, "update", provider.pk, before=before, after=self.shown(provider), attributes=["models"]
-            )
         return f"{len(new)} models were added."
 
 

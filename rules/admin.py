@@ -133,9 +133,8 @@ class RuleAdmin(ServiceAdmin):
 
     @deed("Enable or disable", icon="toggle_on", path="switch", means="Takes effect on every process within a second.")
     def switch(self, request: HttpRequest, rule: Rule) -> str:
-        before = self.shown(rule)
-        services.update_rule(rule, enabled=not rule.enabled)
-        self.record(request, "update", rule.pk, before=before, after=self.shown(rule), attributes=["enabled"])
+        with self.changing(request, rule, attributes=["enabled"]):
+            services.update_rule(rule, enabled=not rule.enabled)
         return f"The rule is {'enabled' if rule.enabled else 'not enabled'} now."
 
 

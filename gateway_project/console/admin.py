@@ -1,8 +1,8 @@
 """The base of all pages of tables: forms whose fields go to services, which check and store them as for the API."""
 
 import hashlib
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -136,10 +136,7 @@ class Deeds(ModelAdmin):
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Of fields those that the page has filters for: a hash could be guessed letter by letter else."""
-        field, offered = (
-            lookup.split(LOOKUP_SEP, maxsplit=1)[0],
-            {_field(entry) for entry in self.get_list_filter(request)},
-        )
+        field, offered = lookup.partition(LOOKUP_SEP)[0], set(map(_field, self.get_list_filter(request)))
         hidden = {known.name for known in self.opts.get_fields()} - offered
         return field not in hidden and super().lookup_allowed(lookup, value, request)
 
@@ -211,11 +208,10 @@ class ServiceAdmin(Deeds):
             row = self.create(request, form.cleaned_data)
             self.record(request, "create", row.pk, after=self.shown(row), attributes=form.cleaned_data)
             return row
-        before = self.shown(row)
         changed = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
         if changed:
-            self.change(request, row, dict(changed))
-            self.record(request, "update", row.pk, before=before, after=self.shown(row), attributes=changed)
+            with self.changing(request, row, attributes=changed):
+                self.change(request, row, dict(changed))
         return row
 
     def changeform_view(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
@@ -282,6 +278,13 @@ class ServiceAdmin(Deeds):
     def record(self, request: HttpRequest, operation: str, row_id: Any, **more: Any) -> None:
         """Tell the log who changed what."""
         record(request, operation, self.viewset.resource_name, row_id, **more)
+
+    @contextmanager
+    def changing(self, request: HttpRequest, row: Any, operation: str = "update", **more: Any) -> Iterator[None]:
+        """Around a change of a row: tells the log how it was before and after."""
+        before = self.shown(row)
+        yield
+        self.record(request, operation, row.pk, before=before, after=self.shown(row), **more)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
         """Django keeps a history of its own for this; ours is the log."""

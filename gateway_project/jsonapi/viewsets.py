@@ -4,7 +4,8 @@ The order of each request is: method, credential, permission (access.py), licenc
 existence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -199,6 +200,13 @@ class ApiViewSet(GenericViewSet):
         }
         audit.record(audit.Change(**known | told))
 
+    @contextmanager
+    def changing(self, row) -> Iterator[None]:
+        """Around a change of a row: tells the log how it was before and after."""
+        before = self.shown(row)
+        yield
+        self.record(row.pk, before=before, after=self.shown(row))
+
     def tell(self, message: str, *, user: Any = None, severity: str = "info") -> None:
         """Tell the log what happened to a user's sessions; `user` None: nobody knows whose they would be."""
         caller = Caller(user=user) if user is not None else None
@@ -238,9 +246,8 @@ class Updates(ApiViewSet):
         self.prepare_update(values)
         with transaction.atomic():
             row = self.get_object()
-            before = self.shown(row)
-            self.perform_update(row, values)
-            self.record(row.pk, before=before, after=self.shown(row))
+            with self.changing(row):
+                self.perform_update(row, values)
         return Response(Plain())
 
     def prepare_update(self, values: dict[str, Any]) -> None:
