@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from ipaddress import ip_address
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -19,6 +18,7 @@ from accounts.models import Session, User
 from accounts.throttle import guess
 from accounts.tokens import issue_access, issue_refresh, read_refresh
 from gateway_project.errors import AuthenticationFailed
+from gateway_project.proxies import read_address
 
 # What happened, of which user (None: unknown), and how grave it is: for the log.
 Tell = Callable[..., None]
@@ -102,7 +102,7 @@ def _open(user: User, *, device: str, address: str) -> tuple[UUID, Tokens]:
         expires_at=_expiry(now),
         refresh_digest=digest,
         device=device[:256],
-        address=_readable(address),
+        address=read_address(address.partition("%")[0]) or None,  # a socket of the machine's own has none
     )
     return session_id, tokens
 
@@ -173,13 +173,6 @@ def _issue(user_id: int, session_id: UUID) -> tuple[Tokens, str]:
 
 def _expiry(now: datetime) -> datetime:
     return now + timedelta(seconds=settings.GATEWAY_REFRESH_TOKEN_SECONDS)
-
-
-def _readable(address: str) -> str | None:
-    try:
-        return str(ip_address(address.partition("%")[0]))
-    except ValueError:  # a socket of the machine's own has none
-        return None
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import TypeVar
 
 from django.conf import settings
@@ -19,6 +19,7 @@ from django.core.cache.backends.base import BaseCache
 
 from gateway_project.errors import AuthenticationFailed, RateLimited
 from gateway_project.naming import name_key
+from gateway_project.proxies import read_address
 
 log = logging.getLogger("gateway.login")
 
@@ -107,11 +108,10 @@ class Counter:
 
 
 def _origin(address: str) -> str:
-    try:
-        read = ip_address(address.partition("%")[0])
-    except ValueError:  # a socket of the machine's own has none
+    read = read_address(address.partition("%")[0])
+    if not read:  # a socket of the machine's own has none
         return address
-    return str(read) if read.version == 4 else str(ip_network((read, 64), strict=False))
+    return str(ip_network((read, 64), strict=False)) if ":" in read else read
 
 
 def _number(value: object) -> int:

@@ -130,3 +130,12 @@ class TestThrottling:
         with pytest.raises(RateLimited):
             attempt("2001:db8::ffff", PASSWORD)
         assert attempt("2001:db8:0:1::1", PASSWORD)
+
+    def test_clients_of_ipv4_are_apart_also_where_the_server_listens_on_ipv6(self, nobody, ann):
+        """There the kernel writes them as ::ffff:ADDRESS: all of them one network of 64 bits."""
+        for _ in range(3):
+            with pytest.raises(AuthenticationFailed):
+                log_in(username="ann", password="wrong", address="::ffff:203.0.113.7")
+        with pytest.raises(RateLimited):
+            log_in(username="ann", password=PASSWORD, address="203.0.113.7")
+        assert log_in(username="ann", password=PASSWORD, address="::ffff:203.0.113.8")
