@@ -21,10 +21,6 @@ from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, Creates, Destro
 BY_ID_AND_NAME = {"id": Whole("id"), "name": Text("name")}
 
 
-def _all(rows: QuerySet, value: bool) -> QuerySet:
-    return rows
-
-
 class FeatureViewSet(Lists, Creates):
     """What can be allowed."""
 
@@ -66,7 +62,7 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
     create_attributes = serializers.NewUserAttributes
     update_attributes = serializers.UserAttributes
     filters = {
-        "currentUser": Flag(_all, "Only oneself, which needs no permission."),  # get_queryset() looks at it
+        "currentUser": Flag("", "Only oneself, which needs no permission."),  # get_queryset() looks at it
         "id": Whole("id"),
         "isDeleted": Flag("is_deleted"),
         "active": Flag("is_active"),

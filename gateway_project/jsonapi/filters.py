@@ -21,8 +21,8 @@ Lookup = str | Callable[[QuerySet, Any], QuerySet]
 class Filter:
     """One query parameter: how its text is read, and what it selects.
 
-    `lookup` is a lookup of the ORM, or a function of queryset and value; `about` tells readers of the OpenAPI
-    document what it selects.
+    `lookup` is a lookup of the ORM, a function of queryset and value, or '' where the viewset itself looks at the
+    value; `about` tells readers of the OpenAPI document what it selects.
     """
 
     expected: ClassVar[str]
@@ -37,7 +37,9 @@ class Filter:
         raise NotImplementedError
 
     def apply(self, queryset: QuerySet, value: Any) -> QuerySet:
-        return self.lookup(queryset, value) if callable(self.lookup) else queryset.filter(**{self.lookup: value})
+        if callable(self.lookup):
+            return self.lookup(queryset, value)
+        return queryset.filter(**{self.lookup: value}) if self.lookup else queryset
 
 
 class Whole(Filter):
