@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
 PEER = "gateway.peer"  # in WSGI's environment: the proxy that was seen through
+MAPPED = "::ffff:"  # so a socket that listens on IPv6 writes whoever comes by IPv4
 MOST_HOPS = 32
 LONGEST_HOP = 64
 SAYS_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
@@ -24,10 +25,10 @@ class TrustedProxies:
 
     def see_through(self, environ: dict[str, Any]) -> None:
         """Put client and scheme in the place of the proxy's, where a trusted one is the peer."""
-        if not self._networks:
-            return
         peer = environ.get("REMOTE_ADDR", "")
-        if not self._trusted(peer):
+        if peer.startswith(MAPPED):
+            peer = environ["REMOTE_ADDR"] = read_address(peer)
+        if not self._networks or not self._trusted(peer):
             return
         environ[PEER] = peer
         environ["REMOTE_ADDR"] = self.client(peer, environ.get("HTTP_X_FORWARDED_FOR", ""))

@@ -79,6 +79,13 @@ def test_without_trusted_proxies_nothing_is_touched():
     assert environ == before
 
 
+@pytest.mark.parametrize("proxies", [PROXIES, TrustedProxies([])])
+def test_who_comes_by_ipv4_has_one_address_also_where_the_server_listens_on_ipv6(proxies):
+    environ = {"REMOTE_ADDR": "::ffff:203.0.113.9"}
+    proxies.see_through(environ)
+    assert environ == {"REMOTE_ADDR": "203.0.113.9"}
+
+
 @pytest.mark.parametrize("text", ["", " ", "x", "1.2.3", "1.2.3.4.5", "1.2.3.4/8", "::1::", "256.1.1.1", "1" * 70])
 def test_what_is_no_address_is_none(text):
     assert read_address(text) == ""
