@@ -5,8 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway_project import load
-from gateway_project.errors import PayloadTooLarge, ServiceUnavailable, ValidationError
+from gateway_project.errors import GatewayError, PayloadTooLarge, ServiceUnavailable, ValidationError
 
+MOST_MANAGING_BYTES = 1024 * 1024  # in a body that is no work
+SLOWEST_BYTES_A_SECOND = 64 * 1024
+# A client that stops altogether is told so by the read that runs out of its time: that must come first.
+GRACE_SECONDS = 2
 # What every request may have without asking: few are longer, and asking takes a lock.
 FREE_BYTES = 64 * 1024
 PIECE_BYTES = 256 * 1024
@@ -30,6 +34,13 @@ class Room:
     def give_back(self, size: int) -> None:
         with self._lock:
             self._taken -= size
+
+
+def patience(environ: dict[str, Any], most: int, client_seconds: float) -> float:
+    """The seconds that a whole body may take to arrive, of a client that may be silent for so many of them."""
+    length = environ.get("CONTENT_LENGTH") or ""
+    size = min(int(length), most) if length.isdecimal() else most
+    return client_seconds + GRACE_SECONDS + size / SLOWEST_BYTES_A_SECOND
 
 
 def read_body(environ: dict[str, Any], most: int, take: Callable[[int], None] = lambda _: None) -> bytes:
@@ -66,6 +77,8 @@ def _read_chunked(environ: dict[str, Any], most: int, take: Callable[[int], None
 def _read(environ: dict[str, Any], size: int) -> bytes:
     try:
         return environ["wsgi.input"].read(size)
+    except GatewayError:
+        raise
     except Exception as error:  # servers raise what they like when a client stops in the middle
         if load.is_full():
             raise ServiceUnavailable("The gateway is full: it waits for no body now.") from error

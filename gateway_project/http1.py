@@ -3,6 +3,11 @@
 Like the worker they touch gunicorn's internals: the version is pinned, and each difference has a test.
 """
 
+import fcntl
+import socket
+import sys
+import termios
+
 from gunicorn.http import wsgi
 from gunicorn.http.body import Body, ChunkedReader
 from gunicorn.http.errors import UnsupportedTransferCoding
@@ -24,8 +29,8 @@ def install() -> None:
 class CandidRequest(Request):
     """A request whose answer says that the connection closes where gunicorn would close it without a word.
 
-    It reads on only so far what of a body nobody wanted. A client that was told nothing would send its next request
-    on that connection, and never get an answer.
+    Of a body that nobody wanted it reads on only what has come by then. A client that was told nothing would send its
+    next request on that connection, and never get an answer.
 
     Its body comes as it is, in chunks or not: gunicorn takes codings that nobody here undoes (RFC 9112, section 6.1).
     """
@@ -41,7 +46,9 @@ class CandidRequest(Request):
         super().set_body_reader()
 
     def should_close(self) -> bool:
-        return super().should_close() or self.is_beyond or _leaves_much(self.body)
+        if not _has_come(self.body):
+            self.force_close()  # it may come later: the answer has said what it said
+        return super().should_close() or self.is_beyond
 
 
 class WholeResponse(wsgi.Response):
@@ -76,8 +83,20 @@ class WholeResponse(wsgi.Response):
         return "".join(lines).encode("latin-1")
 
 
-def _leaves_much(body: Body) -> bool:
-    """Whether reading a body failed, or more of it is unread than may be read on; of chunks nobody knows how much."""
-    if isinstance(body.reader, ChunkedReader):
-        return body.failed or body.reader.parser is not None
-    return body.failed or body.reader.length >= READ_ON_BYTES
+def _has_come(body: Body) -> bool:
+    """Whether what nobody has read of a body is there, so that the next request is found behind it at once.
+
+    gunicorn would wait for the rest in its thread, for as long as a byte comes now and then. Of chunks nobody knows how
+    many follow.
+    """
+    if body.failed or isinstance(body.reader, ChunkedReader):
+        return not body.failed and body.reader.parser is None
+    if not (length := body.reader.length):
+        return True
+    unreader = body.reader.unreader
+    return length < READ_ON_BYTES and length <= len(unreader.buf.getbuffer()) + _waiting(unreader.sock)
+
+
+def _waiting(sock: socket.socket) -> int:
+    """How many bytes the kernel holds for whoever reads."""
+    return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)

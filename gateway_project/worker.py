@@ -296,6 +296,7 @@ class Arrived:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self.fileno = sock.fileno
 
     def recv(self, size: int) -> bytes:
         return self._sock.recv(size, socket.MSG_DONTWAIT)

@@ -13,12 +13,17 @@ django_application: WSGIHandler = get_wsgi_application()
 from django.conf import settings  # noqa: E402
 
 from gateway_project import metrics  # noqa: E402
+from gateway_project.delivery import of_error  # noqa: E402
+from gateway_project.errors import GatewayError  # noqa: E402
 from gateway_project.health import is_alive, is_ready  # noqa: E402
 from gateway_project.proxies import TrustedProxies  # noqa: E402
 from gateway_project.work.doors import is_ours  # noqa: E402
-from gateway_project.work.views import answer  # noqa: E402  needs the settings
+from gateway_project.work.gateway import gateway  # noqa: E402
+from gateway_project.work.management_bodies import ManagementBodies  # noqa: E402
+from gateway_project.work.views import answer, request_id  # noqa: E402  needs the settings
 
 PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
+BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // 2), gateway)
 # Balancers ask by address, which ALLOWED_HOSTS does not list.
 WATCHED = {"/healthz": is_alive, "/readyz": is_ready, "/metrics": metrics.answer}
 
@@ -41,4 +46,8 @@ def _answered(environ: dict[str, Any], start_response) -> Iterable[bytes]:
         return answer(environ).to_wsgi(start_response)
     if environ["REQUEST_METHOD"] in ("GET", "HEAD") and (look := WATCHED.get(environ["PATH_INFO"].removesuffix("/"))):
         return look(environ).to_wsgi(start_response)
-    return django_application(environ, start_response)
+    try:
+        with BODIES.bounding(environ):
+            return django_application(environ, start_response)
+    except GatewayError as error:
+        return of_error(error, request_id(environ)).to_wsgi(start_response)

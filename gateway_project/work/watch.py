@@ -1,6 +1,7 @@
 """Watches calls in flight, and ends those whose time is up or whose client has gone."""
 
 import logging
+import math
 import select
 import time
 from collections.abc import Iterator
@@ -32,6 +33,19 @@ class Watcher(Background):
             yield
         finally:
             self.remove(call)
+
+    @contextmanager
+    def arriving(self, call: Call, seconds: float) -> Iterator[None]:
+        """A body is read inside this block: its client's connection is shut down when so much time is over."""
+        call.expect(End.BODY, seconds)
+        call.attach(call.client)
+        self.add(call)
+        try:
+            yield
+        finally:
+            self.remove(call)
+            call.detach()
+            call.expect(End.TOTAL, math.inf)
 
     def add(self, call: Call) -> None:
         self._calls[id(call)] = call

@@ -1,17 +1,15 @@
 """Stage 2: the request is read: its body, its model, its operation and the X-Svc- headers."""
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from gateway_project.bodies import read_body
+from gateway_project.bodies import patience, read_body
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.strictjson import parse_object
 from gateway_project.work.doors import DIALECTS
 from gateway_project.work.exchange import Exchange, decoded
 from gateway_project.work.gateway import Gateway
-from providers.calls import End
 from providers.formats import WorkRequest
 from providers.formats.base import COUNT_TOKENS
 
@@ -21,9 +19,6 @@ OPERATIONS = tuple(OPERATION_OF.values())
 WHOLE = ("embedding", COUNT_TOKENS)
 CACHE_CONTROLS = ("bypass", "refresh", "only")
 MODEL_LENGTH = 200
-SLOWEST_BYTES_A_SECOND = 64 * 1024
-# A client that stops altogether is told so by the read that runs out of its time: that must come first.
-BODY_GRACE_SECONDS = 2
 # Fields that decide something here; some providers read names in any case, and would decide otherwise.
 READ_HERE = {"model", "stream"}
 TAG = re.compile(r"([A-Za-z0-9_.-]{1,64})=([^\x00-\x1f\x7f,]{0,256})\Z")
@@ -70,26 +65,16 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
 
 def _body(exchange: Exchange, gateway: Gateway) -> bytes:
     """The body, of a client that sends steadily: its connection is shut down when its time is over."""
-    call, client, headers = exchange.call, exchange.incoming.client, exchange.incoming.headers
+    call, headers = exchange.call, exchange.incoming.headers
 
     def take(size: int) -> None:
         gateway.room.take(size)
         exchange.held_bytes += size
 
-    if client is None:
+    if call.client is None:
         return read_body(headers, gateway.max_body_bytes, take)
-    length = headers.get("CONTENT_LENGTH", "")
-    size = int(length) if length.isdecimal() else gateway.max_body_bytes
-    patience = gateway.client_seconds + BODY_GRACE_SECONDS
-    call.expect(End.BODY, patience + size / SLOWEST_BYTES_A_SECOND)
-    call.attach(client)
-    gateway.watcher.add(call)
-    try:
+    with gateway.watcher.arriving(call, patience(headers, gateway.max_body_bytes, gateway.client_seconds)):
         return read_body(headers, gateway.max_body_bytes, take)
-    finally:
-        gateway.watcher.remove(call)
-        call.detach()
-        call.expect(End.TOTAL, math.inf)
 
 
 def _model(body: dict) -> str:
