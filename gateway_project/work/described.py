@@ -31,7 +31,11 @@ HEADERS = {
         "schema": {"enum": ["HIT", "MISS", "BYPASS"]},
     },
     "X-Svc-Provider": header("Who answered."),
-    "X-Svc-Dropped": header("Parameters of the request that the provider did not get.", required=False),
+    "X-Svc-Dropped": header(
+        "Parameters of the request that the provider did not get, and behind `answer.` what its answer held that this "
+        "shape has no place for; of a stream the latter is told in a comment at its end.",
+        required=False,
+    ),
     "X-Svc-Estimate": header("`tokens`, where the gateway counted them and no provider.", required=False),
     "RateLimit": header("What is left of the limit that will be reached first.", required=False),
     "RateLimit-Policy": header("That limit.", required=False),

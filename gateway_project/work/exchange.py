@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from rules.matching import RuleSnapshot
 
 
-LONGEST_LIST = 2000  # of the names in `dropped`, which clients choose
-
-
 @dataclass(slots=True)
 class Incoming:
     """What the view hands over: headers in WSGI's spelling, the body not read yet, the way to the client."""
@@ -109,7 +106,9 @@ class Exchange:
     flight: "Flight | None" = None  # look_up_cache, for the one request that others wait for
     target: "Target | None" = None  # call_provider: who served it; look_up_cache on a hit; pass_on: nobody as yet
     asked: tuple[int, ...] = ()  # call_provider: the ids of the providers
-    dropped: str = ""  # call_provider: names of parameters that the provider did not get; look_up_cache on a hit
+    # call_provider: names of parameters that the provider did not get; read_response: and of what its answer lost on
+    # the way; look_up_cache on a hit
+    dropped: str = ""
     conversation: "Conversation | None" = None  # call_provider
     answer: Answer | None = None  # read_response; look_up_cache on a hit
     stored: Stored | None = None  # look_up_cache on a hit

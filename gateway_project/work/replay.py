@@ -107,7 +107,8 @@ def _answer(sample: Sample, work: WorkRequest) -> str:
         raise sample.format.refusal(status, sample.body)
     answer = sample.format.answered(work, sample.about["headers"], sample.body)
     shown = "as it came" if answer.body == sample.body else answer.body.decode()
-    return f"{answer.finish_reason} {answer.provider_finish_reason} {answer.usage} {shown}"
+    dropped = f" {list(answer.dropped)}" if answer.dropped else ""
+    return f"{answer.finish_reason} {answer.provider_finish_reason} {answer.usage}{dropped} {shown}"
 
 
 def _stream(sample: Sample, work: WorkRequest) -> str:

@@ -2,7 +2,8 @@
 
 import orjson
 
-from gateway_project.work.exchange import LONGEST_LIST, Stored
+from gateway_project.work.exchange import Stored
+from providers.formats.dropped import LONGEST_LIST
 
 VERSION = 3
 MOST_LETTERS = 64  # of a finish reason, in the log's column

@@ -13,6 +13,8 @@ from providers.formats.anthropic_blocks import (
     FOREIGN,
     SHAPE,
     SOURCE,
+    cited,
+    pages_of,
     read_part,
     usage_of,
 )
@@ -20,6 +22,7 @@ from providers.formats.anthropic_models import claude
 from providers.formats.anthropic_request import system_of, tool_choice_of, tools_of, turns_of
 from providers.formats.anthropic_thinking import can_think, disturbing, refused, sampling_of, thinking_of
 from providers.formats.base import COUNT_TOKENS, Answer, Options, StreamReader, WorkRequest, error_message, read_object
+from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.events import JsonReader
 from providers.formats.neutral import (
@@ -30,6 +33,7 @@ from providers.formats.neutral import (
     Finished,
     ReasoningDelta,
     Reply,
+    Text,
     TextDelta,
 )
 from providers.formats.parts import reason_in
@@ -173,8 +177,7 @@ class Anthropic(TranslatedFormat):
         reason = value.get("stop_reason")
         reason = reason if isinstance(reason, str) else ""
         stop_sequence = value.get("stop_sequence")
-        return Reply(
-            parts=[read_part(block) for block in content],
+        reply = Reply(
             finish_reason=reason_in(FINISH_REASONS, reason),
             provider_finish_reason=reason,
             usage=usage_of(value.get("usage")),
@@ -182,6 +185,12 @@ class Anthropic(TranslatedFormat):
             model=as_text(value.get("model")),
             stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None,
         )
+        blocks = CitedBlocks(reply.lost.append)
+        for block in content:
+            reply.parts.append(part := read_part(block))
+            if isinstance(part, Text):
+                reply.citations += blocks.whole(part.text, pages_of(block))
+        return reply
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
         return AnthropicReader(work)
@@ -202,6 +211,7 @@ class AnthropicReader(JsonReader):
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
         self._begins = False  # a thought of which nothing has been said yet
         self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
+        self._blocks = CitedBlocks(self.lose)
 
     def _event(self, event: bytes) -> bytes:
         # Most events say nothing that is read here: where they are handed on, they pass unparsed.
@@ -233,6 +243,8 @@ class AnthropicReader(JsonReader):
         kind, index = block.get("type"), value.get("index")
         if kind == "text":
             self._said_text(as_text(block.get("text")))
+            for page in pages_of(block):
+                self._blocks.cites(page)
         elif kind == "thinking":
             self._begins = True
             self._thought(as_text(block.get("thinking")), as_text(block.get("signature")))
@@ -243,6 +255,8 @@ class AnthropicReader(JsonReader):
             self.say(CallBegan(number, as_text(block.get("id")), as_text(block.get("name"))))
             if given := block.get("input"):  # some servers give it whole
                 self.say(CallDelta(number, dumped(given).decode()))
+        else:
+            self.lose(as_text(kind))
 
     def _block_continued(self, value: dict[str, Any]) -> None:
         delta = as_dict(value.get("delta"))
@@ -257,6 +271,12 @@ class AnthropicReader(JsonReader):
             self._thought(as_text(delta.get("thinking")), "")
         elif kind == "signature_delta":
             self._thought("", as_text(delta.get("signature")))
+        elif kind == "citations_delta":
+            self._blocks.cites(cited(as_dict(delta.get("citation"))))
+
+    def _block_stopped(self, value: dict[str, Any]) -> None:
+        for citation in self._blocks.ended():
+            self.say(citation)
 
     def _message_continued(self, value: dict[str, Any]) -> None:
         delta = as_dict(value.get("delta"))
@@ -271,6 +291,7 @@ class AnthropicReader(JsonReader):
     def _said_text(self, text: str) -> None:
         if text:
             self.say(TextDelta(text))
+            self._blocks.said(text)
 
     def _thought(self, text: str, signature: str) -> None:
         if text or signature:
@@ -286,18 +307,29 @@ EVENTS = {
     "message_start": AnthropicReader._started,
     "content_block_start": AnthropicReader._block_started,
     "content_block_delta": AnthropicReader._block_continued,
+    "content_block_stop": AnthropicReader._block_stopped,
     "message_delta": AnthropicReader._message_continued,
     "message_stop": AnthropicReader._stopped,
 }
 
 
 def without_foreign(message: Any) -> Any:
-    """A turn without the thoughts of others, which Anthropic would refuse; None where it holds nothing else."""
+    """A turn without what others thought and cited, which Anthropic would refuse; None where it holds nothing else."""
     content = as_dict(message).get("content")
     if not isinstance(content, list):
         return message
-    own = [block for block in content if not _is_foreign(as_dict(block))]
+    own = [rest for block in content if (rest := _without_foreign(block)) is not None]
     return {**message, "content": own} if own else None
+
+
+def _without_foreign(block: Any) -> Any:
+    locations = as_list(as_dict(block).get("citations"))
+    if _is_foreign(as_dict(block)):
+        return None
+    own = [location for location in locations if as_dict(location).get("encrypted_index") != FOREIGN]
+    if len(own) == len(locations):
+        return block
+    return {**block, "citations": own or None} if block.get("text") else None
 
 
 def _is_foreign(block: dict[str, Any]) -> bool:

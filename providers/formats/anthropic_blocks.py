@@ -2,14 +2,17 @@
 
 from typing import Any
 
-from providers.formats.documents import as_dict, as_text, dumped
-from providers.formats.neutral import Part, Reasoning, Text, ToolCall, Verbatim
+from providers.formats.cited_blocks import WEB
+from providers.formats.documents import as_dict, as_list, as_text, dumped
+from providers.formats.neutral import Citation, Part, Reasoning, Text, ToolCall, Verbatim
 from providers.formats.usage import Usage, count
 
 SOURCE = "anthropic"
 SHAPE = "anthropic-messages"  # the dialect of its clients
 # A thought of somebody else's, as its proof stands in Anthropic's shape: no signature of Anthropic's has a colon.
 FOREIGN = "gateway:"
+# Which field of a citation holds the address of what is cited.
+ADDRESSES = {"web_search_result_location": "url", "search_result_location": "source"}
 # What is not in the table is reported as "other", never as "stop".
 FINISH_REASONS = {
     "end_turn": "stop",
@@ -46,6 +49,24 @@ def _call(block: dict[str, Any]) -> Part:
 
 
 READERS = {"text": _text, "thinking": _thinking, "redacted_thinking": _redacted, "tool_use": _call}
+
+
+def pages_of(block: dict[str, Any]) -> list[Citation | None]:
+    """What a block cites."""
+    return [cited(as_dict(location)) for location in as_list(block.get("citations"))]
+
+
+def cited(location: dict[str, Any]) -> Citation | None:
+    """The page that a citation names; None for a place in a document."""
+    url = as_text(location.get(ADDRESSES.get(as_text(location.get("type")), "")))
+    page = Citation(url, as_text(location.get("title")), as_text(location.get("cited_text")))
+    return page if url.startswith(WEB) else None
+
+
+def citing(citation: Citation) -> dict[str, Any]:
+    """A page that the answer of another provider rests on, as a citation of a block that says so."""
+    about = {"type": "web_search_result_location", "url": citation.url, "title": citation.title or None}
+    return about | {"cited_text": citation.quote, "encrypted_index": FOREIGN}
 
 
 def usage_of(value: Any) -> Usage | None:

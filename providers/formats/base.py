@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
 from providers.formats.documents import as_dict, dumped, read_json
+from providers.formats.dropped import comment_of, named
 from providers.formats.halves import Halves
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
 from providers.formats.sse import Likeness
@@ -144,6 +145,7 @@ class Answer:
     finish_reason: str = ""  # normalised: stop, length, tool, filter, error, pause or other
     provider_finish_reason: str = ""
     estimated: bool = False  # no provider said it: the gateway did, by its own lights
+    dropped: tuple[str, ...] = ()  # what the client's shape has no place for
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,7 @@ class StreamReader(ABC):
         self.usage: Usage | None = None
         self.finish_reason = ""
         self.provider_finish_reason = ""
+        self.lost: dict[str, None] = {}  # kinds of what it held that no other shape knows
 
     @property
     def is_over(self) -> bool:
@@ -259,7 +262,7 @@ class Translated(StreamReader):
         self.finish_reason, self.provider_finish_reason = reader.finish_reason, reader.provider_finish_reason
         written = self._writer.write(reader.told()) if reader.deltas else b""
         if self.done and self.error is None and not was_done:
-            written += self._writer.end(self.usage)
+            written += comment_of(named(reader.lost)) + self._writer.end(self.usage)
         return written
 
 

@@ -18,6 +18,7 @@ from providers.formats.bedrock_request import (
     tool_config,
     turns_of,
 )
+from providers.formats.cited_blocks import WEB, CitedBlocks
 from providers.formats.documents import as_dict, as_list, as_text, dumped
 from providers.formats.events import JsonReader
 from providers.formats.eventstream import MEDIA_TYPE, BadFrame, Frame, FrameSplitter, read_frame, write_frame
@@ -26,6 +27,7 @@ from providers.formats.neutral import (
     CallBegan,
     CallDelta,
     Chat,
+    Citation,
     Embedding,
     Finished,
     Image,
@@ -39,7 +41,7 @@ from providers.formats.neutral import (
     Vectors,
     Verbatim,
 )
-from providers.formats.parts import path_segment, reason_in
+from providers.formats.parts import path_segment, reason_in, text_of
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
 
@@ -118,9 +120,12 @@ class Bedrock(TranslatedFormat):
         if not isinstance(message, dict):
             raise ProviderError("The provider answered 200 without a message.")
         reason = as_text(value.get("stopReason"))
-        parts = [part for block in as_list(message.get("content")) for part in _read_part(as_dict(block))]
-        usage = usage_of(value.get("usage"))
-        return Reply(parts, reason_in(FINISH_REASONS, reason), reason, usage)
+        reply = Reply([], reason_in(FINISH_REASONS, reason), reason, usage_of(value.get("usage")))
+        blocks = CitedBlocks(reply.lost.append)
+        for block in map(as_dict, as_list(message.get("content"))):
+            reply.parts += (parts := _read_part(block))
+            reply.citations += blocks.whole(text_of(parts), _pages_of(as_dict(block.get("citationsContent"))))
+        return reply
 
     def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
         family = family_of(model)
@@ -164,6 +169,7 @@ class BedrockReader(JsonReader):
         self._stopped = False
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
         self._thought = -1  # the block of the last thought
+        self._blocks = CitedBlocks(self.lose)
 
     def splitter(self) -> FrameSplitter:
         return FrameSplitter()
@@ -216,11 +222,14 @@ class BedrockReader(JsonReader):
         if call and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
             self.say(CallBegan(number, as_text(call.get("toolUseId")), as_text(call.get("name"))))
+        else:
+            self.lose(next(iter(as_dict(value.get("start"))), ""))
 
     def _block_continued(self, value: dict[str, Any]) -> None:
         delta, index = as_dict(value.get("delta")), value.get("contentBlockIndex")
         if text := as_text(delta.get("text")):
             self.say(TextDelta(text))
+            self._blocks.said(text)
         elif arguments := as_text(as_dict(delta.get("toolUse")).get("input")):
             if isinstance(index, int) and index in self._calls:
                 self.say(CallDelta(self._calls[index], arguments))
@@ -228,6 +237,12 @@ class BedrockReader(JsonReader):
             begins, self._thought = index != self._thought, index
             words, signature = as_text(thought.get("text")), as_text(thought.get("signature"))
             self.say(ReasoningDelta(words, signature, as_text(thought.get("redactedContent")), SOURCE, begins))
+        elif place := as_dict(delta.get("citation")):
+            self._blocks.cites(_cited(place))
+
+    def _block_stopped(self, value: dict[str, Any]) -> None:
+        for citation in self._blocks.ended():
+            self.say(citation)
 
     def _message_stopped(self, value: dict[str, Any]) -> None:
         reason = as_text(value.get("stopReason"))
@@ -244,6 +259,7 @@ EVENTS = {
     "messageStart": BedrockReader._started,
     "contentBlockStart": BedrockReader._block_started,
     "contentBlockDelta": BedrockReader._block_continued,
+    "contentBlockStop": BedrockReader._block_stopped,
     "messageStop": BedrockReader._message_stopped,
     "metadata": BedrockReader._ended,
 }
@@ -297,6 +313,18 @@ def _read_part(block: dict[str, Any]) -> list[Part]:
         data = as_text(as_dict(image.get("source")).get("bytes"))
         return [Image(data=data, media_type=f"image/{as_text(image.get('format'))}")]
     return [Verbatim(block, SOURCE)]
+
+
+def _pages_of(cited: dict[str, Any]) -> list[Citation | None]:
+    return [_cited(as_dict(place)) for place in as_list(cited.get("citations"))]
+
+
+def _cited(place: dict[str, Any]) -> Citation | None:
+    """The page that a citation names; None for a place in a document."""
+    addresses = as_text(as_dict(as_dict(place.get("location")).get("web")).get("url")), as_text(place.get("source"))
+    url = next((address for address in addresses if address.startswith(WEB)), "")
+    said = "".join(as_text(as_dict(piece).get("text")) for piece in as_list(place.get("sourceContent")))
+    return Citation(url, as_text(place.get("title")), said) if url else None
 
 
 def _read_thought(thought: dict[str, Any]) -> Reasoning:

@@ -158,6 +158,8 @@ class CohereReader(JsonReader):
             self.say(Began(as_text(value.get("id"))))
         elif kind == "message-end":
             self._read_end(delta)
+        elif kind == "citation-start":
+            self.lose("citations")
         elif read := READERS.get(kind):
             index = value.get("index")
             read(self, as_dict(delta.get("message")), index if isinstance(index, int) else None)

@@ -7,6 +7,7 @@ from typing import Any
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, UpstreamError
 from providers.formats.base import StreamReader, WorkRequest, error_message
 from providers.formats.documents import as_dict, read_json
+from providers.formats.dropped import MOST_KINDS
 from providers.formats.neutral import Delta, TextDelta, words_of
 from providers.formats.sse import EventSplitter, data_of
 
@@ -54,6 +55,11 @@ class JsonReader(StreamReader):
         """Tell this to whoever translates the stream."""
         if self.deltas is not None:
             self.deltas.append(delta)
+
+    def lose(self, kind: str) -> None:
+        """There was something of a kind that no other shape has a place for."""
+        if kind and self.deltas is not None and len(self.lost) < MOST_KINDS:
+            self.lost[kind] = None
 
     def finish(self, reason: str, provider_reason: str) -> None:
         """The model has stopped, for this reason."""

@@ -15,12 +15,14 @@ from providers.formats.base import (
 )
 from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.events import JsonReader
+from providers.formats.gemini_grounding import GROUNDING, citations_of
 from providers.formats.gemini_request import CONFIG, NAME, resource, written_chat
 from providers.formats.neutral import (
     Began,
     CallBegan,
     CallDelta,
     Chat,
+    Citation,
     Embedding,
     Finished,
     Image,
@@ -39,6 +41,7 @@ from providers.formats.parts import (
     arguments_text,
     made_id,
     reason_in,
+    text_of,
     texts_only,
 )
 from providers.formats.translated import TranslatedFormat
@@ -119,8 +122,13 @@ class Gemini(TranslatedFormat):
                 raise ProviderError("The provider answered 200 without candidates.")
             reply.finish_reason = "filter"
             return reply
+        begins: dict[int, int] = {}  # of a part's words among all of them
+        words = 0
         for number, part in enumerate(_parts(candidate)):
-            reply.parts += _read_part(part, reply_id, number)
+            reply.parts += (read := _read_part(part, reply_id, number))
+            begins[number], words = words, words + len(text_of(read))
+        if grounding := candidate.get(GROUNDING):
+            reply.citations, reply.lost = citations_of(grounding, reply.text, begins)
         calls = any(isinstance(part, ToolCall) for part in reply.parts)
         reply.provider_finish_reason = as_text(candidate.get("finishReason"))
         reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=calls)
@@ -161,6 +169,8 @@ class GeminiReader(JsonReader):
         self._begun = False
         self._parts = self._calls = 0
         self._signed = False
+        self._words: list[str] = []
+        self._cited: set[Citation] = set()
 
     def read(self, value: dict[str, Any]) -> None:
         if not self._begun:
@@ -172,7 +182,11 @@ class GeminiReader(JsonReader):
             if reason := _block_reason(value):
                 self.finish("filter", reason)
             return
-        for part in _parts(candidate):
+        parts = _parts(candidate)
+        self._words += [part["text"] for part in parts if _is_answer(part)]
+        if self.deltas is not None and (grounding := candidate.get(GROUNDING)):
+            self._cite(grounding)
+        for part in parts:
             self._read_part(part)
         if reason := as_text(candidate.get("finishReason")):
             self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
@@ -184,6 +198,16 @@ class GeminiReader(JsonReader):
             self.say(Finished(self.finish_reason, self.provider_finish_reason))
             self.done = True
         return rest
+
+    def _cite(self, grounding: Any) -> None:
+        """Say what is cited now; a later piece may say it again, with more. Its segments are of all words so far."""
+        citations, lost = citations_of(grounding, "".join(self._words), {})
+        for kind in lost:
+            self.lose(kind)
+        for citation in citations:
+            if citation not in self._cited:
+                self._cited.add(citation)
+                self.say(citation)
 
     def _read_part(self, part: dict[str, Any]) -> None:
         text, signature = part.get("text"), as_text(part.get("thoughtSignature"))
@@ -203,6 +227,8 @@ class GeminiReader(JsonReader):
         elif image := _image(part):
             self.say(ImageDelta(image))
             self._sign(signature)
+        else:
+            self.lose(Verbatim(part, NAME).kind)
         self._parts += 1
 
     def _sign(self, signature: str) -> None:
@@ -246,6 +272,10 @@ def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
     """What the model said; pictures that it only tried while thinking are neither thought nor answer elsewhere."""
     parts = as_dict(candidate.get("content")).get("parts")
     return [part for part in as_list(parts) if isinstance(part, dict) and not _is_draft(part)]
+
+
+def _is_answer(part: dict[str, Any]) -> bool:
+    return isinstance(part.get("text"), str) and part.get("thought") is not True
 
 
 def _is_draft(part: dict[str, Any]) -> bool:

@@ -176,6 +176,8 @@ class MistralReader(JsonReader):
                 self.say(TextDelta(part.text))
             elif isinstance(part, Reasoning):
                 self.say(ReasoningDelta(part.text, part.signature, source=NAME))
+            elif isinstance(part, Verbatim):
+                self.lose(part.kind)
         for call in as_list(delta.get("tool_calls")):
             if isinstance(call, dict):
                 self._read_call(call)

@@ -4,7 +4,7 @@ A conversation goes from a client's dialect through `Chat` into a provider's for
 or, in a stream, through deltas. Where both sides speak the same shape, none of this is made: bytes pass untouched.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from providers.formats.usage import Usage
@@ -92,6 +92,13 @@ class Verbatim:
 
     value: Any
     source: str
+
+    @property
+    def kind(self) -> str:
+        """Its type; of a part without one, the name of what it holds."""
+        held = self.value if isinstance(self.value, dict) else {}
+        kind = held.get("type")
+        return kind if isinstance(kind, str) else next(iter(held), "")
 
 
 Part = Text | Image | File | Reasoning | ToolCall | ToolResult | Refusal | Verbatim
@@ -190,6 +197,29 @@ class Embedding:
 # --- What is answered ---
 
 
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A page that words of an answer rest on: which ones say `start` and `end`, in characters of all of its words.
+
+    `quote` is what the page says, where the provider tells it.
+    """
+
+    url: str
+    title: str = ""
+    quote: str = ""
+    start: int = 0
+    end: int = 0
+
+    def since(self, begin: int) -> "Citation":
+        """The same counted inside a text that begins there."""
+        return replace(self, start=max(self.start - begin, 0), end=max(self.end - begin, 0))
+
+    def within(self, begin: int, size: int) -> "Citation":
+        """The same where the text is known to be so long: one that cites no words of it cites them all."""
+        start, end = (min(max(place - begin, 0), size) for place in (self.start, self.end))
+        return replace(self, start=start if start < end else 0, end=end if start < end else size)
+
+
 @dataclass(slots=True)
 class Reply:
     """A whole answer. `finish_reason` is normalised: stop, length, tool, filter, error, pause or other."""
@@ -201,6 +231,8 @@ class Reply:
     id: str = ""
     model: str = ""
     stop_sequence: str | None = None  # the one that ended it, where the provider tells
+    citations: list[Citation] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)  # kinds of what it held beside its parts, and no other shape knows
 
     @property
     def text(self) -> str:
@@ -287,7 +319,8 @@ class Finished:
     stop_sequence: str | None = None
 
 
-Delta = Began | TextDelta | ReasoningDelta | RefusalDelta | ImageDelta | CallBegan | CallDelta | Finished
+# A citation comes whole, before or behind its words.
+Delta = Began | TextDelta | ReasoningDelta | RefusalDelta | ImageDelta | CallBegan | CallDelta | Citation | Finished
 
 
 def words_of(delta: Delta) -> str:
@@ -297,13 +330,29 @@ def words_of(delta: Delta) -> str:
     return delta.text if isinstance(delta, TextDelta | ReasoningDelta | RefusalDelta) else ""
 
 
+def cited_parts(reply: Reply) -> list[tuple[Part, int, list[Citation]]]:
+    """Each part; where there are citations, with how many characters of words stand before it and those in it."""
+    if not reply.citations:
+        return [(part, 0, []) for part in reply.parts]
+    last = max((number for number, part in enumerate(reply.parts) if isinstance(part, Text)), default=-1)
+    found, begin, left = [], 0, sorted(reply.citations, key=lambda citation: citation.start)[::-1]
+    for number, part in enumerate(reply.parts):
+        end = begin + (len(part.text) if isinstance(part, Text) else 0)
+        here = []
+        while left and (left[-1].start < end or number == last):
+            here.append(left.pop())
+        found.append((part, begin, here))
+        begin = end
+    return found
+
+
 def deltas_of(reply: Reply) -> list[Delta]:
     """A whole answer as a stream would have said it; parts that no stream knows are left out."""
     deltas: list[Delta] = [Began(reply.id, reply.model)]
     calls = thoughts = 0
-    for part in reply.parts:
+    for part, _, citations in cited_parts(reply):
         if isinstance(part, Text):
-            deltas.append(TextDelta(part.text))
+            deltas += [TextDelta(part.text), *citations]
         elif isinstance(part, Refusal):
             deltas.append(RefusalDelta(part.text))
         elif isinstance(part, Reasoning):

@@ -10,6 +10,7 @@ from providers.formats.events import JsonReader
 from providers.formats.neutral import Chat, Reply
 from providers.formats.openai_embedding import as_asked, check_embeddings
 from providers.formats.openai_reply import (
+    AUDIO,
     ChunkReader,
     check_one_choice,
     finish_reason,
@@ -171,6 +172,8 @@ class OpenAIReader(JsonReader):
     def read(self, value: dict[str, Any]) -> bytes | None:
         if self.deltas is not None:
             self.deltas += self._chunks.read(value)
+            if self._chunks.has_sound:
+                self.lose(AUDIO)
         choices = as_list(value.get("choices"))
         self._chosen = self._chosen or bool(choices)
         for choice in choices:

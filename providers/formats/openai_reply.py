@@ -25,6 +25,7 @@ from providers.formats.neutral import (
     ToolCall,
     words_of,
 )
+from providers.formats.openai_annotations import citations_in
 from providers.formats.openai_request import THOUGHTS
 from providers.formats.parts import arguments_text, made_id, reason_in
 from providers.formats.sse import data_of, events_in
@@ -41,6 +42,7 @@ FINISH_REASONS = {
     "error": "error",  # OpenRouter
 }
 SOURCE = "openai"
+AUDIO = "audio"
 
 
 def read_reply(value: dict[str, Any]) -> Reply:
@@ -58,6 +60,8 @@ def read_reply(value: dict[str, Any]) -> Reply:
         usage_of(value.get("usage")),
         as_text(value.get("id")),
         as_text(value.get("model")),
+        citations=citations_in(message.get("annotations")),
+        lost=[AUDIO] if message.get(AUDIO) else [],
     )
 
 
@@ -145,9 +149,16 @@ def _said(message: dict[str, Any]) -> list[Part]:
     parts: list[Part] = []
     if message.get("content") is not None:
         parts.append(Text(text_in(message["content"])))
+    elif spoken := transcript_in(message):
+        parts.append(Text(spoken))
     if refusal := as_text(message.get("refusal")):
         parts.append(Refusal(refusal))
     return [*parts, *_images(message)]
+
+
+def transcript_in(message: dict[str, Any]) -> str:
+    """What is said in the sound that an answer is, or a piece of one."""
+    return as_text(as_dict(message.get(AUDIO)).get("transcript"))
 
 
 def _images(message: dict[str, Any]) -> list[Image]:
@@ -221,6 +232,7 @@ class ChunkReader:
         self._by_id: dict[str, OpenCall] = {}
         self._by_index: dict[int, OpenCall] = {}
         self._thought: Any = None  # which of several thoughts it was that came last
+        self.has_sound = False
 
     def read(self, value: dict[str, Any]) -> list[Delta]:
         """What a chunk says of the first choice."""
@@ -238,15 +250,24 @@ class ChunkReader:
         self._read_thoughts(delta, deltas)
         if text := text_in(delta.get("content")):
             deltas.append(TextDelta(text))
+        elif AUDIO in delta:
+            self._read_sound(delta, deltas)
         if refusal := as_text(delta.get("refusal")):
             deltas.append(RefusalDelta(refusal))
         deltas += [ImageDelta(image) for image in _images(delta)]
+        deltas += citations_in(delta.get("annotations"))
         for piece in as_list(delta.get("tool_calls")):
             self._read_call(as_dict(piece), deltas)
         reason = as_text(choice.get("finish_reason"))
         if reason and not self._finished:
             self._finished = True
             deltas.append(Finished(finish_reason(reason, called=bool(self._calls)), reason))
+
+    def _read_sound(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
+        """The words that are said in it; no other shape has a place for the sound."""
+        self.has_sound = True
+        if spoken := transcript_in(delta):
+            deltas.append(TextDelta(spoken))
 
     def _read_thoughts(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
         if details := as_list(delta.get("reasoning_details")):

@@ -8,7 +8,8 @@ from typing import Any
 from gateway_project.errors import ProviderError, ValidationError
 from providers.formats.base import AS_IS, EVENT_STREAM, Answer, Format, Options, Outgoing, WorkRequest, read_object
 from providers.formats.documents import dumped
-from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, ToolChoice, Vectors
+from providers.formats.dropped import named
+from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, ToolChoice, Vectors, Verbatim
 from providers.formats.parts import paragraphs_of
 
 # How the parameters of Chat are called where a client is told of them: as OpenAI calls them.
@@ -158,10 +159,11 @@ class TranslatedFormat(Format):
 
     def replied(self, work: WorkRequest, body: bytes, reply: Reply) -> Answer:
         """The answer that says this, which came in this body."""
+        dropped: tuple[str, ...] = ()
         if work.door and work.stream:  # the client waits for events, whatever the provider made of its request
-            body = work.dialect.streamed(work, reply)
+            body, dropped = work.dialect.streamed(work, reply), named(_lost(reply))
         elif self.translates(work):
-            body = work.dialect.reply(work, reply)
+            body, dropped = work.dialect.reply(work, reply), named(_lost(reply))
         return Answer(
             body,
             EVENT_STREAM if work.door and work.stream else "application/json",
@@ -169,6 +171,7 @@ class TranslatedFormat(Format):
             usage=reply.usage,
             finish_reason=reply.finish_reason,
             provider_finish_reason=reply.provider_finish_reason,
+            dropped=dropped,
         )
 
     def embedded(self, work: WorkRequest, body: bytes, vectors: Vectors) -> Answer:
@@ -177,6 +180,11 @@ class TranslatedFormat(Format):
             _check_vectors(vectors, len(work.embedding.inputs))
             body = work.dialect.vectors(work, vectors)
         return Answer(body, usage=vectors.usage)
+
+
+def _lost(reply: Reply) -> list[str]:
+    """What there was to an answer that no other shape has a place for."""
+    return [part.kind for part in reply.parts if isinstance(part, Verbatim)] + reply.lost
 
 
 def _check_vectors(vectors: Vectors, inputs: int) -> None:

@@ -5,13 +5,14 @@ from typing import Any
 
 from gateway_project.errors import ProviderError
 from providers.formats.anthropic import AnthropicReader
-from providers.formats.anthropic_blocks import SOURCE, sealed
+from providers.formats.anthropic_blocks import SOURCE, citing, sealed
 from providers.formats.base import StreamWriter, WorkRequest
 from providers.formats.documents import dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,
     CallDelta,
+    Citation,
     Delta,
     Finished,
     Image,
@@ -26,6 +27,7 @@ from providers.formats.neutral import (
     TextDelta,
     ToolCall,
     Verbatim,
+    cited_parts,
 )
 from providers.formats.parts import exact_json
 from providers.formats.usage import Usage
@@ -47,7 +49,7 @@ def reply_body(work: WorkRequest, reply: Reply) -> dict[str, Any]:
     refused = any(isinstance(part, Refusal) for part in reply.parts)
     return {
         **_head(work, reply.id, reply.model),
-        "content": [block for part in reply.parts for block in _blocks(part)],
+        "content": [block for part in cited_parts(reply) for block in _blocks(*part)],
         "stop_reason": stop_reason(reply.finish_reason, reply.provider_finish_reason, reply.stop_sequence, refused),
         "stop_sequence": reply.stop_sequence,
         "usage": usage_body(reply.usage),
@@ -90,9 +92,35 @@ def _head(work: WorkRequest, reply_id: str, model: str) -> dict[str, Any]:
     return about | {"model": model or work.model}
 
 
-def _blocks(part: Part) -> list[Block]:
+def _blocks(part: Part, begin: int, citations: list[Citation]) -> list[Block]:
+    if citations and isinstance(part, Text):
+        return _cited(part.text, [citation.within(begin, len(part.text)) for citation in citations])
     write = WRITTEN.get(type(part))
     return write(part) if write else []
+
+
+def _cited(text: str, citations: list[Citation]) -> list[Block]:
+    """A text in blocks, each of which cites as a whole: what is cited of the same words, or of some of them, is one."""
+    blocks: list[Block] = []
+    at = 0
+    for start, end, together in _spans(citations):
+        blocks += _text(Text(text[at:start]))
+        blocks += [block | {"citations": [citing(page) for page in together]} for block in _text(Text(text[start:end]))]
+        at = end
+    return blocks + _text(Text(text[at:]))
+
+
+def _spans(citations: list[Citation]) -> list[tuple[int, int, list[Citation]]]:
+    """From where to where words are cited, with all citations of each such stretch."""
+    spans: list[tuple[int, int, list[Citation]]] = []
+    for citation in sorted(citations, key=lambda citation: citation.start):
+        if spans and citation.start < spans[-1][1]:
+            start, end, together = spans.pop()
+            together.append(citation)
+            spans.append((start, max(end, citation.end), together))
+        else:
+            spans.append((citation.start, citation.end, [citation]))
+    return spans
 
 
 def _text(part: Text | Refusal) -> list[Block]:
@@ -202,6 +230,10 @@ class MessagesWriter(StreamWriter):
         opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
         return opened + TEXT % (self._index, dumped(delta.text))
 
+    def _citation(self, delta: Citation) -> bytes:
+        opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
+        return opened + self._delta({"type": "citations_delta", "citation": citing(delta)})
+
     def _refusal(self, delta: RefusalDelta) -> bytes:
         self._refused = True
         return self._text(delta)
@@ -265,6 +297,7 @@ EVENTS: dict[type, Callable[[MessagesWriter, Any], bytes]] = {
     RefusalDelta: MessagesWriter._refusal,
     ReasoningDelta: MessagesWriter._reasoning,
     ImageDelta: MessagesWriter._image,
+    Citation: MessagesWriter._citation,
     CallBegan: MessagesWriter._call_began,
     CallDelta: MessagesWriter._call_continued,
     Finished: MessagesWriter._stopped,

@@ -14,6 +14,7 @@ from providers.formats.neutral import (
     Began,
     CallBegan,
     CallDelta,
+    Citation,
     Delta,
     Finished,
     Image,
@@ -27,6 +28,7 @@ from providers.formats.neutral import (
     TextDelta,
     ToolCall,
 )
+from providers.formats.openai_annotations import chat_annotation
 from providers.formats.openai_request import image_url, written_call, written_thought
 from providers.formats.usage import Usage
 
@@ -93,6 +95,8 @@ def _written_message(reply: Reply) -> dict[str, Any]:
         message["images"] = images
     if calls:
         message["tool_calls"] = [written_call(call) for call in calls]
+    if reply.citations:
+        message["annotations"] = [chat_annotation(citation) for citation in reply.citations]
     return message
 
 
@@ -112,7 +116,7 @@ class ChatWriter(StreamWriter):
         self._id, self._model = f"chatcmpl-{work.id}", work.model
         self._head = b""
         self._tail = b',"usage":null}\n\n' if work.wants_usage else b"}\n\n"
-        self._thoughts = self._images = 0
+        self._thoughts = self._images = self._citations = 0
         self._without_arguments: set[int] = set()
 
     def write(self, deltas: list[Delta]) -> bytes:
@@ -150,6 +154,11 @@ class ChatWriter(StreamWriter):
         image = _written_image(delta.image) | {"index": self._images}
         self._images += 1
         return self._chunk({"images": [image]})
+
+    def _citation(self, delta: Citation) -> bytes:
+        annotation = chat_annotation(delta) | {"index": self._citations}  # for the same reason
+        self._citations += 1
+        return self._chunk({"annotations": [annotation]})
 
     def _call_began(self, delta: CallBegan) -> bytes:
         self._without_arguments.add(delta.index)
@@ -194,6 +203,7 @@ WRITERS: dict[type, Callable[[ChatWriter, Any], bytes]] = {
     ReasoningDelta: ChatWriter._reasoning,
     RefusalDelta: ChatWriter._refusal,
     ImageDelta: ChatWriter._image,
+    Citation: ChatWriter._citation,
     CallBegan: ChatWriter._call_began,
     CallDelta: ChatWriter._call_delta,
     Finished: ChatWriter._finished,

@@ -96,7 +96,7 @@ class OpenAIResponses(Dialect):
         return next((name for name in BINDING if body.get(name) is not None), "")
 
     def reply(self, work: WorkRequest, reply: Reply) -> bytes:
-        items = items_of(work, reply.parts)
+        items = items_of(work, reply)
         usage = None if reply.usage is None else usage_body(reply.usage)
         about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
         return dumped(about | finished(reply.finish_reason, reply.provider_finish_reason))

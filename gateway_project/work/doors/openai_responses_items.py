@@ -2,13 +2,15 @@
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Any
 
 from gateway_project.errors import ValidationError
 from gateway_project.strictjson import parse_object
 from providers.formats.base import WorkRequest
 from providers.formats.documents import as_dict, dumped
-from providers.formats.neutral import Image, Part, Reasoning, Refusal, Text, ToolCall
+from providers.formats.neutral import Image, Reasoning, Refusal, Reply, Text, ToolCall, cited_parts
+from providers.formats.openai_annotations import annotation
 from providers.formats.usage import Usage
 
 Json = dict[str, Any]
@@ -82,14 +84,16 @@ def usage_body(usage: Usage) -> Json:
     }
 
 
-def items_of(work: WorkRequest, parts: list[Part]) -> list[Json]:
+def items_of(work: WorkRequest, reply: Reply) -> list[Json]:
     """The items of a whole answer: texts and refusals in a row are one message."""
     items: list[Json] = []
-    for part in parts:
+    for part, begin, citations in cited_parts(reply):
         if isinstance(part, Text | Refusal):
             if not items or items[-1]["type"] != "message":
                 items.append(message_item(_id(work, "msg", items), "completed"))
-            items[-1]["content"].append(text_part(part.text) if isinstance(part, Text) else refusal_part(part.text))
+            cited = [annotation(citation.within(begin, len(part.text))) for citation in citations]
+            written = text_part(part.text, cited) if isinstance(part, Text) else refusal_part(part.text)
+            items[-1]["content"].append(written)
         elif isinstance(part, Reasoning):
             items.append(reasoning_item(_id(work, "rs", items), part))
         elif isinstance(part, Image):
@@ -115,8 +119,8 @@ def message_item(item_id: str, status: str) -> Json:
     return {"id": item_id, "type": "message", "status": status, "role": "assistant", "content": []}
 
 
-def text_part(text: str) -> Json:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def text_part(text: str, annotations: Sequence[Json] = ()) -> Json:
+    return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
 
 def refusal_part(text: str) -> Json:

@@ -27,6 +27,7 @@ from providers.formats.neutral import (
     Began,
     CallBegan,
     CallDelta,
+    Citation,
     Delta,
     Finished,
     Image,
@@ -37,7 +38,10 @@ from providers.formats.neutral import (
     TextDelta,
     ToolCall,
 )
+from providers.formats.openai_annotations import annotation
 from providers.formats.usage import Usage
+
+TEXT = "output_text"
 
 
 class ResponsesWriter(StreamWriter):
@@ -52,6 +56,7 @@ class ResponsesWriter(StreamWriter):
         self._about = envelope(work, "", "")
         self._end = finished("", "")
         self._number = 0
+        self.words = 0  # of all texts so far, in characters
         self._item: Message | Thought | None = None  # which goes on
         self._calls: dict[int, Call] = {}  # which all go on until the end
 
@@ -101,6 +106,9 @@ class ResponsesWriter(StreamWriter):
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
         return self._going_on(Message) + self._item.say("refusal", delta.text)
+
+    def _citation(self, delta: Citation) -> bytes:
+        return self._going_on(Message) + self._item.cite(delta)
 
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
         return self._going_on(Thought, anew=delta.begins) + self._item.think(delta)
@@ -154,6 +162,7 @@ WRITERS: dict[type, Callable[[ResponsesWriter, Any], bytes]] = {
     ReasoningDelta: ResponsesWriter._reasoning,
     RefusalDelta: ResponsesWriter._refusal,
     ImageDelta: ResponsesWriter._image,
+    Citation: ResponsesWriter._citation,
     CallBegan: ResponsesWriter._call_began,
     CallDelta: ResponsesWriter._call_delta,
     Finished: ResponsesWriter._finished,
@@ -189,22 +198,34 @@ class Message(Item):
     """Texts and refusals."""
 
     kind = "msg"
-    MAKE = {"output_text": text_part, "refusal": refusal_part}
+    MAKE = {TEXT: text_part, "refusal": refusal_part}
 
     def __init__(self, writer: ResponsesWriter) -> None:
         super().__init__(writer)
         self._content: list[Json] = []
         self._part = ""  # the type of the open one
         self._said: list[str] = []
+        self._begin = 0  # of the open part's text among all words
+        self._annotations: list[Json] = []  # of that text
 
     def now(self, status: str) -> Json:
         return message_item(self.id, status) | {"content": list(self._content)}
 
     def say(self, part: str, text: str) -> bytes:
-        written = b"" if part == self._part else self._end_part() + self._begin_part(part)
+        written = self._going_on(part)
         self._said.append(text)
-        extra = {"logprobs": []} if part == "output_text" else {}
+        extra = {}
+        if part == TEXT:
+            self.writer.words += len(text)
+            extra = {"logprobs": []}
         return written + self._tell(f"response.{part}.delta", delta=text, **extra)
+
+    def cite(self, citation: Citation) -> bytes:
+        written = self._going_on(TEXT)
+        told = annotation(citation.since(self._begin))
+        self._annotations.append(told)
+        place = {"annotation_index": len(self._annotations) - 1, "annotation": told}
+        return written + self._tell(f"response.{TEXT}.annotation.added", **place)
 
     def close(self) -> bytes:
         return self._end_part() + self.done()
@@ -212,19 +233,23 @@ class Message(Item):
     def _tell(self, name: str, **fields: Any) -> bytes:
         return self.writer.event(name, **self.place, content_index=len(self._content), **fields)
 
+    def _going_on(self, part: str) -> bytes:
+        """Make the open part one of this type."""
+        return b"" if part == self._part else self._end_part() + self._begin_part(part)
+
     def _begin_part(self, part: str) -> bytes:
-        self._part = part
+        self._part, self._begin = part, self.writer.words
         return self._tell("response.content_part.added", part=self.MAKE[part](""))
 
     def _end_part(self) -> bytes:
         if not self._part:
             return b""
         kind, text = self._part, "".join(self._said)
-        fields = {"text": text, "logprobs": []} if kind == "output_text" else {"refusal": text}
-        part = self.MAKE[kind](text)
+        fields = {"text": text, "logprobs": []} if kind == TEXT else {"refusal": text}
+        part = self.MAKE[kind](text) | ({"annotations": self._annotations} if kind == TEXT else {})
         written = self._tell(f"response.{kind}.done", **fields) + self._tell("response.content_part.done", part=part)
         self._content.append(part)
-        self._part, self._said = "", []
+        self._part, self._said, self._annotations = "", [], []
         return written
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from time import perf_counter, time
-from urllib.parse import quote
 
 from gateway_project.errors import (
     ClientClosed,
@@ -15,13 +14,14 @@ from gateway_project.errors import (
     ValidationError,
 )
 from gateway_project.work.considered import note
-from gateway_project.work.exchange import LONGEST_LIST, Exchange
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
 from gateway_project.work.stages.admission import admit_to
 from gateway_project.work.stages.cache import look_up_cache, pass_on
 from gateway_project.work.stages.log import write_start
 from providers.calls import End, Interrupted
+from providers.formats.dropped import listed
 from providers.transport import ProviderRequest
 from telemetry.models import Candidate
 
@@ -107,7 +107,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
     exchange.asked += (provider.id,)
-    exchange.dropped = _listed(outgoing.dropped)
+    exchange.dropped = listed(outgoing.dropped)
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
     request = ProviderRequest(address, outgoing.body, {**authentication, **outgoing.headers})
@@ -119,12 +119,6 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
         conversation.close()
         raise ProviderError("The provider sent a compressed answer, which it was not asked for.")
     exchange.conversation = conversation
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    """Names as a header can carry them; of more than fit the first."""
-    told = ", ".join([quote(name[:LONGEST_LIST], safe=" ") for name in names[:LONGEST_LIST]])
-    return told if len(told) <= LONGEST_LIST else f"{told[: LONGEST_LIST - 5]}, ..."
 
 
 def hide_credential(error: GatewayError, target: Target) -> None:

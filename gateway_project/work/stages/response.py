@@ -11,6 +11,7 @@ from providers.calls import Call
 from providers.conversation import Conversation
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
+from providers.formats.dropped import listed
 
 
 def read_response(exchange: Exchange, gateway: Gateway) -> None:
@@ -26,6 +27,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
     if exchange.target.provider.echoes(body):
         raise ProviderError("The provider's answer holds the credential that it was asked with.")
     exchange.answer = target_format.answered(exchange.request, conversation.headers, body)
+    exchange.dropped = listed(exchange.answer.dropped, behind=exchange.dropped)
     gateway.watcher.remove(exchange.call)
 
 

@@ -17,6 +17,9 @@ from tests.providers.formats.samples import STREAM_CASES, WHOLE_CASES, not_appli
 
 SETTLED = {"settled": False}
 LONG = 100_000
+# What a sample says of answers in another shape alone.
+TRANSLATED = {"calls", "reasoning", "images", "citations", "dropped"}
+DROPPED = b": X-Svc-Dropped: "
 ALL_WHOLE = [sample for name in FORMATS for sample in whole(name)]
 WHOLE = [sample for sample in ALL_WHOLE if "refused" not in sample.about]
 STREAMS = [sample for name in FORMATS for sample in streams(name)]
@@ -57,7 +60,7 @@ def read(sample, pieces, work=None):
 
 def check(sample, reader, handed_on):
     expected = sample.expect | {"usage": usage(sample.expect["usage"])}
-    expected = {name: value for name, value in expected.items() if name not in ("calls", "reasoning", "images")}
+    expected = {name: value for name, value in expected.items() if name not in TRANSLATED}
     error = expected.pop("error")
     found = told(sample, reader, handed_on)
     assert {name: found[name] for name in expected} == expected
@@ -247,7 +250,7 @@ def calls_of(message):
 
 def gathered(stream):
     """The message that a client puts together from a stream of chunks."""
-    message, calls, images = {"content": "", "reasoning_content": ""}, {}, []
+    message, calls, images, annotations = {"content": "", "reasoning_content": ""}, {}, [], []
     for event in events_in(stream):
         value = read_json(data_of(event))
         for choice in value["choices"] if isinstance(value, dict) else ():
@@ -255,12 +258,27 @@ def gathered(stream):
             for name in message:
                 message[name] += delta.get(name) or ""
             images += delta.get("images", ())
+            annotations += delta.get("annotations", ())
             for piece in delta.get("tool_calls", ()):
                 call = calls.setdefault(piece["index"], {"id": "", "function": {"name": "", "arguments": ""}})
                 call["id"] += piece.get("id", "")
                 for name, text in piece["function"].items():
                     call["function"][name] += text
-    return message | {"tool_calls": [calls[index] for index in sorted(calls)], "images": images}
+    assert [annotation["index"] for annotation in annotations] == list(range(len(annotations)))
+    whole = {"tool_calls": [calls[index] for index in sorted(calls)], "images": images, "annotations": annotations}
+    return message | whole
+
+
+def cited_in(message):
+    """Address, title and words of each citation in a message."""
+    found = [annotation["url_citation"] for annotation in message.get("annotations", ())]
+    return [[one["url"], one["title"], message["content"][one["start_index"] : one["end_index"]]] for one in found]
+
+
+def dropped_from(stream):
+    """What a stream says at its end that it has left out."""
+    told = [line for line in stream.splitlines() if line.startswith(DROPPED)]
+    return [name for line in told for name in line.removeprefix(DROPPED).decode().split(", ")]
 
 
 def check_message(sample, message):
@@ -273,6 +291,7 @@ def check_message(sample, message):
         assert (message.get("reasoning_content") or "") == expected["reasoning"]
     if "images" in expected:
         assert [image["image_url"]["url"] for image in message["images"]] == expected["images"]
+    assert cited_in(message) == expected.get("citations", [])
 
 
 def translated(samples):
@@ -295,6 +314,7 @@ def test_an_openai_client_is_told_the_same(sample):
     # OpenAI's embeddings always tell a number of tokens.
     assert as_read.usage == usage(expected["usage"]) or (work.operation, expected["usage"]) == ("embedding", None)
     assert same_reason(expected["finish_reason"], as_read.finish_reason)
+    assert list(answer.dropped) == expected.get("dropped", [])
     if work.operation == "chat":
         check_message(sample, json.loads(answer.body)["choices"][0]["message"])
 
@@ -312,6 +332,7 @@ def test_an_openai_client_is_streamed_the_same(sample):
     assert same_reason(expected["finish_reason"], as_read.finish_reason)
     if expected["done"]:
         check_message(sample, gathered(handed_on))
+        assert dropped_from(handed_on) == expected.get("dropped", [])
     if work.wants_usage and expected["done"]:
         assert as_read.usage == usage(expected["usage"])
     assert reader.usage == usage(expected["usage"])

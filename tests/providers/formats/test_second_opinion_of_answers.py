@@ -24,6 +24,29 @@ def no_annotations(theirs, ours):
     return theirs
 
 
+def citations_are_lost(theirs, ours):
+    """It leaves out what an answer cites, for which OpenAI has a field."""
+    if annotations := message_of(ours).get("annotations"):
+        message_of(theirs)["annotations"] = annotations
+    return theirs
+
+
+def searches_are_calls(theirs, ours):
+    """What Anthropic searched for itself is a call to it, which the client is to make once more."""
+    message = message_of(theirs)
+    if all(call["id"].startswith("srvtoolu_") for call in message.get("tool_calls", ())):
+        message.pop("tool_calls", None)
+    return theirs
+
+
+def spaces_between_blocks(theirs, ours):
+    """It puts spaces between the blocks of an answer, which are cut wherever something is cited."""
+    said, told = message_of(theirs)["content"], message_of(ours)["content"]
+    if said and told and said.replace(" ", "") == told.replace(" ", ""):
+        message_of(theirs)["content"] = told
+    return theirs
+
+
 def spaces_in_arguments(theirs, ours):
     """It writes the arguments of calls anew, with spaces."""
     for call in message_of(theirs).get("tool_calls", ()):
@@ -131,13 +154,13 @@ def ids_by_chance(theirs, ours):
 
 ANSWERS = {
     "anthropic": (
-        no_annotations, spaces_in_arguments, every_end_is_a_stop, words_nobody_said, cached_input_is_not_counted,
-        nothing_is_zero, proofs_are_lost,
+        no_annotations, citations_are_lost, searches_are_calls, spaces_between_blocks, spaces_in_arguments,
+        every_end_is_a_stop, words_nobody_said, cached_input_is_not_counted, nothing_is_zero, proofs_are_lost,
     ),
     "gemini": (
-        no_annotations, spaces_in_arguments, calls_stop, every_end_is_a_stop, thoughts_are_not_counted,
-        input_of_tools_is_not_counted, impossible_parts, kinds_of_tokens, proofs_are_lost, signatures_elsewhere,
-        ids_by_chance,
+        no_annotations, citations_are_lost, spaces_in_arguments, calls_stop, every_end_is_a_stop,
+        thoughts_are_not_counted, input_of_tools_is_not_counted, impossible_parts, kinds_of_tokens, proofs_are_lost,
+        signatures_elsewhere, ids_by_chance,
     ),
 }  # fmt: skip
 # Answers that it cannot read at all.
@@ -145,6 +168,7 @@ UNREADABLE = {
     "impossible_counts": "a count that is no number",
     "image_out": "a picture that a model made",
     "image_tried_while_thinking": "the same",
+    "spoken": "a sound that a model made",
 }
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from gateway_project.errors import ProviderError, QuotaExceeded, ValidationError
 from gateway_project.work.doors import MESSAGES
-from providers.formats import Usage
+from providers.formats import FORMATS, Usage
 from providers.formats.neutral import (
     Began,
     CallBegan,
     CallDelta,
+    Citation,
     File,
     Finished,
     Image,
@@ -247,6 +248,54 @@ class TestAnswersAreWritten:
         content = written(Reply([ToolCall("call_1", "weather", "", "sig")]))["content"]
         assert [block["type"] for block in content] == ["redacted_thinking", "tool_use"]
         assert parts(content, "assistant") == [ToolCall("call_1", "weather", "{}", "sig")]
+
+
+def page(name, start=0, end=0):
+    return Citation(f"https://{name}.example/", name.upper(), "", start, end)
+
+
+def cited(content):
+    """The text of each block, with the titles of what it cites."""
+    return [(block["text"], [one["title"] for one in block.get("citations", ())]) for block in content]
+
+
+class TestCitations:
+    @pytest.mark.parametrize(
+        ("citations", "expected"),
+        [
+            ([page("a", 4, 7)], [("One ", []), ("two", ["A"]), (" three", [])]),
+            ([page("b", 8, 13), page("a", 0, 3)], [("One", ["A"]), (" two ", []), ("three", ["B"])]),
+            ([page("a", 0, 7), page("b", 4, 13)], [("One two three", ["A", "B"])]),
+            ([page("a", 4, 7), page("b", 4, 7)], [("One ", []), ("two", ["A", "B"]), (" three", [])]),
+            ([page("a", 0, 3), page("b", 3, 7)], [("One", ["A"]), (" two", ["B"]), (" three", [])]),
+            ([page("a")], [("One two three", ["A"])]),
+            ([page("a", 8, 3), page("b", 99, 100)], [("One two three", ["A", "B"])]),
+        ],
+    )
+    def test_a_text_is_cut_where_something_is_cited(self, citations, expected):
+        assert cited(written(Reply([Text("One two three")], citations=citations))["content"]) == expected
+
+    def test_each_text_has_its_own(self):
+        reply = Reply([Text("One."), ToolCall("call_1", "now", "{}"), Text("Two.")], citations=[page("b", 4, 8)])
+        first, _, last = written(reply)["content"]
+        assert cited([first, last]) == [("One.", []), ("Two.", ["B"])]
+        assert ("citations" in first, last["citations"][0]["encrypted_index"]) == (False, "gateway:")
+
+    def test_in_a_stream_they_are_of_the_block_that_is_open(self):
+        told = events(TextDelta("One."), page("a", 0, 4), CallBegan(0, "call_1", "now"), page("b"), Finished("tool"))
+        kinds = [event["content_block"]["type"] for event in told if event["type"] == "content_block_start"]
+        assert kinds == ["text", "tool_use", "text"]
+        found = [event for event in told if event.get("delta", {}).get("type") == "citations_delta"]
+        assert [(event["index"], event["delta"]["citation"]["title"]) for event in found] == [(0, "A"), (2, "B")]
+
+    def test_those_of_others_do_not_go_to_anthropic(self):
+        own = {"type": "web_search_result_location", "url": "u", "encrypted_index": "E"}
+        other, text = own | {"encrypted_index": "gateway:"}, {"type": "text", "text": "One."}
+        blocks = [text | {"citations": [own, other]}, text | {"citations": [other]}, text | {"citations": [own]}]
+        blocks += [{"type": "text", "text": "", "citations": [other]}, text | {"citations": None}]
+        asked = work(messages=[{"role": "assistant", "content": blocks}, {"role": "user", "content": "Hi"}])
+        sent = json.loads(FORMATS["anthropic"].request(asked, "m").body)["messages"][0]["content"]
+        assert sent == [text | {"citations": [own]}, text | {"citations": None}, blocks[2], blocks[4]]
 
 
 class TestStreamsAreWritten:

@@ -91,7 +91,7 @@ def as_responses(chat):
     items = []
     for message in chat.messages:
         if message.role == "assistant":
-            items += items_of(WorkRequest("chat", MODEL, {}, b"", id="r"), message.parts)
+            items += items_of(WorkRequest("chat", MODEL, {}, b"", id="r"), Reply(message.parts))
         elif message.role == "tool":
             (result,) = message.parts
             items.append({"type": "function_call_output", "call_id": result.call_id, "output": result.parts[0].text})

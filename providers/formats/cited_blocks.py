@@ -1,0 +1,45 @@
+"""Answers that consist of blocks, each of which cites as a whole: Anthropic's, and Bedrock's."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from providers.formats.neutral import Citation
+
+WEB = ("https://", "http://")
+LOST = "citations"  # of places in a document of the request, which have no address
+
+
+class CitedBlocks:
+    """Counts the words of an answer block by block: what one cites is known once all its words are.
+
+    `lose` is told of citations that no other shape has a place for, which are None here.
+    """
+
+    def __init__(self, lose: Callable[[str], None]) -> None:
+        self._lose = lose
+        self._words = self._begin = 0
+        self._pages: list[Citation] = []
+
+    def said(self, text: str) -> None:
+        """More words of the block."""
+        self._words += len(text)
+
+    def cites(self, page: Citation | None) -> None:
+        """What the block rests on, before or behind its words."""
+        if page is None:
+            self._lose(LOST)
+        else:
+            self._pages.append(page)
+
+    def ended(self) -> list[Citation]:
+        """The citations of the block, which has come to its end."""
+        found = [replace(page, start=self._begin, end=self._words) for page in self._pages]
+        self._begin, self._pages = self._words, []
+        return found
+
+    def whole(self, text: str, pages: Iterable[Citation | None]) -> list[Citation]:
+        """The citations of a block that came whole."""
+        self.said(text)
+        for page in pages:
+            self.cites(page)
+        return self.ended()
