@@ -43,6 +43,26 @@ LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDI
 # As Google's own OpenAI face translates efforts for them.
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
 MOST_BUDGET = 24576
+# What Google fetches by its public or signed address (ai.google.dev, file input methods): nothing for these models.
+WITHOUT_ADDRESSES = ("gemini-1", "gemini-2.0", "gemini-pro")
+TYPES = {
+    "bmp": "image/bmp",
+    "csv": "text/csv",
+    "gif": "image/gif",
+    "htm": "text/html",
+    "html": "text/html",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "mp4": "video/mp4",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "txt": "text/plain",
+    "webp": "image/webp",
+}
+INSIDE_ONLY = (
+    "messages: this provider takes images and files inside the request, and of its newer models by an https:// address "
+    "whose ending says what it is: send data:TYPE;base64,… in place of this address."
+)
 # Google's word for calls and pictures that another model made (ai.google.dev, thought signatures).
 NO_SIGNATURE = "skip_thought_signature_validator"
 
@@ -51,7 +71,10 @@ def written_chat(chat: Chat, model: str) -> dict[str, Any]:
     """The body of a request, without what passes as it is. Raises ValidationError for what has no place in it."""
     at_most_stops(chat, MOST_STOPS)
     system, messages = system_text(chat)
-    signs = not model.removeprefix("models/").startswith(BEFORE_3)
+    name = model.removeprefix("models/")
+    if name.startswith(WITHOUT_ADDRESSES):
+        _refuse_addresses(messages)
+    signs = not name.startswith(BEFORE_3)
     # Since Gemini 3, results may hold pictures themselves.
     body: dict[str, Any] = {"contents": _contents(messages if signs else results_in_words(messages), signs=signs)}
     if system:
@@ -122,10 +145,7 @@ def _written(part: Part) -> dict[str, Any] | None:
         case File(id=file_id) if file_id:
             return {"fileData": {"fileUri": file_id}}
         case Image() | File():
-            raise ValidationError(
-                "messages: this provider takes images and files inside the request only: "
-                "send data:TYPE;base64,… in place of an address."
-            )
+            return _written_address(part)
         case Reasoning():
             return _written_thought(part) if part.source == NAME else None
         case ToolCall():
@@ -135,6 +155,22 @@ def _written(part: Part) -> dict[str, Any] | None:
         case Verbatim(source="gemini"):
             return part.value
     raise unsendable(part)
+
+
+def _written_address(part: Image | File) -> dict[str, Any]:
+    """What Google is to fetch itself; it wants to be told what it will find there."""
+    ending = part.url.partition("?")[0].partition("#")[0].rpartition(".")[2].lower()
+    kind = part.media_type or TYPES.get(ending) or ("image/jpeg" if isinstance(part, Image) else "")
+    if not kind or not part.url.startswith("https://"):
+        raise ValidationError(INSIDE_ONLY)
+    return {"fileData": {"mimeType": kind, "fileUri": part.url}}
+
+
+def _refuse_addresses(messages: list[Message]) -> None:
+    parts = [part for message in messages for part in message.parts]
+    parts += [inner for part in parts if isinstance(part, ToolResult) for inner in part.parts]
+    if any(isinstance(part, Image | File) and part.url and not part.data for part in parts):
+        raise ValidationError(INSIDE_ONLY)
 
 
 def _written_thought(thought: Reasoning) -> dict[str, Any]:

@@ -228,6 +228,7 @@ EXPLAINED = {
     "calls_of_another_model_before_signatures": "the same",
     "system_prompt": "it puts <system> around one in mid-conversation, ours a line in front of it",
     "reasoning_goes_back": "it knows no reasoning_details",
+    "image_address": "it fetches pictures itself, ours leave that to Google",
     "picture_as_a_result": "it writes the picture's address as words",
     "picture_as_a_result_before_gemini_3": "the same",
 }

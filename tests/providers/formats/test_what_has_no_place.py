@@ -148,6 +148,33 @@ def test_a_claude_that_thinks_takes_no_choice_of_tokens_but_its_own(format_name,
         assert {name for name in given if f'"{name}"' not in told} == missing
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://example.org/report", "application/pdf"),  # Anthropic's documents with an address are nothing else
+        ("https://generativelanguage.googleapis.com/v1beta/files/a1", "application/pdf"),
+        ("http://example.org/report.pdf", ""),
+    ],
+)
+def test_google_is_told_what_it_will_find_at_an_address(url, told):
+    document = {"type": "document", "source": {"type": "url", "url": url}}
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [document]}]}
+    work = request(body, door=True, dialect=SHAPES["anthropic-messages"])
+    if not told:
+        with pytest.raises(ValidationError, match="https://"):
+            FORMATS["gemini"].request(work, "gemini-3-flash")
+        return
+    (part,) = json.loads(FORMATS["gemini"].request(work, "gemini-3-flash").body)["contents"][0]["parts"]
+    assert part == {"fileData": {"mimeType": told, "fileUri": url}}
+
+
+def test_an_address_in_a_result_is_refused_where_no_address_is_taken():
+    shown = [*RESULT[:2], RESULT[2] | {"content": [{"type": "image_url", "image_url": {"url": "https://x/a.png"}}]}]
+    work = request({"model": "m", "messages": shown}, door=True)
+    with pytest.raises(ValidationError, match="inside the request"):
+        FORMATS["gemini"].request(work, "models/gemini-2.0-flash")
+
+
 PDF = "data:application/pdf;base64,JVBERi0="
 MARK = {"cache_control": {"type": "ephemeral"}}
 
