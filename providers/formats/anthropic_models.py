@@ -5,6 +5,7 @@ Sources: Anthropic's models overview (August and November 2026: maximum output, 
 temperature, top_p, top_k), and for retired models the overviews of their time.
 """
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,6 +55,9 @@ BY_BEGINNING = {
 }
 # Others serve this API too: of theirs only what every server of it takes can be supposed.
 UNKNOWN = Claude(None, "budget", samples=True)
+# How Bedrock names its models, in an ARN or not, with a region or not: those of other vendors are not told to think.
+BEDROCK = re.compile(r"(?:arn:.*/)?(?:[a-z]+(?:-[a-z]+)?\.)?[a-z0-9]+\.[a-z]")
+NO_CLAUDE = Claude(None, "none", samples=True)
 
 
 @lru_cache(maxsize=1024)
@@ -61,5 +65,5 @@ def claude(model: str) -> Claude:
     """What is known of a model, whatever stands before its own name (a region, a vendor, an ARN)."""
     _, family, name = model.lower().rpartition(FAMILY)
     if not family:
-        return UNKNOWN
+        return NO_CLAUDE if BEDROCK.match(model) else UNKNOWN
     return BY_BEGINNING[max((beginning for beginning in BY_BEGINNING if name.startswith(beginning)), key=len)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ProviderTimeout
 from providers.formats import bedrock_embedding
-from providers.formats.anthropic_models import claude
+from providers.formats.anthropic_models import NO_CLAUDE, claude
 from providers.formats.anthropic_thinking import SAMPLING, can_think, disturbing, refused, sampling_of, thinking_of
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
 from providers.formats.bedrock_embedding import counted, family_of
@@ -17,6 +17,7 @@ from providers.formats.bedrock_request import (
     system_of,
     tool_config,
     turns_of,
+    without_proofs,
 )
 from providers.formats.cited_blocks import WEB, CitedBlocks
 from providers.formats.documents import as_dict, as_list, as_text, dumped
@@ -102,6 +103,8 @@ class Bedrock(TranslatedFormat):
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         system, messages = system_of(chat)
+        if claude(model) is NO_CLAUDE:
+            messages = without_proofs(messages)
         # Without a bound the model's own is reserved out of the account's quota: an administrator may know better.
         most = chat.max_tokens if chat.max_tokens is not None else options.max_output_tokens
         thinking, effort = thinking_of(chat, model, most or claude(model).max_output or 0, SOURCE)

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from gateway_project.errors import ValidationError
@@ -56,6 +57,15 @@ def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
     head, messages = split_system(chat)
     texts = [part for message in head for part in message.parts if isinstance(part, Text) and not is_blank(part)]
     return [block for text in texts for block in _text(text)], messages
+
+
+def without_proofs(messages: list[Message]) -> list[Message]:
+    """The messages without the thoughts that a Claude has signed, for models that are none: they refuse them."""
+    return [replace(message, parts=[part for part in message.parts if not _is_signed(part)]) for message in messages]
+
+
+def _is_signed(part: Part) -> bool:
+    return isinstance(part, Reasoning) and bool(part.signature or part.data)
 
 
 def turns_of(messages: list[Message]) -> list[Block]:

@@ -149,6 +149,31 @@ def test_a_claude_that_thinks_takes_no_choice_of_tokens_but_its_own(format_name,
 
 
 @pytest.mark.parametrize(
+    ("model", "thinks"),
+    [
+        ("us.amazon.nova-pro-v1:0", False),
+        ("us-gov.meta.llama3-1-8b-instruct-v1:0", False),
+        ("arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-lite-v1:0", False),
+        ("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+        ("arn:aws:bedrock:eu-west-1:1:application-inference-profile/a1", True),  # may be anything
+    ],
+)
+def test_bedrock_is_told_of_thinking_where_the_model_can_be_a_claude(model, thinks):
+    thought = {"type": "reasoning.text", "text": "Hm.", "signature": "s", "format": "bedrock", "index": 0}
+    told = [HELLO, {"role": "assistant", "content": "Hi.", "reasoning_details": [thought]}, HELLO]
+    body = {"model": model, "messages": told, "reasoning_effort": "high", "max_tokens": 5000}
+    outgoing = FORMATS["bedrock"].request(request(body, door=True), model)
+    assert (b'"thinking"' in outgoing.body, b"reasoningContent" in outgoing.body) == (thinks, thinks)
+    assert outgoing.dropped == (() if thinks else ("reasoning_effort",))
+
+
+def test_a_server_of_anthropics_shape_is_told_of_thinking_whatever_its_models_are_called():
+    for model in ("glm-4.6", "MiniMax-M2.1", "qwen3.5-coder", "vendor/model.x"):
+        body = {"model": model, "messages": [HELLO], "reasoning_effort": "high", "max_tokens": 5000}
+        assert b'"thinking"' in FORMATS["anthropic"].request(request(body, door=True), model).body
+
+
+@pytest.mark.parametrize(
     ("url", "told"),
     [
         ("https://example.org/report", "application/pdf"),  # Anthropic's documents with an address are nothing else
