@@ -10,7 +10,7 @@ from gateway_project.work.doors.anthropic_answer import CALL_SIGNED, MessagesWri
 from gateway_project.work.doors.fields import given, needed, wrong
 from providers.formats.anthropic_blocks import SHAPE, SOURCE, opened
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
-from providers.formats.documents import dumped
+from providers.formats.documents import as_dict, dumped
 from providers.formats.neutral import (
     Chat,
     File,
@@ -43,6 +43,7 @@ READ = frozenset(
 )
 ROLES = ("user", "assistant", "system")
 CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
+CITATIONS = "document.citations"
 FUNCTIONS = (None, "custom")  # types of tools that the client describes itself
 
 
@@ -60,6 +61,8 @@ class AnthropicMessages(Dialect):
             chat.messages += read_messages(message, f"messages[{number}]", names)
         fields.fill(chat, body, PARAMETERS)
         chat.extra = fields.rest(body, READ)
+        if any(map(_wants_citations, body["messages"])):
+            chat.extra[CITATIONS] = True
         _read_user(chat)
         _read_tools(chat, body)
         _read_output(chat, body)
@@ -195,6 +198,13 @@ BLOCKS: dict[str, Callable[[dict[str, Any], str], Part]] = {
     "tool_use": _call,
     "tool_result": _result,
 }
+
+
+def _wants_citations(message: dict[str, Any]) -> bool:
+    """Whether places in a document are to be cited, for which other shapes have no word."""
+    content = message.get("content")
+    documents = (block for block in content if block.get("type") == "document") if type(content) is list else ()
+    return any(as_dict(document.get("citations")).get("enabled") is True for document in documents)
 
 
 # --- Parameters are read ---

@@ -148,6 +148,19 @@ def test_a_claude_that_thinks_takes_no_choice_of_tokens_but_its_own(format_name,
         assert {name for name in given if f'"{name}"' not in told} == missing
 
 
+@pytest.mark.parametrize(("asked", "told"), [({"enabled": True}, ("document.citations",)), ({"enabled": False}, ())])
+@pytest.mark.parametrize("format_name", ["openai", "gemini", "bedrock"])
+def test_that_places_in_a_document_are_to_be_cited_is_named_where_nobody_else_can(format_name, asked, told):
+    source = {"type": "text", "media_type": "text/plain", "data": "Lisbon is the capital."}
+    document = {"type": "document", "source": source, "citations": asked}
+    body = {"model": "m", "max_tokens": 9, "messages": [HELLO, {"role": "user", "content": [document]}]}
+    work = request(body, door=True, dialect=SHAPES["anthropic-messages"])
+    assert FORMATS[format_name].request(work, "m").dropped == told
+    if told:
+        with pytest.raises(ValidationError, match="document.citations"):
+            FORMATS[format_name].request(work, "m", Options(unknown_parameters="refuse"))
+
+
 @pytest.mark.parametrize(
     ("model", "thinks"),
     [
