@@ -5,9 +5,9 @@ get), `status`, `headers`, `reply` (or `text`), `expect`. A `.sse` sample is a s
 line `: {…}` that says the same about it; in a `.frames` sample each further line is the type of an event (behind a
 `!` that of an exception) and its JSON, which go into a binary frame. Beside what every `expect` holds it may tell
 what a client of another shape gets: `calls` (name and arguments of each, as `[["weather", {"city": "Lisbon"}]]`),
-`reasoning`, `images` (their addresses), `citations` (address, title and cited words of each) and `dropped` (the names
-of what no other shape has a place for). The provider knows the model as `model` says. `shape` is the client's
-dialect, where it is not one of OpenAI's older ones. A request that is `refused`, saying this, has no reply.
+`reasoning`, `refusal`, `images` (their addresses), `citations` (address, title and cited words of each) and `dropped`
+(the names of what no other shape has a place for). The provider knows the model as `model` says. `shape` is the
+client's dialect, where it is not one of OpenAI's older ones. A request that is `refused`, saying this, has no reply.
 """
 
 import json

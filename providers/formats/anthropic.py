@@ -32,6 +32,8 @@ from providers.formats.neutral import (
     Chat,
     Finished,
     ReasoningDelta,
+    Refusal,
+    RefusalDelta,
     Reply,
     Text,
     TextDelta,
@@ -190,6 +192,8 @@ class Anthropic(TranslatedFormat):
             reply.parts.append(part := read_part(block))
             if isinstance(part, Text):
                 reply.citations += blocks.whole(part.text, pages_of(block))
+        if why := _why(value):
+            reply.parts.append(Refusal(why))
         return reply
 
     def own_reader(self, work: WorkRequest) -> StreamReader:
@@ -281,6 +285,8 @@ class AnthropicReader(JsonReader):
     def _message_continued(self, value: dict[str, Any]) -> None:
         delta = as_dict(value.get("delta"))
         self._count(as_dict(value.get("usage")))
+        if why := _why(delta):
+            self.say(RefusalDelta(why))
         if reason := as_text(delta.get("stop_reason")):
             self.finish(reason_in(FINISH_REASONS, reason), reason)
             self.say(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
@@ -311,6 +317,11 @@ EVENTS = {
     "message_delta": AnthropicReader._message_continued,
     "message_stop": AnthropicReader._stopped,
 }
+
+
+def _why(stopped: dict[str, Any]) -> str:
+    """Why the model was kept from answering, '' where that is not said."""
+    return as_text(as_dict(stopped.get("stop_details")).get("explanation"))
 
 
 def without_foreign(message: Any) -> Any:

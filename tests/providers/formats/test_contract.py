@@ -18,7 +18,7 @@ from tests.providers.formats.samples import STREAM_CASES, WHOLE_CASES, not_appli
 SETTLED = {"settled": False}
 LONG = 100_000
 # What a sample says of answers in another shape alone.
-TRANSLATED = {"calls", "reasoning", "images", "citations", "dropped"}
+TRANSLATED = {"calls", "reasoning", "refusal", "images", "citations", "dropped"}
 DROPPED = b": X-Svc-Dropped: "
 ALL_WHOLE = [sample for name in FORMATS for sample in whole(name)]
 WHOLE = [sample for sample in ALL_WHOLE if "refused" not in sample.about]
@@ -250,7 +250,7 @@ def calls_of(message):
 
 def gathered(stream):
     """The message that a client puts together from a stream of chunks."""
-    message, calls, images, annotations = {"content": "", "reasoning_content": ""}, {}, [], []
+    message, calls, images, annotations = {"content": "", "reasoning_content": "", "refusal": ""}, {}, [], []
     for event in events_in(stream):
         value = read_json(data_of(event))
         for choice in value["choices"] if isinstance(value, dict) else ():
@@ -289,6 +289,8 @@ def check_message(sample, message):
         assert calls_of(message) == expected["calls"]
     if "reasoning" in expected:
         assert (message.get("reasoning_content") or "") == expected["reasoning"]
+    if "refusal" in expected:
+        assert message["refusal"] == expected["refusal"]
     if "images" in expected:
         assert [image["image_url"]["url"] for image in message["images"]] == expected["images"]
     assert cited_in(message) == expected.get("citations", [])

@@ -77,6 +77,15 @@ def words_nobody_said(theirs, ours):
     return theirs
 
 
+def stops_where_it_refused(theirs, ours):
+    """It tells why a model was kept from answering, as we do, and says that it stopped with an answer of no words."""
+    message = message_of(theirs)
+    if message["refusal"] and message["refusal"] == message_of(ours)["refusal"]:
+        message["content"] = message["content"] or None
+        theirs["choices"][0]["finish_reason"] = reason_of(ours)
+    return theirs
+
+
 def cached_input_is_not_counted(theirs, ours):
     """Anthropic's input is what no cache had a part in, OpenAI's is all of it: a bill by its count is too low."""
     usage, told = theirs.get("usage"), ours.get("usage")
@@ -155,7 +164,8 @@ def ids_by_chance(theirs, ours):
 ANSWERS = {
     "anthropic": (
         no_annotations, citations_are_lost, searches_are_calls, spaces_between_blocks, spaces_in_arguments,
-        every_end_is_a_stop, words_nobody_said, cached_input_is_not_counted, nothing_is_zero, proofs_are_lost,
+        every_end_is_a_stop, words_nobody_said, stops_where_it_refused, cached_input_is_not_counted, nothing_is_zero,
+        proofs_are_lost,
     ),
     "gemini": (
         no_annotations, citations_are_lost, spaces_in_arguments, calls_stop, every_end_is_a_stop,
