@@ -7,7 +7,7 @@ from django.core.validators import EmailValidator
 from rest_framework import serializers
 
 from accounts.models import LONGEST_PASSWORD, Group, Role, User, check_name, check_text, feature_name
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, OneOf, References, Text, Whole
+from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, OneOf, References, Text
 
 LONGEST_TOKEN = 8192
 
@@ -33,7 +33,7 @@ class FeatureAttributes(Attributes):
     """What may be sent about a feature. An id is accepted, as the specification has it, and means nothing."""
 
     example = {"name": "reports.view"}
-    id = Whole(required=False, write_only=True)
+    id = Id(required=False, write_only=True)
     name = Text(validators=[feature_name])
 
 
@@ -47,7 +47,7 @@ class RoleAttributes(Attributes):
     """What may be sent about a role; the id as above."""
 
     example = {"name": "auditor", "features": [{"id": 1}]}
-    id = Whole(required=False, write_only=True)
+    id = Id(required=False, write_only=True)
     name = _name(Role)
     features = References(required=False, help_text="All that the role grants.")
 

@@ -116,7 +116,7 @@ class ProviderAttributes(ProviderChanges):
         "apiKey": "sk-example",
         "models": ["gpt-5", "gpt-5-mini"],
     }
-    id = Whole(required=False, write_only=True)
+    id = Id(required=False, write_only=True)
     models = serializers.ListField(
         child=Text(max_length=Model._meta.get_field("name").max_length), required=False, max_length=MOST_MODELS
     )

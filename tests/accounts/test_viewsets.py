@@ -21,6 +21,7 @@ class TestRolesAndFeatures:
     def test_an_id_that_is_sent_along_decides_nothing(self, admin):
         before = set(Feature.objects.values_list("pk", flat=True))
         assert admin.post("/features/", id=min(before), name="one.more").status_code == 201
+        assert admin.post("/features/", id=str(min(before)), name="and.another").status_code == 201
         assert set(Feature.objects.values_list("pk", flat=True)) > before
 
     def test_a_role_gives_its_users_its_features_from_the_next_request_on(self, admin, nobody):

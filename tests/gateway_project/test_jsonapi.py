@@ -183,15 +183,15 @@ def test_a_trailing_slash_is_optional_and_no_redirect(admin, slash):
     assert admin.post(f"/roles{slash}", name="x").status_code == 201
 
 
-@pytest.mark.parametrize("way", ["path", "query", "data.id", "attributes.id"])
+@pytest.mark.parametrize("way", ["path", "query", "data.id", "attributes.id", "attributes.id as a text"])
 def test_an_update_says_in_any_of_four_ways_which_row_is_meant(admin, way):
     role = Role.objects.create(name="before")
     document = body(name="after")
     path = {"path": f"/roles/{role.pk}/", "query": f"/roles/?id={role.pk}"}.get(way, "/roles/")
     if way == "data.id":
         document["data"]["id"] = str(role.pk)
-    if way == "attributes.id":
-        document["data"]["attributes"]["id"] = role.pk
+    if way.startswith("attributes.id"):
+        document["data"]["attributes"]["id"] = str(role.pk) if way.endswith("text") else role.pk
     response = admin.send("PATCH", path, json=document)
     assert (response.status_code, response.json()) == (200, {})
     role.refresh_from_db()
