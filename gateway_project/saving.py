@@ -63,10 +63,12 @@ def crossing_told() -> Iterator[None]:
 
 
 def referred(rows: models.QuerySet, ids: Collection[int], *, field: str) -> list:
-    """The rows with these ids; raises ValidationError naming those that there are not."""
+    """The rows with these ids; raises ValidationError naming those that there are not, or that are deleted."""
     found = list(rows.filter(pk__in=ids)) if ids else []
     if unknown := set(ids) - {row.pk for row in found}:
-        raise ValidationError(f"{field}: there is none with the id {', '.join(map(str, sorted(unknown)[:10]))}.")
+        there = rows.model._default_manager.filter(pk__in=unknown).exists()
+        named = ", ".join(map(str, sorted(unknown)[:10]))
+        raise ValidationError(f"{field}: there is none with the id {named}{' that is not deleted' if there else ''}.")
     return found
 
 

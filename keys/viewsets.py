@@ -113,17 +113,22 @@ class KeyViewSet(Lists):
         if self.target_id() is None and "name" not in which:
             raise ValidationError("name: is missing; it says which key is meant.")
         key = self.meant(which).first()
+        if key is None and self.target_id() is not None and "name" in which:
+            raise NotFound("There is no key with this id and name: name says which is meant, newName renames it.")
         if key is None:
             raise NotFound("There is no such key.")
         return key
 
     def meant(self, which: dict[str, Any]) -> QuerySet[ApiKey]:
-        """The live keys of a user, the caller unless told, with the name and id that are given, if any."""
+        """The live keys of a user, the caller unless told, with the name and id that are given, if any.
+
+        Raises PermissionDenied for those of others, and ValidationError for those of nobody.
+        """
         keys, target = self.get_queryset().live(), self.target_id()
         if target is None or "user" in which:
             which = {"user": self.caller.user.pk} | which
             admit(self.caller, OWNER, owner_id=which["user"])
-            keys = keys.filter(owner_id=which["user"])
+            keys = keys.filter(owner__in=referred(User.objects.all(), [which["user"]], field="user"))
         if target is not None:
             keys = keys.filter(pk=target)
         return keys.filter(name=which["name"]) if "name" in which else keys

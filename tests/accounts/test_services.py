@@ -138,5 +138,7 @@ def test_a_deleted_user_stays_in_its_groups_and_joins_no_other(db):
         lambda: create_group(name="other", member_ids=[ann.pk]),
         lambda: add_member(create_group(name="third", member_ids=[]), user_id=ann.pk),
     ):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ValidationError, match="that is not deleted"):
             join()
+    with pytest.raises(ValidationError, match="none with the id 987654.$"):
+        add_member(team, user_id=987654)

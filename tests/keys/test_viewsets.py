@@ -6,12 +6,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from accounts.services import delete_user
 from keys.models import ApiKey
 from keys.secrets import parse
 from keys.services import issue_key
 from telemetry.models import LogEntry
 from tests.hostile import try_wrong
-from tests.management import new_admin, new_user, refused, token_of
+from tests.management import body, new_admin, new_user, refused, token_of
 
 _numbers = itertools.count()
 
@@ -266,6 +267,12 @@ def test_nobody_changes_or_deletes_anothers_key(as_ann, admin, bob):
     assert (key.name, key.is_deleted) == ("of bob", False)
 
 
+def test_a_name_beside_an_id_is_no_new_one_and_says_so(as_ann):
+    key = make(as_ann, name="old")
+    refused(as_ann.patch(f"/keys/{key.pk}/", name="new"), 404, "NotFound", "newName")
+    assert as_ann.patch(f"/keys/{key.pk}/", name="old", newName="new").status_code == 200
+
+
 def test_which_key_is_meant_has_to_be_said(as_ann):
     make(as_ann, name="laptop")
     refused(as_ann.patch("/keys/", newName="phone"), 400, "ValidationError", "name")
@@ -282,8 +289,6 @@ def deleted() -> set[str]:
 @pytest.mark.parametrize("way", ["query", "attributes"])
 def test_keys_are_deleted_by_user_and_name(admin, as_ann, bob, way):
     def delete(client, **which):
-        from tests.management import body
-
         sent = {"params": which} if way == "query" else {"json": body(**which)}
         return client.delete("/keys/", **sent)
 
@@ -299,6 +304,20 @@ def test_keys_are_deleted_by_user_and_name(admin, as_ann, bob, way):
     assert delete(as_ann).status_code == 200
     assert deleted() == {"one", "two", "three", "of ann"}
     assert delete(as_ann).status_code == 200
+
+
+@pytest.mark.parametrize("way", ["query", "attributes"])
+def test_keys_of_nobody_are_not_deleted_but_asked_about(admin, as_ann, bob, way):
+    def sent(user):
+        return {"params": {"user": user}} if way == "query" else {"json": body(user=user)}
+
+    key = make(admin, user=bob.pk)
+    refused(admin.delete("/keys/", **sent(987654)), 400, "ValidationError", "user: there is none with the id 987654")
+    refused(admin.patch("/keys/", user=987654, name="x"), 400, "ValidationError", "user")
+    refused(as_ann.delete("/keys/", **sent(987654)), 403, "PermissionDenied")
+    delete_user(bob)
+    assert admin.delete("/keys/", **sent(bob.pk)).status_code == 200
+    assert deleted() == {key.name}
 
 
 def test_an_id_deletes_one_key_and_not_all(as_ann):
@@ -339,8 +358,6 @@ def test_a_body_that_is_not_of_the_right_form_deletes_nothing(as_ann, document):
 
 
 def test_query_and_body_that_disagree_delete_nothing(as_ann):
-    from tests.management import body
-
     make(as_ann, name="one")
     refused(as_ann.delete("/keys/?name=one", json=body(name="two")), 409, "Conflict", "name")
     assert deleted() == set()
