@@ -142,7 +142,7 @@ class Row(Id):
     """The id of a row, as the row."""
 
     def __init__(self, rows: QuerySet, **options: Any) -> None:
-        super().__init__(required=False, **options)
+        super().__init__(required=False, allow_null=True, **options)
         self.rows = rows
 
     def to_internal_value(self, data: Any) -> Model:
@@ -167,6 +167,8 @@ class LimitAttributes(LimitChanges):
     window = OneOf(Window.values, required=False)
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        # null as lists show it: a limit of a user has no key.
+        values = {name: value for name, value in values.items() if value is not None}
         if len(values.keys() & set(SUBJECTS)) != 1:
             raise serializers.ValidationError("A limit is for one of keyId, userId, groupId and providerId.")
         return values

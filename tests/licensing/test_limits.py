@@ -82,6 +82,12 @@ def test_what_makes_no_limit_is_refused(admin, ann, changes, words):
     assert not Limit.objects.exists()
 
 
+def test_a_limit_may_be_sent_as_lists_show_its_subjects(admin, ann):
+    subjects = {"keyId": None, "userId": ann.pk, "groupId": None, "providerId": None}
+    assert admin.post("/limits/", **subjects, measure="requests", window="day", amount=5).status_code == 201
+    assert subjects.items() <= admin.rows("/limits/")[0].items()
+
+
 def test_a_limit_has_one_subject_and_a_window(admin, ann):
     given = {"measure": "requests", "amount": 5}
     refused(admin.post("/limits/", **given, window="day"), 400, "ValidationError", "one of keyId, userId")
