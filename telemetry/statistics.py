@@ -132,7 +132,8 @@ def _order(question: Question, names: Sequence[str]) -> str:
     column, down = sort.removeprefix("-"), " DESC" if sort.startswith("-") else ""
     measure = SUM_OF_COSTS if column == "cost" else f'coalesce(sum("{column}"), 0)'
     first = measure if column in SORTED_BY else f'"{DIMENSIONS[column]}"'
-    return ", ".join([f"{first}{down}", *(f'"{name}"' for name in names)])
+    # What has none of a dimension comes last in either direction: the databases differ over it.
+    return ", ".join([f"{first}{down} NULLS LAST", *(f'"{name}" NULLS LAST' for name in names)])
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:

@@ -162,6 +162,12 @@ class TestAddingUp:
         }  # fmt: skip
         refused(admin.get(f"/stats/usage/?{WITHIN}&by=model&page[number]=9"), 400, "ValidationError", "page[number]")
 
+    @pytest.mark.parametrize("sort", ["key", "-key"])
+    def test_what_has_none_of_it_comes_last_in_either_direction(self, admin, sort):
+        insert_log_entries([done("r", key_id=None), done("r", key_id=7)])
+        assert seen(admin, f"by=key&sort={sort}", "keyId") == [(7,), (None,)]
+        assert seen(admin, "by=day,key", "keyId") == [(7,), (None,)]
+
     def test_full_hours_around_what_is_asked(self, admin):
         insert_log_entries([done("r", HOUR), done("r", HOUR + timedelta(hours=1))])
         response = admin.get("/stats/usage/?from=2027-01-15T08:30:00Z&to=2027-01-15T08:45:00Z", flat=True).json()
