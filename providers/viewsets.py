@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from gateway_project.errors import NotFound, PermissionDenied
 from gateway_project.jsonapi.fields import read_id
 from gateway_project.jsonapi.filters import Flag, Text, Whole
+from gateway_project.jsonapi.shapes import Shape
 from gateway_project.jsonapi.viewsets import Creates, Destroys, Lists, Updates
 from providers import services
 from providers.models import Model, ModelPrice, Provider, ProviderFormat
@@ -103,10 +104,13 @@ class PriceViewSet(Lists, Creates, Updates, Destroys):
     serializer_class = PriceSerializer
     create_attributes = PriceAttributes
     update_attributes = PriceChanges
+    shapes = {
+        "update": Shape(headers={"PriceId": "The row of the new price.", "Content-Location": "Where it is found."})
+    }
     filters = {
         "id": Whole("id"),
         "providerId": Whole(lambda prices, number: prices.filter(provider_id=number or None)),
-        "host": Text("host"),
+        "host": Text(lambda prices, host: prices.filter(host=host.lower())),
         "model": Text(lambda prices, model: prices.filter(model=model.lower())),
         "modelContains": Text("model__icontains"),
         "source": Text("source"),
@@ -118,6 +122,7 @@ class PriceViewSet(Lists, Creates, Updates, Destroys):
 
     def perform_update(self, row: ModelPrice, values: dict[str, Any]) -> None:
         row.pk = services.change_price(row, **values).pk  # what follows speaks of the new row
+        self.headers |= {self.id_header: str(row.pk), "Content-Location": self.location(row.pk)}
 
     def perform_destroy(self, row: ModelPrice) -> None:
         services.end_price(row)

@@ -47,6 +47,9 @@ def test_a_change_makes_a_new_row_and_leaves_the_old_one(admin):
     assert (old["id"], old["input"], old["current"]) == (first, "2.5", False)
     assert (changed["input"], changed["output"], changed["current"]) == ("3", "10", True)
     assert old["validUntil"] == changed["validFrom"]
+    assert response.headers["PriceId"] == str(changed["id"])
+    assert response.headers["Content-Location"].endswith(f"/prices/{changed['id']}/")
+    assert admin.get(f"/prices/{first}/").headers.keys().isdisjoint({"PriceId", "Content-Location"})
     refused(admin.patch(f"/prices/{first}/", input="4"), 409, "Conflict", "has an end")
     entry = LogEntry.objects.filter(entry_type="Message", message__contains="changed prices").get()
     assert f"prices {changed['id']}" in entry.message
@@ -133,7 +136,7 @@ def test_the_list_is_filtered(admin, provider):
     found = {
         query: [row["model"] for row in admin.rows(f"/prices/?{query}")]
         for query in (
-            f"providerId={provider.pk}", "providerId=0", "host=x.org", "model=A", "modelContains=a", "source=bundled",
+            f"providerId={provider.pk}", "providerId=0", "host=X.org", "model=A", "modelContains=a", "source=bundled",
             "page[size]=1&page[number]=3",
         )
     }  # fmt: skip
