@@ -64,17 +64,29 @@ def told(counted: Counter[str]) -> str:
 
 def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPrice]]:
     """The prices in a file with the days from which they hold; raises ValidationError."""
-    try:
-        document = json.loads(path.read_text())
-        currency, entries = document["currency"], document["prices"]
-        listed = list(entries)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ValidationError(f'{path} is no table of prices, {{"currency", "prices": […]}}: {error!r}.') from None
+    currency, listed = _table(path)
     for number, entry in enumerate(listed, start=1):
         try:
             yield _entry(entry, currency=currency, valid_from=now, source=source)
-        except (FieldsRefused, InvalidOperation, TypeError, ValueError, AttributeError) as error:
+        except FieldsRefused as refused:
+            problems = {NAMES.get(field, field): texts for field, texts in refused.message_dict.items()}
+            told = ValidationError.from_fields(problems).message
+            raise ValidationError(f"{path}, price {number}: {told}") from None
+        except (TypeError, ValueError) as error:
             raise ValidationError(f"{path}, price {number}: {error}.") from None
+
+
+def _table(path: Path) -> tuple[str, list[Any]]:
+    """Currency and entries; raises ValidationError."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return document["currency"], list(document["prices"])
+    except OSError as error:
+        raise ValidationError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ValidationError(f"{path} is no table of prices: it is not JSON in UTF-8: {error}.") from None
+    except (TypeError, KeyError):
+        raise ValidationError(f'{path} is no table of prices, {{"currency": "…", "prices": […]}}.') from None
 
 
 def written(price: ModelPrice, since: date | None = None) -> dict[str, Any]:
@@ -86,14 +98,23 @@ def written(price: ModelPrice, since: date | None = None) -> dict[str, Any]:
     return entry | ({FROM: since.isoformat()} if since else {})
 
 
-def _entry(entry: dict[str, Any], **options: Any) -> tuple[date, ModelPrice]:
+def _entry(entry: Any, **options: Any) -> tuple[date, ModelPrice]:
+    if not isinstance(entry, dict):
+        raise TypeError("must be an object with model, input and output")
     if unknown := entry.keys() - FIELDS.keys() - {FROM}:
         raise ValueError(f"there is no field {', '.join(sorted(unknown))}")
     values = {FIELDS[name]: value for name, value in entry.items() if name in FIELDS}
-    amounts = {name: Decimal(str(values[name])) for name in AMOUNTS if values.get(name) is not None}
+    amounts = {name: _amount(name, values[name]) for name in AMOUNTS if values.get(name) is not None}
     price = ModelPrice(**values | amounts, **options)
     price.clean_fields(exclude=["provider"])
     return date.fromisoformat(entry[FROM]) if FROM in entry else date.min, price
+
+
+def _amount(field: str, given: Any) -> Decimal:
+    try:
+        return Decimal(str(given))
+    except InvalidOperation:
+        raise ValueError(f"{NAMES[field]}: must be a number or a text with one") from None
 
 
 def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple, ModelPrice]:

@@ -111,12 +111,32 @@ class TestLoading:
             sync(table(entry(), wrong))
         assert not ModelPrice.objects.exists()
 
-    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"currency": "USD", "prices": 5}'])
+    @pytest.mark.parametrize(
+        ("wrong", "told"),
+        [
+            ({"model": "m", "output": 1}, "input: This field cannot be null."),
+            (entry(cacheRead="-1"), "cacheRead: Ensure this value is greater than or equal to 0."),
+            (entry(amount="free"), "input: must be a number or a text with one."),
+            ("m", "must be an object with model, input and output."),
+        ],
+    )
+    def test_what_is_wrong_is_said_in_the_words_of_the_file(self, table, wrong, told):
+        path = table(wrong)
+        with pytest.raises(CommandError) as refused:
+            call_command("sync_prices", file=path)
+        assert str(refused.value) == f"{path}, price 1: {told}"
+
+    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"currency": "USD", "prices": 5}', "\udcff"])
     def test_what_is_no_table_is_said_to_be_none(self, tmp_path, text):
         path = tmp_path / "prices.json"
-        path.write_text(text)
-        with pytest.raises(CommandError, match="no table"):
+        path.write_text(text, errors="surrogateescape")
+        with pytest.raises(CommandError, match="no table") as refused:
             call_command("sync_prices", file=path)
+        assert "Error(" not in str(refused.value)
+
+    def test_a_file_that_is_not_there_is_said_not_to_be(self, tmp_path):
+        with pytest.raises(CommandError, match="nowhere.json cannot be read: No such file or directory.$"):
+            call_command("sync_prices", file=tmp_path / "nowhere.json")
 
 
 class TestBundled:
