@@ -2,6 +2,7 @@
 
 import json
 import math
+from codecs import BOM_UTF8
 from typing import Any
 
 from gateway_project.errors import ValidationError
@@ -30,7 +31,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.") from None
     except json.JSONDecodeError as error:
-        raise ValidationError(f"The body is not JSON: {error.msg} at character {error.pos}.") from None
+        raise ValidationError(f"The body is not JSON: {_why_not(raw, error)}.") from None
     except ValueError as error:  # the hooks' words, or Python's about a number with too many digits
         raise ValidationError(f"The body is not usable JSON: {_first_line(error)}.") from None
     if type(value) is not dict:
@@ -53,6 +54,12 @@ def is_deeper(value: Any, levels: int) -> bool:
         if not level:
             break
     return bool(level)
+
+
+def _why_not(raw: bytes, error: json.JSONDecodeError) -> str:
+    if raw.startswith(BOM_UTF8):  # some editors and shells begin a file with it, and nobody sees it
+        return "it begins with a byte order mark, and must begin without"
+    return f"{error.msg} at character {error.pos}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

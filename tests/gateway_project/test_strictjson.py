@@ -38,7 +38,7 @@ def refusal(raw):
         (b'{"a": 1} {"b": 2}', "not JSON"),
         (b'{"a": 01}', "not JSON"),
         (b'{"a": "\n"}', "not JSON"),
-        (b'\xef\xbb\xbf{"a": 1}', "not JSON"),
+        (b'\xef\xbb\xbf{"a": 1}', "not JSON: it begins with a byte order mark"),
         (b"\xff\xfe{}", "not UTF-8"),
         (b'{"a": "\xed\xa0\x80"}', "not UTF-8"),
         ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
