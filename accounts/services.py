@@ -41,7 +41,7 @@ def create_user(
         is_deleted=is_deleted,
     )
     user.set_password(_checked(password))
-    save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
+    save_or_refuse(user, taken=f"A user named {user.username!r} exists already; deleted ones keep their names.")
     by_id = role_ids is not None
     user.roles.set(referred(Role.objects.all(), role_ids, field="roles") if by_id else _named(roles))
     return user

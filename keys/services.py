@@ -11,7 +11,7 @@ from django.db import DatabaseError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from accounts.models import User
+from accounts.models import Feature, User
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from gateway_project.saving import hold, save_or_refuse
 from keys import secrets
@@ -114,6 +114,9 @@ def delete_keys(keys: Iterable[ApiKey]) -> None:
 
 def _refuse_beyond(owner: User, permissions: Collection[str]) -> None:
     if beyond := set(permissions) - owner.feature_names():
+        # All of them: a name out of a request may hold what no database takes.
+        if unknown := beyond - set(Feature.objects.values_list("name", flat=True)):
+            raise PermissionDenied(f"There is no feature named {', '.join(sorted(unknown))} to be a permission.")
         raise PermissionDenied(f"The owner of the key does not have {', '.join(sorted(beyond))}.")
 
 
