@@ -62,6 +62,14 @@ class SearchedField(_AsText):
     """A text of which a part is found in any case, whichever database keeps it."""
 
 
+class SearchedText(models.TextField):
+    """The same for a long text, which is kept as somebody wrote it and searched for what is written."""
+
+    def deconstruct(self) -> tuple[str, str, list, dict]:
+        name, _, args, options = super().deconstruct()
+        return name, "django.db.models.TextField", args, options
+
+
 class InAnyCase(lookups.IContains):
     """A part of the text, in one form; of SQLite's own functions none knows the case of letters beyond ASCII."""
 
@@ -73,7 +81,19 @@ class InAnyCase(lookups.IContains):
         return lookups.Contains(upper, self.rhs.upper()).as_sql(compiler, connection)
 
 
+class InAnyCaseAsWritten(InAnyCase):
+    """A part of a long text; without letters beyond ASCII SQLite looks for it by itself, which is quicker."""
+
+    def get_prep_lookup(self) -> Any:
+        return self.rhs
+
+    def as_sqlite(self, compiler: Any, connection: Any) -> Any:
+        search = self.as_sql if str(self.rhs).isascii() else super().as_sqlite
+        return search(compiler, connection)
+
+
 SearchedField.register_lookup(InAnyCase)
+SearchedText.register_lookup(InAnyCaseAsWritten)
 
 
 def add_to_sqlite(connection: Any, **signal: Any) -> None:

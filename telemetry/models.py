@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from gateway_project.naming import SearchedText
 from telemetry.querysets import CacheEntryQuerySet, LogEntryQuerySet
 
 
@@ -84,8 +85,8 @@ def _text(length: int, choices: type[models.TextChoices] | None = None, value: s
     return models.CharField(max_length=length, choices=choices, blank=value == "", default=value, db_default=value)
 
 
-def _long_text() -> models.TextField:
-    return models.TextField(blank=True, default="", db_default="")
+def _long_text() -> SearchedText:
+    return SearchedText(blank=True, default="", db_default="")
 
 
 def _number() -> models.BigIntegerField:

@@ -83,7 +83,9 @@ class CacheEntryQuerySet(EntryQuerySet):
 def _in_json(field: str, text: str) -> Q:
     """Whether the field, which is JSON as somebody wrote it, has the text: as it stands, or said by one of its strings.
 
-    There quotes, backslashes and line breaks are escaped by everybody, and what is not ASCII by some.
+    There quotes, backslashes and line breaks are escaped by everybody, and what is not ASCII by some: in the case that
+    it has, of which an escape tells nothing to who looks for it in any.
     """
-    written = [text, *(json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True))]
+    cases = [text] if text.isascii() else [text, text.lower(), text.upper()]
+    written = [text, json.dumps(text, ensure_ascii=False)[1:-1], *(json.dumps(case)[1:-1] for case in cases)]
     return reduce(or_, (Q(**{f"{field}__icontains": form}) for form in dict.fromkeys(written)))

@@ -152,6 +152,16 @@ def test_search_finds_what_was_said_however_json_writes_it(admin, said, escaped)
     assert ids(admin, f"/logs/?search={quote(payload[:20])}")[-1] == row.pk  # and as it stands
 
 
+@pytest.mark.parametrize("asked", ["Übersetze", "übersetze", "ÜBERSETZE", "ÜBERsetze"])
+@pytest.mark.parametrize("escaped", [True, False])
+def test_search_knows_the_case_of_letters_beyond_ascii(admin, asked, escaped):
+    payload = json.dumps({"prompt": "Übersetze das, 100%!"}, ensure_ascii=escaped)
+    row, entry = log(payload=payload), stored("h", response=payload)
+    log(payload=json.dumps({"prompt": "Setze über."}, ensure_ascii=escaped))
+    assert ids(admin, f"/logs/?search={quote(asked)}") == [row.pk]
+    assert ids(admin, f"/cache/?search={quote(asked)}") == [entry.pk]
+
+
 @pytest.mark.parametrize("path", ["/logs/", "/cache/"])
 @pytest.mark.parametrize("query", ["start=x", "end=", "id=x", "search=a%00b", "nope=1", "userId=1", "start=1&start=2"])
 def test_a_parameter_that_is_wrong_is_named(admin, path, query):
