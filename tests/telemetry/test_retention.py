@@ -334,6 +334,19 @@ class TestTheCommand:
         with pytest.raises(CommandError, match="no hour in this period"):
             call_command("verify_usage", start=NOW, end=NOW - 2 * DAY)
 
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ("yesterday", "'yesterday' is not a date or a date-time, as 2030-12-31"),
+            ("0001-01-01", "not in the years 1970 to 9998"),
+            ("9999-12-31T23:59:59-05:00", "not in the years 1970 to 9998"),
+        ],
+    )
+    def test_a_time_that_is_none_or_beyond_all_counting_is_refused(self, given, told):
+        for option in ("--from", "--to"):
+            with pytest.raises(CommandError, match=told):
+                call_command("verify_usage", option, given)
+
     def test_an_empty_log_is_no_error(self, capsys):
         call_command("verify_usage")
         assert "is 0" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """manage.py verify_usage: whether the hours of usage say what the log says."""
 
+from argparse import ArgumentTypeError
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,11 +10,17 @@ from django.utils import timezone
 from telemetry.verification import Difference, days, differences, full_hours, repair
 
 SHOWN = 20
+FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 
 def moment(text: str) -> datetime:
     """An ISO 8601 date or date-time, UTC unless told."""
-    read = datetime.fromisoformat(text)
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a date or a date-time, as 2030-12-31 or 2030-12-31T09:00Z") from None
+    if not FIRST_YEAR <= read.year <= LAST_YEAR:  # at the edges of the calendar there is nothing to count with
+        raise ArgumentTypeError(f"{text!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
