@@ -257,6 +257,9 @@ def test_who_may_name_models_cannot_cut_the_answers_of_others_short(admin, user,
         refused(user.patch(f"{path}{model_id}/", **sent), 403, "PermissionDenied", "maxOutputTokens")
     refused(user.post(path, name="mine", maxOutputTokens=1), 403, "PermissionDenied", "maxOutputTokens")
     assert user.rows(path) == [{"id": int(model_id), "name": "claude-of-the-house", "maxOutputTokens": 32000}]
+    assert user.patch(f"{path}{model_id}/", name="claude", maxOutputTokens=32000).status_code == 200
+    assert user.post(path, name="mine", maxOutputTokens=None).status_code == 201
+    assert [(row["name"], row["maxOutputTokens"]) for row in user.rows(path)] == [("claude", 32000), ("mine", None)]
     assert user.patch(f"{path}{model_id}/", name="another").json() == {}
 
 
