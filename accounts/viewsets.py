@@ -73,7 +73,8 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
 
     @property
     def operation(self) -> str:
-        current = self.action == "list" and self.request.query_params.get("currentUser") == "true"
+        # What is neither true nor false is refused for that, and not for being somebody else's affair.
+        current = self.action == "list" and self.request.query_params.get("currentUser", "false") != "false"
         return "current" if current else super().operation
 
     def get_queryset(self) -> QuerySet[User]:

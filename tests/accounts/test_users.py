@@ -117,6 +117,8 @@ class TestListingUsers:
         assert ann.rows(f"/users/?currentUser=true&id={people[1].pk}") == []
         for path in ("/users/", "/users/?currentUser=false", f"/users/?id={people[0].pk}", f"/users/{people[1].pk}/"):
             refused(ann.get(path), 403, "PermissionDenied")
+        for query in ("currentUser=True", "currentUser=", "currentUser=false&currentUser=true"):
+            refused(ann.get(f"/users/?{query}"), 400, "ValidationError", "currentUser")
         assert len(admin.rows("/users/?currentUser=false")) == 5
         assert len(admin.rows("/users/?currentUser=true")) == 1
 
