@@ -24,6 +24,7 @@ from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
 LISTED = ("input", "output", "cache_read")
 OWN_WORDS = "Empty leaves it to the setting."
+SECRET_WORDS = "Stored encrypted and never shown again."
 
 
 class CurrentFilter(admin.SimpleListFilter):
@@ -47,8 +48,7 @@ class ProviderForm(ServiceForm):
         required=False,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
-        help_text="Stored encrypted and never shown again. Empty keeps the present one; another scheme, host or port "
-        "in the URL clears it.",
+        help_text=f"{SECRET_WORDS} Empty keeps the present one; another scheme, host or port in the URL clears it.",
     )
     clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
     new_models = forms.CharField(
@@ -80,9 +80,12 @@ class ProviderForm(ServiceForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        if self.instance.pk is None and (field := self.fields.get("unknown_parameters")):
-            field.choices, field.required = [("", "as suits the format"), *field.choices], False
-            self.initial["unknown_parameters"] = ""
+        if self.instance.pk is not None:
+            return
+        self.fields["secret"].help_text = SECRET_WORDS
+        field = self.fields["unknown_parameters"]
+        field.choices, field.required = [("", "as suits the format"), *field.choices], False
+        self.initial["unknown_parameters"] = ""
 
 
 class ProviderList(ChangeList):
@@ -221,7 +224,7 @@ class PriceForm(ServiceForm):
         model = ModelPrice
         fields = [*SUBJECT, "currency", *AMOUNTS, "valid_from"]
         help_texts = {
-            "model": "As clients ask for it; * stands for anything.",
+            "model": "As the provider calls it; * stands for anything.",
             "input": "For a million tokens.",
             "output": "For a million tokens.",
             "request": "For each request, beside its tokens.",

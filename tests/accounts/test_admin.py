@@ -87,6 +87,17 @@ def test_a_password_has_the_bound_of_the_api(console):
     assert change(console, user, password="x" * LONGEST_PASSWORD).status_code == 302
 
 
+def test_a_refused_login_is_told_once(client, boss):
+    answer = client.post("/admin/login/", {"username": "boss", "password": "not this one"})
+    assert answer.text.count("errornote") == 1
+    assert "Please correct" not in answer.text
+
+
+def test_a_login_without_a_name_says_where_to_look(client):
+    answer = client.post("/admin/login/", {"username": "", "password": PASSWORD})
+    assert "Please correct" in answer.text
+
+
 def test_a_short_password_is_refused_beside_its_field(console):
     user = new_user()
     answer = change(console, user, password="7 chars")

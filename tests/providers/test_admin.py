@@ -41,6 +41,16 @@ def refused(console, path: str, **fields) -> dict[str, list[str]]:
     return sent(console, path, **fields).context["adminform"].form.errors
 
 
+def test_a_new_provider_has_no_credential_to_keep(console, provider):
+    kept = "Empty keeps the present one"
+    assert kept not in console.get(f"{PROVIDERS}add/").text
+    assert kept in console.get(f"{PROVIDERS}{provider.pk}/change/").text
+
+
+def test_a_price_is_for_the_model_by_the_name_at_its_provider(console):
+    assert "As the provider calls it" in console.get(f"{PRICES}add/").text
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
