@@ -116,11 +116,15 @@ class ValidationError(RequestError):
     """The body or a parameter is not of the right form."""
 
     default_message = "The request is not of the right form."
+    problems: tuple[str, ...] = ()  # one for each field, where several were looked at; the message has all of them
 
     @classmethod
     def from_fields(cls, problems: Mapping[str, Sequence[str]]) -> Self:
         """One error that tells the problems of each field; those of no single field stand under "__all__"."""
-        return cls(" ".join(_told(field, texts) for field, texts in problems.items()))
+        told = tuple(_told(field, texts) for field, texts in problems.items())
+        error = cls(" ".join(told))
+        error.problems = told
+        return error
 
 
 def _told(field: str, texts: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
 """API keys in the console: issued, shown once, locked, expired and rotated."""
 
+import json
+import shlex
 from typing import Any
 
 from django import forms
@@ -17,6 +19,7 @@ from gateway_project.console.deeds import deed
 from keys import services
 from keys.models import ApiKey
 from keys.viewsets import KeyViewSet
+from providers.models import Model
 
 
 class KeyForm(ServiceForm):
@@ -132,8 +135,9 @@ class KeyAdmin(ServiceAdmin):
     def show(self, request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
         """The only page that ever shows a key; nothing keeps it, the browser's history included."""
         context = self.admin_site.context(
-            request, "The new key", issued=issued, base_url=settings.GATEWAY_BASE_URL, opts=self.opts
-        )
+            request, "The new key", issued=issued, base_url=settings.GATEWAY_BASE_URL, opts=self.opts,
+            **_to_try(issued.key),
+        )  # fmt: skip
         return TemplateResponse(request, "console/key.html", context, headers={"Cache-Control": "no-store"})
 
     # -- Actions ----------------------------------------------------------------------------------------
@@ -167,3 +171,11 @@ class KeyAdmin(ServiceAdmin):
         with self.changing(request, key, "rotate"):
             issued = services.rotate_key(key)
         return self.show(request, issued)
+
+
+def _to_try(key: ApiKey) -> dict[str, str]:
+    """A model that the key's provider, or else any, offers, as Python writes it; and a request for it, for a shell."""
+    models = Model.objects.filter(provider__enabled=True, **({"provider": key.provider} if key.provider else {}))
+    model = models.order_by("pk").values_list("name", flat=True).first() or "MODEL"
+    body = {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}
+    return {"model": json.dumps(model), "body": shlex.quote(json.dumps(body))}

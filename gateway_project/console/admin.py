@@ -75,7 +75,8 @@ class ServiceForm(forms.ModelForm):
             with transaction.atomic():
                 self.instance = self.admin.store(self.request, self)
         except GatewayError as error:
-            self._tell(error.message)
+            for problem in getattr(error, "problems", ()) or [error.message]:
+                self._tell(problem)
 
     def _tell(self, message: str) -> None:
         """Put the refusal beside the field that it names."""

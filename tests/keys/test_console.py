@@ -1,8 +1,14 @@
 """API keys in the console: what the API refuses is refused there too, beside the field."""
 
+import html
+import json
+import re
+import shlex
+
 from accounts.services import delete_user, update_user
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key
+from providers.services import create_provider
 from tests.management import new_user
 
 
@@ -23,6 +29,30 @@ def test_a_key_is_made_for_a_time_to_come(console):
     assert answer.context["adminform"].form.errors == {"expiry": ["must lie in the future."]}
     assert added(console, owner=new_user().pk, expiry_0="2100-01-01", expiry_1="00:00:00").status_code == 200
     assert ApiKey.objects.get().expiry.year == 2100
+
+
+def to_try(page: str, which: str) -> str:
+    """What the button below one of the requests to try copies."""
+    assert f'data-copy="{which}"' in page
+    return html.unescape(re.search(rf'id="{which}"[^>]*>(.*?)</pre>', page, re.DOTALL)[1])
+
+
+def test_a_new_key_comes_with_a_request_for_a_shell_and_one_for_python(console):
+    first, mine = (
+        create_provider(name=name, format_name="openai", url="https://x.test/v1", auth_method="none", models=[model])
+        for name, model in (("first", 'it\'s "large"'), ("mine", "small"))
+    )
+    for provider, model in ((first, 'it\'s "large"'), (mine, "small")):
+        page = added(console, name=provider.name, owner=new_user().pk, provider=provider.pk).text
+        *_, body = shlex.split(to_try(page, "as-curl"))
+        assert json.loads(body)["model"] == model
+        code = to_try(page, "as-python")
+        compile(code, "snippet", "exec")
+        assert f"model={json.dumps(model)}," in code
+
+
+def test_where_nothing_is_offered_yet_the_request_has_a_place_for_the_model(console):
+    assert '"model": "MODEL"' in to_try(added(console, owner=new_user().pk).text, "as-curl")
 
 
 def test_a_key_whose_owner_is_refused_is_not_called_usable(console):

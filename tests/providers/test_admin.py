@@ -41,6 +41,12 @@ def refused(console, path: str, **fields) -> dict[str, list[str]]:
     return sent(console, path, **fields).context["adminform"].form.errors
 
 
+def test_each_of_several_problems_stands_beside_its_field(console):
+    errors = refused(console, f"{PRICES}add/", model="m", currency="dol", input="1", output="-1")
+    assert {name: len(told) for name, told in errors.items()} == {"currency": 1, "output": 1}
+    assert "output" not in errors["currency"][0]
+
+
 def test_a_new_provider_has_no_credential_to_keep(console, provider):
     kept = "Empty keeps the present one"
     assert kept not in console.get(f"{PROVIDERS}add/").text
