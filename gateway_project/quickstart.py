@@ -239,7 +239,10 @@ def _make(name: str, options: dict, tell: Tell) -> None:
     except GatewayError as refused:
         tell(f"The environment names a provider {name}, which cannot be made: {refused.message}")
     else:
-        tell(f"The provider {name} is made of the environment: {options['url']}, {len(options['models'])} models.")
+        count = len(options["models"])
+        # Run again, quickstart asks it no more.
+        later = "" if count else f" Once it answers, `Fetch models` on the console's page of {name} adds them."
+        tell(f"The provider {name} is made of the environment: {options['url']}, {count} models.{later}")
 
 
 def ollama_url(host: str) -> str:

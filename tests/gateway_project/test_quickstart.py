@@ -183,6 +183,11 @@ def test_it_says_which_provider_it_makes():
     assert told(environment) == []
 
 
+def test_of_a_provider_that_is_not_running_yet_it_says_how_its_models_come():
+    [line] = told({"OLLAMA_HOST": f"127.0.0.1:{refusing_port()}"})
+    assert "0 models. Once it answers, `Fetch models`" in line
+
+
 def test_a_provider_that_cannot_be_made_stops_nothing():
     assert "must be http or https" in told({"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "ftp://here"})[0]
     assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
