@@ -15,6 +15,7 @@ from gateway_project.strictjson import parse_object
 
 JSON_API, JSON = "application/vnd.api+json", "application/json"
 ENVELOPE = 'The body must look like {"data": {"attributes": {…}}}.'
+MOST_ATTRIBUTES = 100  # many more than anything has
 # What may stand beside what is read; anything else could only be ignored, and a misspelt `attributes` with it.
 DOCUMENT_MEMBERS = frozenset({"data", "jsonapi", "links", "meta"})
 DATA_MEMBERS = frozenset({"type", "id", "attributes", "relationships", "links", "meta"})
@@ -65,6 +66,8 @@ def _data(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(attributes: dict[str, Any]) -> dict[str, Any]:
+    if len(attributes) > MOST_ATTRIBUTES:
+        raise ValidationError(f"attributes: has more than {MOST_ATTRIBUTES}.")
     names = {given: snake(given) for given in attributes}
     if unknown := [given for given, name in names.items() if name is None]:
         raise ValidationError(f"{unknown[0][:100]}: there is no such attribute.")

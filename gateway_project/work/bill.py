@@ -1,5 +1,6 @@
 """What a request used and cost, once it has ended: reported by the provider, or estimated and marked so."""
 
+import re
 from decimal import Decimal
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 # Where the text of a request stands; the rest of its body are numbers and switches.
 TEXTS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "texts", "contents")
 CHARACTERS_A_TOKEN = 4
+FILE = re.compile(r"data:[^,\s]{0,200};base64,")
 # How a call ends that its provider was at work on: it has read the request, and is not heard any more.
 WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
 
@@ -77,9 +79,11 @@ def _whole(exchange: "Exchange") -> Usage:
     missing = {}
     if usage.input is None:
         missing["input"] = max(input_tokens(request) - usage.all_input, 0)  # without what a cache had a part in
-    if request.operation != "embedding" and (usage.output is None or _was_cut(exchange)):
-        # A stream that was cut has said at most what it had counted when it began.
-        missing["output"] = max(usage.output or 0, _tokens(_written(exchange)))
+    if usage.output is None or _was_cut(exchange):
+        written = _tokens(_written(exchange))
+        if written or request.operation != "embedding":  # which it may only be called, where nobody knows the shape
+            # A stream that was cut has said at most what it had counted when it began.
+            missing["output"] = max(usage.output or 0, written)
     return usage._replace(**missing) if missing else usage
 
 
@@ -110,7 +114,7 @@ def _characters(value: Any) -> int:
     while waiting:
         one = waiting.pop()
         if isinstance(one, str):
-            total += 0 if one.startswith("data:") else len(one)
+            total += 0 if FILE.match(one) else len(one)
         elif isinstance(one, dict):
             waiting += [inner for name, inner in one.items() if name not in ("data", "file_data")]
         elif isinstance(one, list):

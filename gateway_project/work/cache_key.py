@@ -10,6 +10,7 @@ import orjson
 
 # All combining marks there are lie below.
 MARKS = "".join(mark for mark in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(mark))
+LONGEST_COMPOSED = 1024 * 1024  # in characters
 LONG_RUN = re.compile(f"[{MARKS}]{{31}}")
 
 
@@ -37,11 +38,12 @@ def cache_key(content: bytes, *parts: str | int | list) -> str:
 
 
 def _is_composed(text: str) -> bool:
-    """Whether the text is to be taken as it is: composed already, or with runs of marks that no language has.
+    """Whether a text is to be taken as it is: composed already, very long, or with runs of marks that no language has.
 
-    Composing such a run takes quadratic time (UAX #15 draws the line at 30, too).
+    Composing such a run takes quadratic time (UAX #15 draws the line at 30, too), and while a text is composed the
+    process does nothing else.
     """
-    return bool(LONG_RUN.search(text)) or unicodedata.is_normalized("NFC", text)
+    return len(text) > LONGEST_COMPOSED or bool(LONG_RUN.search(text)) or unicodedata.is_normalized("NFC", text)
 
 
 def _dumped(value: dict[str, Any]) -> bytes:

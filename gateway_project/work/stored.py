@@ -4,6 +4,7 @@ import orjson
 
 from gateway_project.work.exchange import Stored
 from providers.formats.dropped import LONGEST_LIST
+from providers.formats.usage import count
 
 VERSION = 3
 MOST_LETTERS = 64  # of a finish reason, in the log's column
@@ -59,7 +60,7 @@ def _is_usage(value: object) -> bool:
     """Whether this is None or a list of five counts, where those that nobody reported are None."""
     if value is None:
         return True
-    return type(value) is list and len(value) == 5 and all(item is None or _is_count(item) for item in value)
+    return type(value) is list and len(value) == 5 and all(item is None or count(item) is not None for item in value)
 
 
 def _are_chunks(value: object, size: int) -> bool:

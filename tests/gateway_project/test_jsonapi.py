@@ -110,6 +110,13 @@ def test_other_media_types_are_refused(admin, media_type):
     refused(response, 415, "UnsupportedMediaType", JSON_API)
 
 
+def test_so_many_attributes_are_refused_before_they_are_looked_at(nobody):
+    """Anybody may send them: naming each that is unknown took seconds."""
+    attributes = {f"k{number}": 1 for number in range(101)}
+    response = nobody.send("POST", "/auth/login", json={"data": {"attributes": attributes}})
+    refused(response, 400, "ValidationError", "more than 100")
+
+
 def test_a_body_over_the_limit_is_refused(admin):
     refused(admin.send("POST", "/roles/", data=b" " * (1024 * 1024 + 1)), 413, "PayloadTooLarge")
 

@@ -217,10 +217,28 @@ class TestPayload:
     def test_an_answer_that_holds_the_credential_is_given_to_nobody(self, world, path):
         world.allow()
         world.provider(credential=SECRET).answers(text=f"It is {SECRET}!")
+        self._refused(world, path)
+
+    def test_nor_is_one_that_writes_it_in_escapes_and_would_be_translated(self, world):
+        world.allow()
+        escaped = "".join(f"\\u{ord(letter):04x}" for letter in SECRET)
+        choice = f'{{"message": {{"role": "assistant", "content": "{escaped}"}}, "finish_reason": "stop"}}'
+        world.provider(credential=SECRET).answers(body=f'{{"choices": [{choice}]}}'.encode())
+        self._refused(world, "/v1/messages")
+
+    def _refused(self, world, path):
         response = world.post({"model": world.model, "max_tokens": 9, "messages": MESSAGES}, path=path)
         assert response.status_code == 502
         assert SECRET not in response.text
         assert SECRET not in str([vars(entry) for entry in LogEntry.objects.all()])
+
+    def test_nor_is_the_media_type_that_holds_it(self, world):
+        world.allow()
+        told = {"Content-Type": f"text/event-stream; charset=utf-8; key={SECRET}"}
+        event = 'data: {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}\n\n'
+        world.provider(credential=SECRET).answers(stream=[event, "data: [DONE]\n\n"], headers=told)
+        for _ in range(2):  # the second one is stored
+            assert world.stream().headers["Content-Type"] == "text/event-stream; charset=utf-8"
 
     def test_a_word_in_the_place_of_a_credential_is_no_secret(self, world):
         world.allow()

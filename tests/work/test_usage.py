@@ -170,6 +170,18 @@ class TestEstimates:
         assert tokens(entry) == (1003, None, True)
         assert billed(entry) == (Decimal("1.003"), "USD", "estimated")
 
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_what_is_only_called_an_embedding_is_counted_as_what_it_is(self, world, stream):
+        """Else whoever calls it so would go past limits of tokens."""
+        world.allow()
+        world.provider(format_name="passthrough").answers(text="y" * 400, usage={})
+        response = world.ask(PROMPT, body={"stream": stream}, headers={"X-Svc-Operation": "embedding"})
+        assert tokens(world.entry(response)) == (1001, 100, True)
+
+    def test_a_text_that_begins_like_a_file_is_a_text(self, world, provider):
+        provider.answers(text="y" * 400, usage={})
+        assert tokens(world.entry(world.ask("data:" + PROMPT))) == (1003, 100, True)
+
     def test_an_embedding_whose_input_was_counted_is_known(self, world, provider):
         world.price(1_000, 10_000)
         provider.answers(body={"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 7, "total_tokens": 7}})

@@ -40,8 +40,8 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         if body.get(name) is None:
             raise ValidationError(f"The field {name} is missing.")
     for name in body:
-        if name not in READ_HERE and name.lower() in READ_HERE:
-            raise ValidationError(f"The field {name} differs from {name.lower()} in its case only.")
+        if name not in READ_HERE and name.casefold() in READ_HERE:
+            raise ValidationError(f"The field {name} differs from {name.casefold()} in its case only.")
     stream = body.get("stream")
     if stream is not None and type(stream) is not bool:
         raise ValidationError("stream must be true or false.")

@@ -1,5 +1,6 @@
 """Stage 7: the provider's answer is checked and read, or its stream begun."""
 
+import re
 from time import monotonic
 
 from django.conf import settings
@@ -7,11 +8,16 @@ from django.conf import settings
 from gateway_project.errors import ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.snapshot import Target
 from providers.calls import Call
 from providers.conversation import Conversation
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
 from providers.formats.dropped import listed
+
+MEDIA_TYPE = re.compile(
+    r"[a-z]{1,32}/[a-z0-9.+-]{1,64}(; ?charset=[a-z0-9-]{1,32}(?=\s*(;|\Z)))?", re.IGNORECASE | re.ASCII
+)
 
 
 def read_response(exchange: Exchange, gateway: Gateway) -> None:
@@ -24,17 +30,23 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
         exchange.stream = _begin(exchange.call, conversation, target_format.reader(exchange.request), shown)
         return
     body = conversation.read()
-    if exchange.target.provider.echoes(body):
-        raise ProviderError("The provider's answer holds the credential that it was asked with.")
+    _refuse_credential(exchange.target, body)
     exchange.answer = target_format.answered(exchange.request, conversation.headers, body)
+    if exchange.answer.body is not body:  # translated it may show what JSON's escapes have hidden
+        _refuse_credential(exchange.target, exchange.answer.body)
     exchange.dropped = listed(exchange.answer.dropped, behind=exchange.dropped)
     gateway.watcher.remove(exchange.call)
 
 
+def _refuse_credential(target: Target, body: bytes) -> None:
+    if target.provider.echoes(body):
+        raise ProviderError("The provider's answer holds the credential that it was asked with.")
+
+
 def _clean(content_type: str) -> str:
-    """The provider's media type, if it can stand in a header of ours."""
-    good = content_type.isascii() and content_type.isprintable() and len(content_type) <= 200
-    return content_type if good else EVENT_STREAM
+    """The provider's media type, and what it says of the letters: any other text there may be anything."""
+    found = MEDIA_TYPE.match(content_type)
+    return found[0] if found else EVENT_STREAM
 
 
 def _begin(call: Call, conversation: Conversation, reader: StreamReader, content_type: str) -> Stream:

@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gateway_project.strictjson import parse_object
-from gateway_project.work.cache_key import cache_key, canonical, digest
+from gateway_project.work.cache_key import LONGEST_COMPOSED, cache_key, canonical, digest
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
 # Letters that have two spellings, and the marks that make them.
@@ -118,3 +118,10 @@ def test_other_parts_are_another_key(one, other):
 def test_a_key_is_64_hexadecimal_digits(value, parts):
     assert set(key(value, *parts)) <= set("0123456789abcdef")
     assert len(key(value, *parts)) == 64
+
+
+def test_very_long_texts_are_taken_as_they_are():
+    """Composing them would keep everybody else waiting."""
+    long = "e\u0301" * (LONGEST_COMPOSED // 2)
+    assert unicodedata.normalize("NFC", long).encode() not in canonical({"text": long})
+    assert canonical({"text": "e\u0301"}) == canonical({"text": "é"})
