@@ -39,6 +39,7 @@ from providers.formats.neutral import (
     TextDelta,
 )
 from providers.formats.parts import reason_in
+from providers.formats.sse import PLAIN
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import count
 
@@ -59,6 +60,10 @@ SPENT = frozenset(
         "linked_organization_spend_limit_reached",
         "organization_on_hold",
     }
+)
+# An event that says nothing but words; blanks at its end hide how many.
+WORDS = re.compile(
+    rb'event: content_block_delta\ndata: \{[^\n]*?"(?:text|thinking)": ?"(%b)"\}( *)\}\n\n' % PLAIN.pattern
 )
 DATED = re.compile(r"\w+_[0-9]{8}")  # the type of a tool that Anthropic itself defines
 SERVICE_TIERS = ("auto", "standard_only")  # OpenAI's parameter of the same name means something else
@@ -219,9 +224,11 @@ class AnthropicReader(JsonReader):
 
     def _event(self, event: bytes) -> bytes:
         # Most events say nothing that is read here: where they are handed on, they pass unparsed.
-        if self.deltas is None and event.startswith((b"event: content_block_", b"event: ping")):
-            return b"" if self.is_over else event
-        return super()._event(event)
+        if self.deltas is not None or not event.startswith((b"event: content_block_", b"event: ping")):
+            return super()._event(event)
+        if text := WORDS.fullmatch(event):
+            self.seek_likeness(event, text.span(1), text.span(2))
+        return b"" if self.is_over else event
 
     def failure(self, value: dict[str, Any]) -> GatewayError | None:
         if value.get("type") != "error":

@@ -9,9 +9,11 @@ from providers.formats.base import StreamReader, WorkRequest, error_message
 from providers.formats.documents import as_dict, read_json
 from providers.formats.dropped import MOST_KINDS
 from providers.formats.neutral import Delta, TextDelta, words_of
-from providers.formats.sse import EventSplitter, data_of
+from providers.formats.sse import LONGEST_ALIKE, EventSplitter, Likeness, data_of
 
 BLOCK = 64 * 1024
+# Where every event has something else that is new, none is like another.
+LIKENESSES_SOUGHT = 8
 
 
 class JsonReader(StreamReader):
@@ -20,6 +22,8 @@ class JsonReader(StreamReader):
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
         self._splitter = self.splitter()
+        self._quiet: Likeness | None = None  # of events that say nothing but a text
+        self._sought = 0
 
     def splitter(self) -> EventSplitter:
         return EventSplitter()
@@ -65,7 +69,19 @@ class JsonReader(StreamReader):
         """The model has stopped, for this reason."""
         self.finish_reason, self.provider_finish_reason = reason, provider_reason
 
+    @property
+    def likeness(self) -> Likeness | None:
+        return self._quiet if self._splitter.is_between and not self.is_over else None
+
+    def seek_likeness(self, event: bytes, text: tuple[int, int], rest: tuple[int, int] | None = None) -> None:
+        """In all likelihood the next events are like this one, but for what stands there."""
+        if self._sought < LIKENESSES_SOUGHT and len(event) <= LONGEST_ALIKE:
+            self._quiet = Likeness(event, text, rest)
+            self._sought += 1
+
     def feed(self, piece: bytes) -> bytes:
+        if self._quiet is not None and (like := self.likeness) is not None and like.has(piece):
+            return piece
         events = self._splitter.feed(piece)
         if len(events) == 1:
             return self._event(events[0])

@@ -29,7 +29,7 @@ from providers.formats.openai_request import (
     tool_choice_of,
     tools_of,
 )
-from providers.formats.sse import LONGEST_ALIKE, PLAIN, Likeness, is_one_line
+from providers.formats.sse import PLAIN, is_one_line
 from providers.formats.translated import PARAMETERS, TranslatedFormat
 
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
@@ -40,11 +40,9 @@ SPENT = {"insufficient_quota", "credit_balance_exhausted"}
 NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
 CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
 NO_USAGE = (b'"usage":null', b'"usage": null')
-CONTENT = re.compile(rb'"content": ?"(%b)"' % PLAIN.pattern)
+CONTENT = re.compile(rb'"(?:reasoning_)?content": ?"((?!")%b)"' % PLAIN.pattern)
 # Random letters that hide how long the text is (stream_options.include_obfuscation, on unless told otherwise).
 OBFUSCATION = re.compile(rb'"obfuscation": ?"(%b)"' % PLAIN.pattern)
-# Where every chunk has something else that is new, none is like another.
-LIKENESSES_SOUGHT = 8
 
 
 class OpenAI(TranslatedFormat):
@@ -128,16 +126,6 @@ class OpenAIReader(JsonReader):
         self._chunks = ChunkReader()
         self._called = False
         self._chosen = False  # whether there was anything of an answer
-        self._quiet: Likeness | None = None  # of chunks that say nothing
-        self._sought = 0
-
-    def feed(self, piece: bytes) -> bytes:
-        like = self.likeness
-        return piece if like is not None and like.has(piece) else super().feed(piece)
-
-    @property
-    def likeness(self) -> Likeness | None:
-        return self._quiet if self._splitter.is_between and not self.is_over else None
 
     def text(self, events: bytes) -> str:
         return stream_text(events)
@@ -158,16 +146,10 @@ class OpenAIReader(JsonReader):
         if self.deltas is not None or not _says_nothing(data):
             return False
         self._chosen = True
-        if self._sought < LIKENESSES_SOUGHT and len(event) <= LONGEST_ALIKE and is_one_line(event):
-            self._seek_likeness(event)
-        return True
-
-    def _seek_likeness(self, event: bytes) -> None:
-        """In all likelihood the next ones are like this one."""
-        if text := CONTENT.search(event):
+        if is_one_line(event) and (text := CONTENT.search(event)):
             letters = OBFUSCATION.search(event, text.end())
-            self._quiet = Likeness(event, text.span(1), letters.span(1) if letters else None)
-            self._sought += 1
+            self.seek_likeness(event, text.span(1), letters.span(1) if letters else None)
+        return True
 
     def read(self, value: dict[str, Any]) -> bytes | None:
         if self.deltas is not None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from providers.formats import FORMATS
+from providers.formats import FORMATS, events
 from providers.formats import openai as openai_format
 from providers.formats.base import WorkRequest
 from providers.formats.sse import LONGEST_ALIKE, Likeness
@@ -34,6 +34,7 @@ CALLED = chunk(None, tool_calls=[{"index": 0, "id": "t", "function": {"name": "f
 EVENTS = st.lists(
     st.builds(chunk, WORDS, compact=st.booleans())
     | st.builds(chunk, WORDS, obfuscation=WORDS)
+    | st.builds(chunk, st.none() | WORDS, reasoning_content=WORDS)
     | st.sampled_from([TOLD, FAILED, CALLED, DONE, b": ping\n\n", b"data: {}\n\n", b"data: nonsense\n\n"]),
     max_size=8,
 )
@@ -54,7 +55,7 @@ def passed(pieces):
 def passed_unlearned(pieces):
     """The same where every chunk is looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(openai_format, "LIKENESSES_SOUGHT", 0)
+        patch.setattr(events, "LIKENESSES_SOUGHT", 0)
         return passed(pieces)
 
 
@@ -85,11 +86,20 @@ def test_like_chunks_are_passed_unread(monkeypatch):
     assert len(read) == 1
 
 
+@pytest.mark.parametrize("content", [None, ""])
+def test_thoughts_as_deepseek_sends_them_pass_unread(content):
+    made = reader()
+    made.feed(chunk(content, reasoning_content="I see"))
+    assert made.likeness.has(chunk(content, reasoning_content=" the light"))
+    made.feed(chunk("Yes"))
+    assert made.likeness.has(chunk("No"))
+
+
 def test_chunks_that_are_never_alike_are_not_compared_for_ever():
     made = reader()
     for number in range(50):
         made.feed(chunk("a", serial=str(number)))
-    assert made._sought == openai_format.LIKENESSES_SOUGHT
+    assert made._sought == events.LIKENESSES_SOUGHT
 
 
 def test_what_follows_an_error_or_the_end_is_not_handed_on():
