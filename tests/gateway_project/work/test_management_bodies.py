@@ -84,7 +84,8 @@ def test_for_what_nobody_reads_nobody_waits(world, strangers):
     assert [world.ask(str(number)).status_code for number in range(3)] == [200] * 3
     for client in clients:
         response = response_on(client)
-        assert (response.status, response.headers["Connection"]) == (401, "close")
+        assert response.status in (401, 503)  # all threads may be taken for a moment
+        assert response.headers["Connection"] == "close"
 
 
 def test_what_a_form_uploads_is_bounded(world):
