@@ -64,6 +64,7 @@ class AnthropicMessages(Dialect):
         if any(map(_wants_citations, body["messages"])):
             chat.extra[CITATIONS] = True
         _read_user(chat)
+        _read_tier(chat)
         _read_tools(chat, body)
         _read_output(chat, body)
         return chat
@@ -222,6 +223,12 @@ def _read_user(chat: Chat) -> None:
     if metadata is not None and fields.mapping(metadata, "metadata").keys() <= {"user_id"}:
         chat.user = given(metadata, "user_id", fields.text, "metadata", "")
         del chat.extra["metadata"]
+
+
+def _read_tier(chat: Chat) -> None:
+    """Where nothing is paid for haste: OpenAI's parameter has the same name, and another word for it."""
+    if chat.extra.get("service_tier") == "standard_only":
+        chat.extra["service_tier"] = "default"
 
 
 def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
