@@ -53,7 +53,8 @@ def read_body(environ: dict[str, Any], most: int, take: Callable[[int], None] = 
         raise _too_large(most)
     if not length and "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
         return _read_chunked(environ, most, take)
-    size = int(length or 0)
+    if not (size := int(length or 0)):
+        return b""
     if size > FREE_BYTES:
         take(size)
     body = _read(environ, size)

@@ -46,7 +46,7 @@ class CandidRequest(Request):
         super().set_body_reader()
 
     def should_close(self) -> bool:
-        if not _has_come(self.body):
+        if not has_come(self.body):
             self.force_close()  # it may come later: the answer has said what it said
         return super().should_close() or self.is_beyond
 
@@ -83,11 +83,11 @@ class WholeResponse(wsgi.Response):
         return "".join(lines).encode("latin-1")
 
 
-def _has_come(body: Body) -> bool:
-    """Whether what nobody has read of a body is there, so that the next request is found behind it at once.
+def has_come(body: Body) -> bool:
+    """Whether what nobody has read of a body is there; of chunks, and of very long ones, nobody knows.
 
-    gunicorn would wait for the rest in its thread, for as long as a byte comes now and then. Of chunks nobody knows how
-    many follow.
+    Else the next request is not found behind it at once: gunicorn would wait for the rest in its thread, for as long as
+    a byte comes now and then.
     """
     if body.failed or isinstance(body.reader, ChunkedReader):
         return not body.failed and body.reader.parser is None

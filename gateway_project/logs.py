@@ -6,6 +6,13 @@ import time
 SECONDS = 60.0
 
 
+class Refusals(logging.Filter):
+    """Keeps what is told of answers with 503 away: whoever is refused is told why, strangers among them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return getattr(record, "status_code", None) != 503
+
+
 class Seldom(logging.Filter):
     """Lets one record through, and no other one for a minute; of its text the first line."""
 

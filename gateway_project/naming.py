@@ -50,6 +50,14 @@ def name_key(name: str) -> str:
     return unicodedata.normalize("NFKC", folded)  # a folded letter may have come apart
 
 
+def upper_case(text: str) -> str:
+    """The text in upper case, letter by letter as PostgreSQL has it: "ß", which would be two, stays as it is."""
+    upper = text and text.upper()
+    if not text or len(upper) == len(text):
+        return upper
+    return "".join([large if len(large := letter.upper()) == 1 else letter for letter in text])
+
+
 class _AsText(models.CharField):
     """To the database, and so to migrations, no more than a text."""
 
@@ -78,7 +86,7 @@ class InAnyCase(lookups.IContains):
 
     def as_sqlite(self, compiler: Any, connection: Any) -> Any:
         upper = models.Func(self.lhs, function=SQLITE_UPPER, output_field=models.CharField())
-        return lookups.Contains(upper, self.rhs.upper()).as_sql(compiler, connection)
+        return lookups.Contains(upper, upper_case(self.rhs)).as_sql(compiler, connection)
 
 
 class InAnyCaseAsWritten(InAnyCase):
@@ -99,7 +107,7 @@ SearchedText.register_lookup(InAnyCaseAsWritten)
 def add_to_sqlite(connection: Any, **signal: Any) -> None:
     """Give a new connection the upper case that PostgreSQL has by itself."""
     if connection.vendor == "sqlite":
-        connection.connection.create_function(SQLITE_UPPER, 1, lambda text: text and text.upper(), deterministic=True)
+        connection.connection.create_function(SQLITE_UPPER, 1, upper_case, deterministic=True)
 
 
 class NameField(SearchedField):

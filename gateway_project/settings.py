@@ -287,13 +287,16 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {name: {"()": "gateway_project.logs.Seldom"} for name in ("hosts", "journal", "pool")},
+    "filters": {
+        "refusals": {"()": "gateway_project.logs.Refusals"},
+        **{name: {"()": "gateway_project.logs.Seldom"} for name in ("hosts", "journal", "pool")},
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         "gateway": {"level": env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")},
         # Refused requests are in the log of requests already.
-        "django.request": {"level": "ERROR"},
+        "django.request": {"level": "ERROR", "filters": ["refusals"]},
         # A traceback for each request that any stranger sends; responses.py says in a line what matters.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "gateway.hosts": {"filters": ["hosts"]},

@@ -178,4 +178,4 @@ def _to_try(key: ApiKey) -> dict[str, str]:
     models = Model.objects.filter(provider__enabled=True, **({"provider": key.provider} if key.provider else {}))
     model = models.order_by("pk").values_list("name", flat=True).first() or "MODEL"
     body = {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}
-    return {"model": json.dumps(model), "body": shlex.quote(json.dumps(body))}
+    return {"model": json.dumps(model, ensure_ascii=False), "body": shlex.quote(json.dumps(body))}

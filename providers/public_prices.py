@@ -72,7 +72,7 @@ def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPr
             problems = {NAMES.get(field, field): texts for field, texts in refused.message_dict.items()}
             told = ValidationError.from_fields(problems).message
             raise ValidationError(f"{path}, price {number}: {told}") from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValidationError(f"{path}, price {number}: {error}.") from None
 
 
@@ -85,7 +85,7 @@ def _table(path: Path) -> tuple[str, list[Any]]:
         raise ValidationError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise ValidationError(f"{path} is no table of prices: it is not JSON in UTF-8: {error}.") from None
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, RecursionError):
         raise ValidationError(f'{path} is no table of prices, {{"currency": "…", "prices": […]}}.') from None
 
 

@@ -10,6 +10,8 @@ from django.db import connection, models
 from django.db.models import Q
 from django.utils import timezone
 
+from gateway_project.naming import upper_case
+
 # Of so many days the newest entries are looked for, before they are among all.
 LOOKED_AT_FIRST = (1, 16)
 
@@ -86,6 +88,6 @@ def _in_json(field: str, text: str) -> Q:
     There quotes, backslashes and line breaks are escaped by everybody, and what is not ASCII by some: in the case that
     it has, of which an escape tells nothing to who looks for it in any.
     """
-    cases = [text] if text.isascii() else [text, text.lower(), text.upper()]
+    cases = [text] if text.isascii() else [text, text.lower(), upper_case(text)]
     written = [text, json.dumps(text, ensure_ascii=False)[1:-1], *(json.dumps(case)[1:-1] for case in cases)]
     return reduce(or_, (Q(**{f"{field}__icontains": form}) for form in dict.fromkeys(written)))

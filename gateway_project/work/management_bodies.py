@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from time import monotonic
 from typing import Any
@@ -18,12 +19,15 @@ CONSOLE = "/admin"
 
 
 class ManagementBodies:
-    """Bounds each of them in time, and all of them in threads and memory: the rest of the process is for work."""
+    """Bounds each of them in time, and all of them in threads and memory: the rest of the process is for work.
 
-    def __init__(self, most_at_once: int, gateway: Callable[[], Gateway]) -> None:
+    `has_come` tells of a wsgi.input whether nobody has to wait for what it holds.
+    """
+
+    def __init__(self, most_at_once: int, gateway: Callable[[], Gateway], has_come: Callable[[Any], bool]) -> None:
         self.readers = threading.BoundedSemaphore(most_at_once)
         self.room = Room(ROOM_BYTES)
-        self.gateway = gateway
+        self.gateway, self.has_come = gateway, has_come
 
     @contextmanager
     def bounding(self, environ: dict[str, Any]) -> Iterator[None]:
@@ -41,41 +45,52 @@ class ManagementBodies:
 
 
 class _Body:
-    """Stands in front of wsgi.input."""
+    """Stands in front of wsgi.input. Its methods raise ServiceUnavailable."""
 
     def __init__(self, bounds: ManagementBodies, environ: dict[str, Any]) -> None:
         self._bounds, self._environ = bounds, environ
         self._source = environ["wsgi.input"]
         self._call = Call(client=environ.get("gunicorn.socket"), total_seconds=math.inf)
-        self._until = 0.0  # set by the first read
+        self._until = 0.0  # set by the first read that waits
+        self._size = 0
         self.held = 0
 
     def read(self, size: int = -1) -> bytes:
-        """As many bytes, or all that there are. Raises ServiceUnavailable."""
-        return self._bounded(self._source.read, size)
+        """As many bytes, or all that there are."""
+        return self._bounded(partial(self._pieces, size))
 
     def readline(self, size: int = -1) -> bytes:
         """The same up to the end of a line."""
-        return self._bounded(self._source.readline, size)
+        return self._bounded(lambda: self._counted(self._source.readline(size)))
 
-    def _bounded(self, read: Callable[[int], bytes], size: int) -> bytes:
+    def _bounded(self, read: Callable[[], bytes]) -> bytes:
+        if self._bounds.has_come(self._source):
+            return read()
         if not self._bounds.readers.acquire(blocking=False):
             raise ServiceUnavailable("The gateway is full: it waits for too many requests to arrive.")
         try:
-            self._hold(size)
-            return self._in_time(read, size)
+            return self._in_time(read)
         finally:
             self._bounds.readers.release()
 
-    def _hold(self, size: int) -> None:
-        if size > FREE_BYTES:
-            self._bounds.room.take(size)
-            self.held += size
-
-    def _in_time(self, read: Callable[[int], bytes], size: int) -> bytes:
+    def _in_time(self, read: Callable[[], bytes]) -> bytes:
         if self._call.client is None:
-            return read(size)
+            return read()
         gateway, now = self._bounds.gateway(), monotonic()
         self._until = self._until or now + patience(self._environ, MOST_MANAGING_BYTES, gateway.client_seconds)
-        with gateway.watcher.arriving(self._call, self._until - now):
-            return read(size)
+        return gateway.watcher.arriving(self._call, self._until - now, read)
+
+    def _pieces(self, size: int) -> bytes:
+        """What has been announced takes no room until it comes."""
+        left, pieces = size if size >= 0 else MOST_MANAGING_BYTES + 1, []
+        while left and (piece := self._counted(self._source.read(min(left, FREE_BYTES)))):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._size += len(piece)
+        if self._size > FREE_BYTES:
+            self._bounds.room.take(self._size - self.held)
+            self.held = self._size
+        return piece

@@ -4,7 +4,7 @@ import logging
 import math
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gateway_project.background import Background
@@ -34,14 +34,13 @@ class Watcher(Background):
         finally:
             self.remove(call)
 
-    @contextmanager
-    def arriving(self, call: Call, seconds: float) -> Iterator[None]:
-        """A body is read inside this block: its client's connection is shut down when so much time is over."""
+    def arriving(self, call: Call, seconds: float, read: Callable[[], bytes]) -> bytes:
+        """What is read of a client; its connection is shut down when so much time is over."""
         call.expect(End.BODY, seconds)
         call.attach(call.client)
         self.add(call)
         try:
-            yield
+            return read()
         finally:
             self.remove(call)
             call.detach()

@@ -2,7 +2,7 @@
 
 import logging
 
-from gateway_project.logs import Seldom
+from gateway_project.logs import Refusals, Seldom
 
 
 def test_one_record_a_minute_passes_with_its_first_line():
@@ -10,3 +10,8 @@ def test_one_record_a_minute_passes_with_its_first_line():
     records = [logging.makeLogRecord({"msg": "no connection to %s:\nis it there?", "args": (name,)}) for name in "abc"]
     assert [seldom.filter(record) for record in records] == [True, False, False]
     assert records[0].getMessage() == "no connection to a: (Nothing more of this for a minute.)"
+
+
+def test_refusals_for_want_of_room_are_no_news_and_failures_are():
+    told = [logging.makeLogRecord({"status_code": status}) for status in (503, 500)] + [logging.makeLogRecord({})]
+    assert [Refusals().filter(record) for record in told] == [False, True, True]

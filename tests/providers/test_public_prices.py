@@ -117,6 +117,7 @@ class TestLoading:
             ({"model": "m", "output": 1}, "input: This field cannot be null."),
             (entry(cacheRead="-1"), "cacheRead: Ensure this value is greater than or equal to 0."),
             (entry(amount="free"), "input: must be a number or a text with one."),
+            (entry(aboveInputTokens=float("inf")), "cannot convert float infinity to integer."),
             ("m", "must be an object with model, input and output."),
         ],
     )

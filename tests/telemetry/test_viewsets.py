@@ -162,6 +162,12 @@ def test_search_knows_the_case_of_letters_beyond_ascii(admin, asked, escaped):
     assert ids(admin, f"/cache/?search={quote(asked)}") == [entry.pk]
 
 
+def test_a_letter_whose_upper_case_is_two_is_not_these_two(admin):
+    mass, size = log(payload='{"prompt": "Mass"}'), log(payload='{"prompt": "Maß"}')
+    assert ids(admin, f"/logs/?search={quote('maß')}") == [size.pk]
+    assert ids(admin, "/logs/?search=mass") == [mass.pk]
+
+
 @pytest.mark.parametrize("path", ["/logs/", "/cache/"])
 @pytest.mark.parametrize("query", ["start=x", "end=", "id=x", "search=a%00b", "nope=1", "userId=1", "start=1&start=2"])
 def test_a_parameter_that_is_wrong_is_named(admin, path, query):

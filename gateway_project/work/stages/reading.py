@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from gateway_project.bodies import patience, read_body
@@ -71,10 +72,10 @@ def _body(exchange: Exchange, gateway: Gateway) -> bytes:
         gateway.room.take(size)
         exchange.held_bytes += size
 
+    read = partial(read_body, headers, gateway.max_body_bytes, take)
     if call.client is None:
-        return read_body(headers, gateway.max_body_bytes, take)
-    with gateway.watcher.arriving(call, patience(headers, gateway.max_body_bytes, gateway.client_seconds)):
-        return read_body(headers, gateway.max_body_bytes, take)
+        return read()
+    return gateway.watcher.arriving(call, patience(headers, gateway.max_body_bytes, gateway.client_seconds), read)
 
 
 def _model(body: dict) -> str:

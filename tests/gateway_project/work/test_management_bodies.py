@@ -1,5 +1,6 @@
 """Bodies that are no work may come from anybody: all of them together keep nobody's work waiting."""
 
+import json
 import socket
 import time
 from contextlib import ExitStack, suppress
@@ -9,7 +10,7 @@ import pytest
 import requests
 
 from gateway_project.bodies import MOST_MANAGING_BYTES, read_body
-from gateway_project.errors import ServiceUnavailable
+from gateway_project.errors import ServiceUnavailable, ValidationError
 from gateway_project.work.management_bodies import ROOM_BYTES, ManagementBodies
 from tests.world import response_on
 
@@ -96,12 +97,44 @@ def test_what_a_form_uploads_is_bounded(world):
     assert response.headers["X-Svc-Request-ID"]
 
 
+def test_who_has_sent_everything_is_served_whoever_has_not(world, strangers):
+    """Those of whom nobody has to wait for anything: the console's pages, whole logins."""
+    for _ in range(THREADS // 2):
+        client = strangers.enter_context(socket.create_connection(("127.0.0.1", world.gateway.port), timeout=20))
+        client.sendall(b"POST /auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       b"Content-Length: 1048576\r\n\r\n{")  # fmt: skip
+    time.sleep(0.3)
+    whole = {"data": {"attributes": {"grantType": "password", "userName": "nobody", "password": "no password"}}}
+    assert requests.get(f"{world.gateway.url}/admin/login/", timeout=20).status_code == 200
+    body = json.dumps(whole).encode()
+    head = f"POST /auth/login HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+    client = strangers.enter_context(socket.create_connection(("127.0.0.1", world.gateway.port), timeout=20))
+    client.sendall(head.encode() + body)
+    response = response_on(client)
+    assert response.status == 401, response.read()
+
+
+def bounds(readers: int, *, come: bool = False) -> ManagementBodies:
+    return ManagementBodies(readers, None, lambda body: come)
+
+
+def test_what_is_announced_takes_no_room_before_it_comes():
+    bodies = bounds(1)
+    sent = {"PATH_INFO": "/users/", "CONTENT_LENGTH": str(MOST_MANAGING_BYTES), "wsgi.input": BytesIO(b"x")}
+    with bodies.bounding(sent) as _, pytest.raises(ValidationError, match="shorter"):
+        read_body(sent, MOST_MANAGING_BYTES)
+    chunks = {"PATH_INFO": "/users/", "HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": BytesIO(b"x")}
+    bodies.room.take(ROOM_BYTES)
+    with bodies.bounding(chunks):
+        assert read_body(chunks, MOST_MANAGING_BYTES) == b"x"
+
+
 def body_of(size: int, path: str = "/users/") -> dict:
     return {"PATH_INFO": path, "CONTENT_LENGTH": str(size), "wsgi.input": BytesIO(b"x" * size)}
 
 
 def test_all_of_them_have_so_much_room_together_and_give_it_back():
-    bodies, size = ManagementBodies(8, None), MOST_MANAGING_BYTES
+    bodies, size = bounds(8), MOST_MANAGING_BYTES
     with ExitStack() as held:
         for _ in range(ROOM_BYTES // size):
             held.enter_context(bodies.bounding(environ := body_of(size)))
@@ -117,16 +150,20 @@ def test_all_of_them_have_so_much_room_together_and_give_it_back():
 
 
 def test_so_many_are_waited_for_at_one_moment():
-    bodies = ManagementBodies(1, None)
+    bodies = bounds(1)
     with bodies.bounding(environ := body_of(1)):
         bodies.readers.acquire()
         with pytest.raises(ServiceUnavailable, match="too many requests"):
             read_body(environ, 1)
         bodies.readers.release()
         assert read_body(environ, 1) == b"x"
+    come = bounds(1, come=True)
+    with come.bounding(environ := body_of(1)):
+        come.readers.acquire()
+        assert read_body(environ, 1) == b"x"
 
 
 def test_a_form_is_there_when_django_reads_it():
-    with ManagementBodies(1, None).bounding(environ := body_of(5, "/admin/login/")):
+    with bounds(1).bounding(environ := body_of(5, "/admin/login/")):
         assert isinstance(environ["wsgi.input"], BytesIO)
         assert environ["wsgi.input"].readline() == b"xxxxx"
