@@ -15,14 +15,13 @@ from providers.formats.base import (
 )
 from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.events import JsonReader
-from providers.formats.gemini_grounding import GROUNDING, citations_of
+from providers.formats.gemini_grounding import GROUNDING, Streamed, citations_of
 from providers.formats.gemini_request import CONFIG, NAME, resource, written_chat
 from providers.formats.neutral import (
     Began,
     CallBegan,
     CallDelta,
     Chat,
-    Citation,
     Embedding,
     Finished,
     Image,
@@ -169,8 +168,7 @@ class GeminiReader(JsonReader):
         self._begun = False
         self._parts = self._calls = 0
         self._signed = False
-        self._words: list[str] = []
-        self._cited: set[Citation] = set()
+        self._grounding = Streamed()
 
     def read(self, value: dict[str, Any]) -> None:
         if not self._begun:
@@ -183,9 +181,8 @@ class GeminiReader(JsonReader):
                 self.finish("filter", reason)
             return
         parts = _parts(candidate)
-        self._words += [part["text"] for part in parts if _is_answer(part)]
-        if self.deltas is not None and (grounding := candidate.get(GROUNDING)):
-            self._cite(grounding)
+        if self.deltas is not None:  # what passes as it came is not kept
+            self._ground(parts, candidate.get(GROUNDING))
         for part in parts:
             self._read_part(part)
         if reason := as_text(candidate.get("finishReason")):
@@ -195,19 +192,20 @@ class GeminiReader(JsonReader):
         rest = super().end(settled)
         if self.error is None and self.finish_reason:
             # Not before: some models give a reason with every piece.
+            for citation in self._grounding.due(over=True):
+                self.say(citation)
             self.say(Finished(self.finish_reason, self.provider_finish_reason))
             self.done = True
         return rest
 
-    def _cite(self, grounding: Any) -> None:
-        """Say what is cited now; a later piece may say it again, with more. Its segments are of all words so far."""
-        citations, lost = citations_of(grounding, "".join(self._words), {})
-        for kind in lost:
+    def _ground(self, parts: list[dict[str, Any]], grounding: Any) -> None:
+        """Say what is cited before anything of the piece, which may end the words that citations belong to."""
+        for part in filter(_is_answer, parts):
+            self._grounding.said(part["text"])
+        for kind in self._grounding.read(grounding):
             self.lose(kind)
-        for citation in citations:
-            if citation not in self._cited:
-                self._cited.add(citation)
-                self.say(citation)
+        for citation in self._grounding.due():
+            self.say(citation)
 
     def _read_part(self, part: dict[str, Any]) -> None:
         text, signature = part.get("text"), as_text(part.get("thoughtSignature"))

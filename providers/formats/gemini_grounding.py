@@ -1,10 +1,12 @@
 """What an answer of Gemini's rests on (python-genai, GroundingMetadata): pages, and which segments of its words do."""
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
-from typing import Any
+from heapq import heappop, heappush
+from itertools import accumulate, repeat
+from typing import Any, NamedTuple
 
 from providers.formats.documents import as_dict, as_list, as_text
 from providers.formats.neutral import Citation
@@ -16,24 +18,75 @@ KINDS = ("web", "maps", "retrievedContext")
 SUGGESTIONS = "searchEntryPoint"  # what Google wants shown beside a grounded answer, as HTML
 
 
-def citations_of(grounding: Any, words: str, begins: Mapping[int, int]) -> tuple[list[Citation], list[str]]:
-    """The citations of an answer's words, and the names of what there is to it that no other shape knows.
+class Grounds(NamedTuple):
+    """One citation as Google tells it: `source` without a place, and the bytes of UTF-8 since its part began."""
 
-    `begins` says by the number of a part where among all words its own begin: segments count bytes of UTF-8 from there.
-    """
+    source: Citation
+    part: int
+    start: int
+    end: int
+
+
+def citations_of(grounding: Any, words: str, begins: Mapping[int, int]) -> tuple[list[Citation], list[str]]:
+    """The citations of an answer's words, and the names of what there is to it that no other shape knows."""
+    grounds, lost = grounds_of(grounding)
+    offsets = array("Q", accumulate(_sizes(words), initial=0))
+    return _placed(grounds, offsets, begins), lost
+
+
+def grounds_of(grounding: Any) -> tuple[list[Grounds], list[str]]:
+    """The same without the words, of which those meant may not have been said yet."""
     grounding = as_dict(grounding)
     sources = [_source(as_dict(chunk)) for chunk in as_list(grounding.get("groundingChunks"))]
-    offsets = _offsets(words)
     found, lost = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
     for support in map(as_dict, as_list(grounding.get("groundingSupports"))):
-        start, end = _place(as_dict(support.get("segment")), offsets, begins)
+        segment = as_dict(support.get("segment"))
+        part, start, end = (count(segment.get(name)) or 0 for name in ("partIndex", "startIndex", "endIndex"))
         for number in as_list(support.get("groundingChunkIndices")):
             source = sources[number] if type(number) is int and 0 <= number < len(sources) else None
             if source is None:
                 lost.append(GROUNDING)
             else:
-                found.append(replace(source, start=start, end=end))
+                found.append(Grounds(source, part, start, end))
     return found, lost
+
+
+class Streamed:
+    """What a stream rests on: each citation once, and not before the words are there that it is of.
+
+    A piece may say again what others said, and more than once what no word has been said of yet.
+    """
+
+    def __init__(self) -> None:
+        self._words: list[str] = []  # those not in `_offsets` yet: nobody counts before there is something to place
+        self._offsets = array("Q", [0])
+        self._met: set[Grounds] = set()
+        self._waiting: list[tuple[int, int, Grounds]] = []  # a heap: by where they end, then as they came
+
+    def said(self, text: str) -> None:
+        """More words of the answer."""
+        self._words.append(text)
+
+    def read(self, grounding: Any) -> list[str]:
+        """Take in what a piece tells; the names of what no other shape knows."""
+        grounds, lost = grounds_of(grounding)
+        for one in grounds:
+            if one not in self._met:
+                heappush(self._waiting, (one.end, len(self._met), one))
+                self._met.add(one)
+        return lost
+
+    def due(self, *, over: bool = False) -> list[Citation]:
+        """What can be told now; `over`: no more words will come."""
+        if not self._waiting:
+            return []
+        words, self._words = "".join(self._words), []
+        before = self._offsets.pop()
+        self._offsets.extend(accumulate(_sizes(words), initial=before))
+        found = []
+        while self._waiting and (over or self._waiting[0][0] <= self._offsets[-1]):
+            found.append(heappop(self._waiting)[-1])
+        return _placed(found, self._offsets, {})
 
 
 def _source(chunk: dict[str, Any]) -> Citation | None:
@@ -44,14 +97,19 @@ def _source(chunk: dict[str, Any]) -> Citation | None:
     return Citation(url, as_text(told.get("title")), as_text(told.get("text"))) if url else None
 
 
-def _offsets(words: str) -> range | list[int]:
-    """How many bytes stand before each character, and before the end."""
-    if words.isascii():
-        return range(len(words) + 1)
-    return list(accumulate((len(letter.encode("utf-8", "replace")) for letter in words), initial=0))
+def _sizes(words: str) -> Iterable[int]:
+    """How many bytes each character takes."""
+    return repeat(1, len(words)) if words.isascii() else (len(letter.encode("utf-8", "replace")) for letter in words)
 
 
-def _place(segment: dict[str, Any], offsets: range | list[int], begins: Mapping[int, int]) -> tuple[int, int]:
-    begin = offsets[begins.get(count(segment.get("partIndex")) or 0, 0)]
-    start, end = (bisect_left(offsets, begin + (count(segment.get(name)) or 0)) for name in ("startIndex", "endIndex"))
-    return min(start, len(offsets) - 1), min(end, len(offsets) - 1)
+def _placed(grounds: Iterable[Grounds], offsets: Sequence[int], begins: Mapping[int, int]) -> list[Citation]:
+    """The citations with their places among all words: before each character, and at the end, stand so many bytes.
+
+    `begins` says by the number of a part where its own words begin.
+    """
+    last, found = len(offsets) - 1, []
+    for source, part, *place in grounds:
+        begin = offsets[begins.get(part, 0)]
+        start, end = (min(bisect_left(offsets, begin + byte), last) for byte in place)
+        found.append(replace(source, start=start, end=end))
+    return found

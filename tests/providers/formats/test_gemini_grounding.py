@@ -1,9 +1,14 @@
 """Where in an answer the words are that Gemini's segments are of."""
 
+import json
+import time
+
 import pytest
 
+from providers.formats import FORMATS
 from providers.formats.gemini_grounding import citations_of
-from providers.formats.neutral import Citation
+from providers.formats.neutral import Citation, Finished, TextDelta
+from tests.providers.formats.samples import request
 
 PAGE = {"web": {"uri": "https://a.example/", "title": "A"}}
 
@@ -52,3 +57,46 @@ def test_what_has_no_address_or_no_words_is_told():
     found, lost = citations_of(known | {"searchEntryPoint": {"renderedContent": "<div>"}}, "words", {})
     assert found == [Citation("https://a.example/", "A", "", 0, 5)]
     assert set(lost) == {"groundingMetadata", "searchEntryPoint"}
+
+
+class TestStreams:
+    @staticmethod
+    def read(*pieces, deltas=True):
+        """What a stream says, each piece of which is a text and perhaps what it rests on; the last one ends it."""
+        reader = FORMATS["gemini"].own_reader(request({"model": "m", "messages": [], "stream": True}))
+        reader.deltas = [] if deltas else None
+        for number, (text, *grounds) in enumerate(pieces, 1):
+            candidate = {"content": {"parts": [{"text": text}]}, "index": 0}
+            candidate |= {"groundingMetadata": grounds[0]} if grounds else {}
+            candidate |= {"finishReason": "STOP"} if number == len(pieces) else {}
+            reader.feed(b"data: " + json.dumps({"candidates": [candidate]}).encode() + b"\n\n")
+        reader.end(True)
+        assert (reader.done, reader.error) == (True, None)
+        return reader
+
+    def cited(self, *pieces):
+        told = self.read(*pieces).told()
+        text = "".join(delta.text for delta in told if isinstance(delta, TextDelta))
+        assert isinstance(told[-1], Finished)
+        return [text[delta.start : delta.end] for delta in told if isinstance(delta, Citation)]
+
+    def test_what_is_told_before_its_words_waits_for_them(self):
+        early = grounding(({"endIndex": 21}, [0]))
+        assert self.cited(("Ten wörds.", early), (" Ten more.",), (" The end.",)) == ["Ten wörds. Ten more."]
+        assert self.cited(("Ten words.", early), ("",)) == ["Ten words."]
+
+    def test_what_is_told_again_is_one_citation_and_what_is_new_another(self):
+        first, second = ({"endIndex": 10}, [0]), ({"startIndex": 11, "endIndex": 20}, [0])
+        told = grounding(first), grounding(first, second), grounding(second, first)
+        pieces = zip(("Ten words.", " Ten more.", " The end."), told, strict=True)
+        assert self.cited(*pieces) == ["Ten words.", "Ten more."]
+
+    def test_a_stream_that_tells_something_with_every_piece_takes_no_more_time_for_each(self):
+        pieces = [("Zehn Wörter und noch mehr. " * 20, grounding(({"endIndex": end}, [0]))) for end in range(2000)]
+        begun = time.process_time()
+        assert len(self.cited(*pieces)) == 2000
+        assert time.process_time() - begun < 3  # a second, where it was a minute
+
+    def test_what_passes_as_it_came_is_not_kept(self):
+        reader = self.read(("Ten words.", grounding(({"endIndex": 10}, [0]))), (" Ten more.",), deltas=False)
+        assert not vars(reader._grounding)["_words"]
