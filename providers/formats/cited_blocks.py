@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from providers.formats.halves import joining
 from providers.formats.neutral import Citation
 
 WEB = ("https://", "http://")
@@ -18,11 +19,13 @@ class CitedBlocks:
     def __init__(self, lose: Callable[[str], None]) -> None:
         self._lose = lose
         self._words = self._begin = 0
+        self._last = ""  # of the letters, which may be half a character
         self._pages: list[Citation] = []
 
     def said(self, text: str) -> None:
         """More words of the block."""
-        self._words += len(text)
+        self._words += len(joining(text, self._last))
+        self._last = text[-1:] or self._last
 
     def cites(self, page: Citation | None) -> None:
         """What the block rests on, before or behind its words."""

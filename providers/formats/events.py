@@ -63,11 +63,11 @@ class JsonReader(StreamReader):
     def lose(self, kind: str) -> None:
         """There was something of a kind that no other shape has a place for."""
         if kind and self.deltas is not None and len(self.lost) < MOST_KINDS:
-            self.lost[kind] = None
+            self.lost[self._halves.whole(kind)] = None
 
     def finish(self, reason: str, provider_reason: str) -> None:
         """The model has stopped, for this reason."""
-        self.finish_reason, self.provider_finish_reason = reason, provider_reason
+        self.finish_reason, self.provider_finish_reason = reason, self._halves.whole(provider_reason)
 
     @property
     def likeness(self) -> Likeness | None:

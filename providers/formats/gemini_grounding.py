@@ -9,6 +9,7 @@ from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
 from providers.formats.documents import as_dict, as_list, as_text
+from providers.formats.halves import joining
 from providers.formats.neutral import Citation
 from providers.formats.usage import count
 
@@ -59,6 +60,7 @@ class Streamed:
 
     def __init__(self) -> None:
         self._words: list[str] = []  # those not in `_offsets` yet: nobody counts before there is something to place
+        self._last = ""  # of the letters in `_offsets`, which may be half a character
         self._offsets = array("Q", [0])
         self._met: set[Grounds] = set()
         self._waiting: list[tuple[int, int, Grounds]] = []  # a heap: by where they end, then as they came
@@ -80,7 +82,8 @@ class Streamed:
         """What can be told now; `over`: no more words will come."""
         if not self._waiting:
             return []
-        words, self._words = "".join(self._words), []
+        words, self._words = joining("".join(self._words), self._last), []
+        self._last = words[-1:] or self._last
         before = self._offsets.pop()
         self._offsets.extend(accumulate(_sizes(words), initial=before))
         found = []

@@ -8,7 +8,7 @@ from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
 from providers.formats.documents import read_json
 from providers.formats.halves import Halves
-from providers.formats.neutral import CallBegan, CallDelta, Finished, ReasoningDelta, TextDelta
+from providers.formats.neutral import CallBegan, CallDelta, Citation, Finished, ReasoningDelta, TextDelta
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request
 
@@ -112,3 +112,44 @@ def test_what_is_not_text_does_not_join():
     high = halves.mark(b"83d").decode()
     finished = Finished("stop")
     assert halves.joined([TextDelta(f"a{high}"), finished]) == [TextDelta("a"), TextDelta("\ufffd"), finished]
+
+
+PAGE = (
+    b'{"type":"web_search_result_location","url":"https://a.example/\\ud83d","title":"t\\ud83d","cited_text":"\\ude00"}'
+)
+STARTED = b'data: {"type":"content_block_start","index":0,"content_block":{"type":"%b"}}\n\n'
+CONTINUED = b'data: {"type":"content_block_delta","index":0,"delta":{%b}}\n\n'
+STOPPED = b'data: {"type":"content_block_stop","index":0}\n\n'
+TEXT = b'"type":"text_delta","text":"%b"'
+
+
+def told(format_name, *events):
+    """What a stream says that is translated, and of which kinds there was something in it beside."""
+    reader = FORMATS[format_name].own_reader(request({"model": "m", "messages": [], "stream": True}))
+    reader.deltas, found = [], []
+    for event in events:
+        reader.feed(event)
+        found += reader.told()
+    reader.end(True)
+    return [*found, *reader.told()], list(reader.lost)
+
+
+class TestWhatStandsBesideTheWords:
+    def test_is_whole_too_and_counts_whole_characters(self):
+        said = [CONTINUED % (TEXT % text) for text in (b"a" + HIGH, LOW + b"b")]
+        cites = CONTINUED % (b'"type":"citations_delta","citation":' + PAGE)
+        said, lost = told("anthropic", STARTED % b"text", *said, cites, STOPPED, STARTED % (b"x" + HIGH), STOPPED)
+        assert [one for one in said if isinstance(one, Citation)] == [
+            Citation("https://a.example/\ufffd", "t\ufffd", "\ufffd", 0, 3)
+        ]
+        assert lost == ["x\ufffd"]
+
+    def test_does_not_part_two_halves(self):
+        grounds = (
+            b',"groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.example/"}}],'
+            b'"groundingSupports":[{"segment":{"endIndex":6},"groundingChunkIndices":[0]}]}'
+        )
+        events = GEMINI % (b"a" + HIGH, b""), GEMINI % (LOW + b"b", grounds), GEMINI % (b"c", b',"finishReason":"STOP"')
+        said, _ = told("gemini", *events)
+        assert "".join(delta.text for delta in said if isinstance(delta, TextDelta)) == "a😀bc"
+        assert [(one.start, one.end) for one in said if isinstance(one, Citation)] == [(0, 3)]
