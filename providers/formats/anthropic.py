@@ -197,7 +197,7 @@ class Anthropic(TranslatedFormat):
             reply.parts.append(part := read_part(block))
             if isinstance(part, Text):
                 reply.citations += blocks.whole(part.text, pages_of(block))
-        if why := _why(value):
+        if why := _why(value, reason):
             reply.parts.append(Refusal(why))
         return reply
 
@@ -252,6 +252,7 @@ class AnthropicReader(JsonReader):
     def _block_started(self, value: dict[str, Any]) -> None:
         block = as_dict(value.get("content_block"))
         kind, index = block.get("type"), value.get("index")
+        self._cite()  # some servers leave out that a block stops
         if kind == "text":
             self._said_text(as_text(block.get("text")))
             for page in pages_of(block):
@@ -286,15 +287,16 @@ class AnthropicReader(JsonReader):
             self._blocks.cites(cited(as_dict(delta.get("citation"))))
 
     def _block_stopped(self, value: dict[str, Any]) -> None:
-        for citation in self._blocks.ended():
-            self.say(citation)
+        self._cite()
 
     def _message_continued(self, value: dict[str, Any]) -> None:
+        self._cite()
         delta = as_dict(value.get("delta"))
         self._count(as_dict(value.get("usage")))
-        if why := _why(delta):
+        reason = as_text(delta.get("stop_reason"))
+        if why := _why(delta, reason):
             self.say(RefusalDelta(why))
-        if reason := as_text(delta.get("stop_reason")):
+        if reason:
             self.finish(reason_in(FINISH_REASONS, reason), reason)
             self.say(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
@@ -305,6 +307,10 @@ class AnthropicReader(JsonReader):
         if text:
             self.say(TextDelta(text))
             self._blocks.said(text)
+
+    def _cite(self) -> None:
+        for citation in self._blocks.ended():
+            self.say(citation)
 
     def _thought(self, text: str, signature: str) -> None:
         if text or signature:
@@ -326,9 +332,10 @@ EVENTS = {
 }
 
 
-def _why(stopped: dict[str, Any]) -> str:
-    """Why the model was kept from answering, '' where that is not said."""
-    return as_text(as_dict(stopped.get("stop_details")).get("explanation"))
+def _why(stopped: dict[str, Any], reason: str) -> str:
+    """Why the model was kept from answering, '' where it was not, or that is not said."""
+    refused = FINISH_REASONS.get(reason) == "filter"
+    return as_text(as_dict(stopped.get("stop_details")).get("explanation")) if refused else ""
 
 
 def without_foreign(message: Any) -> Any:
