@@ -1,6 +1,7 @@
 """What is left out where a request or an answer is translated, and how a client is told its names."""
 
 from collections.abc import Iterable
+from itertools import islice
 from urllib.parse import quote
 
 HEADER = "X-Svc-Dropped"
@@ -10,15 +11,18 @@ MOST_KINDS = 100  # that one answer may be said to have lost
 
 
 def named(kinds: Iterable[str]) -> tuple[str, ...]:
-    """The names of what an answer held, each once."""
-    return tuple(OF_ANSWER + kind for kind in dict.fromkeys(kinds))
+    """The names of what an answer held, each once, and of very many the first."""
+    return tuple(OF_ANSWER + kind for kind in islice(dict.fromkeys(filter(None, kinds)), MOST_KINDS))
 
 
 def listed(names: Iterable[str], behind: str = "") -> str:
     """Names as a header can carry them, behind those of a list made before; of more than fit the first."""
-    shown = [quote(name[:LONGEST_LIST], safe=" ") for name in tuple(names)[:LONGEST_LIST]]
-    told = ", ".join([behind, *shown] if behind else shown)
-    return told if len(told) <= LONGEST_LIST else f"{told[: LONGEST_LIST - 5]}, ..."
+    told = behind
+    for name in names:
+        told += (", " if told else "") + quote(name[:LONGEST_LIST], safe=" ")
+        if len(told) > LONGEST_LIST:
+            return f"{told[: LONGEST_LIST - 5]}, ..."
+    return told
 
 
 def comment_of(names: tuple[str, ...]) -> bytes:

@@ -1,11 +1,26 @@
 """How the names of what was left out are told."""
 
-from providers.formats.dropped import LONGEST_LIST, comment_of, listed, named
+from itertools import count
+
+from providers.formats.dropped import LONGEST_LIST, MOST_KINDS, comment_of, listed, named
 from providers.formats.sse import data_of, events_in
 
 
 def test_each_name_stands_once():
     assert named(["a", "b", "a"]) == ("answer.a", "answer.b")
+
+
+def test_a_kind_without_a_name_is_not_told_and_of_very_many_the_first_are():
+    assert named(["", "a", ""]) == ("answer.a",)
+    assert named(map(str, range(MOST_KINDS + 9))) == tuple(f"answer.{kind}" for kind in range(MOST_KINDS))
+
+
+def test_no_more_names_are_read_than_fit():
+    told = listed("n" * 2000 for _ in count())
+    assert (told[-6:], len(told)) == ("n, ...", LONGEST_LIST)
+    exact = listed(["a" * 999, "b" * 999])
+    assert exact == f"{'a' * 999}, {'b' * 999}"
+    assert listed(["a" * 999, "b" * 999, "c"]) == listed(["c"], behind=exact) == f"{exact[:-5]}, ..."
 
 
 def test_a_list_goes_on_behind_another_one_and_is_never_too_long():
