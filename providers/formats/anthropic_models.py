@@ -61,9 +61,12 @@ NO_CLAUDE = Claude(None, "none", samples=True)
 
 
 @lru_cache(maxsize=1024)
-def claude(model: str) -> Claude:
-    """What is known of a model, whatever stands before its own name (a region, a vendor, an ARN)."""
+def claude(model: str, *, on_bedrock: bool = False) -> Claude:
+    """What is known of a model, whatever stands before its own name (a region, a vendor, an ARN).
+
+    What others call their models says nothing of the vendor: elsewhere than on Bedrock a dot is a letter.
+    """
     _, family, name = model.lower().rpartition(FAMILY)
     if not family:
-        return NO_CLAUDE if BEDROCK.match(model) else UNKNOWN
+        return NO_CLAUDE if on_bedrock and BEDROCK.match(model) else UNKNOWN
     return BY_BEGINNING[max((beginning for beginning in BY_BEGINNING if name.startswith(beginning)), key=len)]

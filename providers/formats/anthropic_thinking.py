@@ -65,7 +65,7 @@ def can_think(chat: Chat, model: str, source: str = SOURCE) -> bool:
 
     `source` is the format that the model is asked by: whose thoughts the history has to hold.
     """
-    wanted, about = chat.thinking, claude(model)
+    wanted, about = chat.thinking, claude(model, on_bedrock=source != SOURCE)
     if wanted is None:
         return True
     if _unwanted(wanted):

@@ -103,7 +103,7 @@ class Bedrock(TranslatedFormat):
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         system, messages = system_of(chat)
-        if claude(model) is NO_CLAUDE:
+        if claude(model, on_bedrock=True) is NO_CLAUDE:
             messages = without_proofs(messages)
         # Without a bound the model's own is reserved out of the account's quota: an administrator may know better.
         most = chat.max_tokens if chat.max_tokens is not None else options.max_output_tokens

@@ -181,7 +181,7 @@ def test_bedrock_is_told_of_thinking_where_the_model_can_be_a_claude(model, thin
 
 
 def test_a_server_of_anthropics_shape_is_told_of_thinking_whatever_its_models_are_called():
-    for model in ("glm-4.6", "MiniMax-M2.1", "qwen3.5-coder", "vendor/model.x"):
+    for model in ("glm-4.6", "MiniMax-M2.1", "qwen3.5-coder", "vendor/model.x", "kimi.k2", "us.glm.air"):
         body = {"model": model, "messages": [HELLO], "reasoning_effort": "high", "max_tokens": 5000}
         assert b'"thinking"' in FORMATS["anthropic"].request(request(body, door=True), model).body
 
