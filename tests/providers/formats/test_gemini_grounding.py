@@ -83,6 +83,8 @@ class TestStreams:
     def test_what_is_told_before_its_words_waits_for_them(self):
         early = grounding(({"endIndex": 21}, [0]))
         assert self.cited(("Ten wörds.", early), (" Ten more.",), (" The end.",)) == ["Ten wörds. Ten more."]
+        again = ("Ten wörds.", early), (" Ten more.", early), (" The end.", early)
+        assert self.cited(*again) == ["Ten wörds. Ten more."]
         assert self.cited(("Ten words.", early), ("",)) == ["Ten words."]
 
     def test_what_is_told_again_is_one_citation_and_what_is_new_another(self):
