@@ -71,7 +71,7 @@ class JsonReader(StreamReader):
 
     @property
     def likeness(self) -> Likeness | None:
-        return self._quiet if self._splitter.is_between and not self.is_over else None
+        return self._quiet if self._quiet and self._splitter.is_between and not self.is_over else None
 
     def seek_likeness(self, event: bytes, text: tuple[int, int], rest: tuple[int, int] | None = None) -> None:
         """In all likelihood the next events are like this one, but for what stands there."""
@@ -80,7 +80,7 @@ class JsonReader(StreamReader):
             self._sought += 1
 
     def feed(self, piece: bytes) -> bytes:
-        if self._quiet is not None and (like := self.likeness) is not None and like.has(piece):
+        if self._quiet and (like := self.likeness) and like.has(piece):
             return piece
         events = self._splitter.feed(piece)
         if len(events) == 1:

@@ -162,6 +162,15 @@ def test_a_stream_goes_to_the_client_byte_for_byte(sample):
         assert read(sample, pieces)[1].endswith((b"\n\n", b"\r\n\r", b"\r\n\r\n", b"}\n", b"}\r\n"))
 
 
+@cases(STREAMS)
+def test_at_any_moment_it_is_known_what_passes_unread(sample):
+    """Which the thread that carries streams asks of every one, whatever it is made of."""
+    reader = sample.format.reader(sample.work)
+    for at in range(0, len(sample.body), 16):
+        reader.feed(sample.body[at : at + 16])
+        assert reader.likeness is None or reader.likeness.has(sample.body) is False
+
+
 @cases([sample for sample in STREAMS if "hidden" in sample.about])
 def test_what_the_client_did_not_ask_for_is_kept_from_it(sample):
     assert sample.about["hidden"].encode() in sample.body
