@@ -134,10 +134,8 @@ class KeyAdmin(ServiceAdmin):
 
     def show(self, request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
         """The only page that ever shows a key; nothing keeps it, the browser's history included."""
-        context = self.admin_site.context(
-            request, "The new key", issued=issued, base_url=settings.GATEWAY_BASE_URL, opts=self.opts,
-            **_to_try(issued.key),
-        )  # fmt: skip
+        told = {"issued": issued, "base_url": settings.GATEWAY_BASE_URL, **_to_try(issued.key)}
+        context = self.admin_site.context(request, "The new key", opts=self.opts, **told)
         return TemplateResponse(request, "console/key.html", context, headers={"Cache-Control": "no-store"})
 
     # -- Actions ----------------------------------------------------------------------------------------

@@ -44,19 +44,19 @@ def reader():
     return FORMATS["openai"].reader(WorkRequest("chat", "m", BODY, json.dumps(BODY).encode(), True))
 
 
-def passed(pieces):
-    """All that a reader says of a stream in these pieces."""
-    made = reader()
+def passed(pieces, made=None):
+    """All that a reader, OpenAI's unless told, says of a stream in these pieces."""
+    made = made or reader()
     handed_on = [made.feed(piece) for piece in pieces]
     error = made.error and made.error.message
     return handed_on, made.end(False), made.done, error, made.usage, made.finish_reason, made.provider_finish_reason
 
 
-def passed_unlearned(pieces):
-    """The same where every chunk is looked at."""
+def passed_unlearned(pieces, made=None):
+    """The same where every event is looked at."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "LIKENESSES_SOUGHT", 0)
-        return passed(pieces)
+        return passed(pieces, made)
 
 
 @given(EVENTS)
