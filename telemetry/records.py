@@ -7,7 +7,7 @@ from django.db import models
 
 from telemetry.models import CacheEntry, LogEntry
 
-NUL = b"\\u0000"
+NUL = b"u0000"  # in JSON, but for the backslash: records are full of those, and looked through three times as slowly
 
 
 def _empty(model: type[models.Model]) -> dict[str, Any]:
