@@ -37,7 +37,7 @@ def adopt(folder: Path) -> int:
         folder.rmdir()
     JournalPosition.objects.filter(journal__startswith=f"{folder.name}/").delete()
     if aborted:
-        log.warning("A process ended with %d requests open; they are logged as aborted.", len(aborted))
+        log.warning("A process ended while requests were open; they are logged as aborted: %d.", len(aborted))
     return len(aborted)
 
 

@@ -91,9 +91,11 @@ class Shipper(Background):
         except (DatabaseError, OSError) as error:
             self._away(error)
             return False
-        except AdoptedElsewhere:  # or the database was restored to an earlier state: it tells where to go on
+        except AdoptedElsewhere as error:  # or a commit came late, or the database was restored to an earlier state
+            log.warning("The database is not where this process left it in %s; it tells from where to go on.", error)
+            self._count_failure()
             self._in_doubt.update(segment.path for segment in self._journal.segments)
-            raise
+            return False
         self._failures = 0
         return True
 

@@ -86,6 +86,19 @@ def test_a_batch_that_was_stored_while_the_connection_broke_is_not_stored_again(
     assert journals.segment_paths(journal.folder) == []
 
 
+def test_a_batch_of_which_the_commit_came_late_is_not_stored_again(journal, shipper, caplog):
+    serve(journal, "r1")
+    shipper.ship()
+    serve(journal, "r2")
+    segment = journal.segments[0]
+    start = shipper._shipped[segment.path]
+    carrying._store(f"{journal.name}/{segment.path.name}", start, list(segment.records(start)))
+    assert not shipper.ship()
+    assert shipper.ship()
+    assert stored() == {"r1": 1, "r2": 1}
+    assert [record.exc_info for record in caplog.records] == [None]  # it mends itself: nobody needs a stack
+
+
 def test_a_batch_that_was_not_stored_while_the_connection_broke_is_stored(journal, shipper):
     serve(journal, "r1")
     shipper.ship()
