@@ -36,7 +36,6 @@ EMBEDDINGS = (
 )
 NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
 ISATAP = (0x00005EFE, 0x02005EFE)  # what stands before the address in the last 64 bits, whatever the network
-TEREDO = ipaddress.ip_network("2001::/32")
 NUMERIC_LABEL = re.compile(r"\A(0[xX][0-9a-fA-F]*|[0-9]+)\Z")
 
 
@@ -44,7 +43,7 @@ def refusal(address: str, networks: str) -> str:
     """Why this address may not be called ('' if it may); `networks` is the setting: any or public."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     for inner in (ip, *_embedded(ip)):
-        if any(inner in network for network in ALWAYS_REFUSED if network.version == inner.version):
+        if any(inner in network for network in ALWAYS_REFUSED):
             return "is a link-local, metadata or otherwise reserved address"
         if networks == "public" and not _public(inner):
             return "is not a public address"
@@ -63,16 +62,15 @@ def odd_host(host: str) -> bool:
 
 
 def _public(ip: Address) -> bool:
-    return ip.is_global and not any(ip in network for network in NOT_PUBLIC if network.version == ip.version)
+    return ip.is_global and not any(ip in network for network in NOT_PUBLIC)
 
 
 def _embedded(ip: Address) -> list[Address]:
     """The IPv4 addresses that an IPv6 address carries inside."""
     if ip.version == 4 or ip in (ipaddress.IPv6Address("::"), ipaddress.IPv6Address("::1")):
         return []
-    if ip in TEREDO:
-        server, client = ip.teredo or (None, None)
-        return [inner for inner in (server, client) if inner]
+    if ip.teredo is not None:
+        return list(ip.teredo)  # of its server and of its client
     if ip in NAT64_LOCAL:
         return _nat64(int(ip))
     if int(ip) >> 32 & 0xFFFFFFFF in ISATAP:

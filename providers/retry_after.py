@@ -32,7 +32,7 @@ def _number(text: str) -> float | None:
 
 def _duration(text: str) -> float | None:
     match = DURATION.match(text)
-    if match is None or not text:
+    if match is None:
         return None
     hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds + milliseconds / 1000

@@ -141,7 +141,9 @@ def test_a_number_in_disguise_is_odd(host):
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "api.openai.com", "api.openai.com.", "localhost", "::1", "[::1]", "7f.example", "4u.example"]
+    "host",
+    ["127.0.0.1", "api.openai.com", "api.openai.com.", "localhost", "7f.example", "4u.example"]
+    + ["::1", "[::1]", "::ffff:127.0.0.1"],
 )
 def test_a_plain_name_or_address_is_not(host):
     assert not odd_host(host)

@@ -62,7 +62,11 @@ def test_the_milliseconds_of_openai_are_the_more_exact():
     assert retry_after({"retry-after-ms": "soon", "retry-after": "2"}) == 2
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-5", "1e3", "nan", "inf", "0x10", "5 min", "٣", "²s", "s", "1d", "7,7"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "-5", "1e3", "nan", "inf", "0x10", "5 min", "٣", "²s", "s", "1d", "7,7"]
+    + ["Wed, 21 Oct 99999999999999999999 07:28:00 GMT"],
+)
 def test_what_is_no_time_is_none(text):
     assert said(text) is None
 

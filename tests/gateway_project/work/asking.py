@@ -2,10 +2,21 @@
 
 import itertools
 
-from gateway_project.work.limits import LEASE, MONTH, RESERVE, USE, LimitCheck, Settlement
+from gateway_project.work.clock import Clock
+from gateway_project.work.limits import DAY, LEASE, MONTH, RESERVE, USE, LimitCheck, Settlement, window_begin
 
 HOUR = 3600
+MIDNIGHT = window_begin(DAY, 1_800_000_000)
 _tokens = itertools.count(1)
+
+
+class Standstill(Clock):
+    """A clock that is set; noon, unless told."""
+
+    at = MIDNIGHT + DAY / 2
+
+    def now(self):
+        return self.at
 
 
 def tokens_of(amount, take, *, least=None, name="tokens"):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.limitbook import LimitBook, LimitRow, Subject
-from gateway_project.work.limits import MOST
+from gateway_project.work.limits import COUNT, DAY, LEASE, MINUTE, MONTH, MOST, RESERVE
 from gateway_project.work.stages.delivery import add_headers
 from gateway_project.work.state import LocalState
 
@@ -62,3 +62,76 @@ def test_a_limit_knows_when_it_was_set_and_a_default_since_when_this_process_ask
         "tokens:key:5:minute": (0.0, 0),
         "requests:key:5:minute": (0.0, 0),
     }
+
+
+ANN = SimpleNamespace(id=1, name="ann", group_ids=(2, 3))
+CALLERS_KEY = SimpleNamespace(id=5, name="first")
+
+
+def test_a_caller_is_held_to_the_limits_of_its_key_its_user_and_each_of_its_groups():
+    book = LimitBook(
+        [
+            row(4, "concurrent", "none", Subject("group", 2)),
+            row("1.5", "cost", "day", Subject("user", 1)),
+            row(7, "requests", "month", Subject("group", 3)),
+            row(10**17, "tokens", "minute"),
+            row(9, "requests", "minute"),
+            row(1, "requests", "minute", Subject("group", 4)),
+        ]
+    )
+    limits = book.of_caller(CALLERS_KEY, ANN)
+    told = [(check.name, check.amount, check.window_seconds, check.kind, check.limit.header) for check in limits.checks]
+    assert told == [
+        ("tokens:key:5:minute", MOST, MINUTE, RESERVE, '"key-tokens";q=999999999999999;qu="tokens";w=60'),
+        ("requests:key:5:minute", 9, MINUTE, COUNT, '"key";q=9;w=60'),
+        ("cost:user:1:day", 1_500_000_000, DAY, RESERVE, '"user-cost-day";q=1500000;qu="millionths";w=86400'),
+        ("concurrent:group:2:none", 4, 0, LEASE, '"group-2-concurrent";q=4;qu="concurrent-requests"'),
+        ("requests:group:3:month", 7, MONTH, COUNT, '"group-3-month";q=7'),
+    ]
+    assert book.of_caller(CALLERS_KEY, ANN) is limits
+    assert book.of_caller(None, ANN).checks == limits.checks[2:]
+    assert book.of_caller(None, SimpleNamespace(id=1, name="ann", group_ids=())).checks == limits.checks[2:3]
+    assert book.of_caller(CALLERS_KEY, SimpleNamespace(id=6, name="bob", group_ids=())).checks == limits.checks[:2]
+
+
+def test_it_says_whether_something_is_reserved():
+    rows = [row(9), row(5, "tokens", "day", Subject("group", 2)), row(3, subject=Subject("provider", 7))]
+    book = LimitBook(rows)
+    assert [book.of_caller(key, ANN).reserves for key in (CALLERS_KEY, None)] == [True, True]
+    assert not LimitBook(rows[:1]).of_caller(CALLERS_KEY, ANN).reserves
+    asked = book.of_provider(SimpleNamespace(id=7, name="it"))
+    assert ([check.name for check in asked.checks], asked.reserves) == (["requests:provider:7:day"], False)
+    assert book.of_provider(SimpleNamespace(id=7, name="it")) is asked
+
+
+@pytest.mark.parametrize(
+    ("rows", "defaults", "expected"),
+    [
+        ([row(9)], DEFAULTS, False),
+        ([row(9), row(9, subject=Subject("provider", 7))], {}, True),
+        ([], {"provider": {("requests", "minute"): Decimal(0)}}, False),
+        ([], {"provider": {("requests", "minute"): Decimal(0), ("tokens", "day"): Decimal(1)}}, True),
+    ],
+)
+def test_it_says_whether_any_provider_has_limits(rows, defaults, expected):
+    assert LimitBook(rows, defaults).of_providers == expected
+
+
+@pytest.mark.parametrize(
+    ("measure", "window", "amount", "told", "quantity"),
+    [
+        ("requests", "minute", 600, "600 requests a minute", "600 requests"),
+        ("tokens", "month", 5, "5 tokens a month", "5 tokens"),
+        ("cost", "day", "0.000041", "0.000041 a day", "0.000041"),
+        ("concurrent", "none", 3, "3 concurrent requests", "3 concurrent requests"),
+    ],
+)
+def test_people_are_told_how_much_of_what_a_limit_is(measure, window, amount, told, quantity):
+    (check,) = LimitBook([row(amount, measure, window)]).checks_of(KEY)
+    assert (check.limit.told(check.amount), check.limit.quantity(check.amount)) == (told, quantity)
+
+
+def test_people_are_told_whose_it_is():
+    book = LimitBook([row(9, subject=Subject("user", 1))], DEFAULTS | {"group": DEFAULTS["key"]})
+    whose = [check.limit.whose for check in book.of_caller(CALLERS_KEY, ANN).checks]
+    assert whose == ["the key first"] * 2 + ["the user it"] + ["the group 2"] * 2 + ["the group 3"] * 2

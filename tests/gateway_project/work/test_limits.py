@@ -131,7 +131,8 @@ def test_who_waits_for_anothers_answer_runs_too(state):
 def test_a_stored_answer_does_not_stay_among_those_that_run(state):
     state.store("k", b"value", 60, "")
     for _ in range(3):
-        assert ask(state, concurrent(1), key="k", read=True)[0].value == b"value"
+        hit, _ = ask(state, concurrent(1), use("ann", 9), key="k", read=True)
+        assert (hit.value, hit.holds) == (b"value", [])
     assert admitted(state, concurrent(1))
     assert not admitted(state, concurrent(1), key="k", read=True)
 

@@ -7,7 +7,7 @@ import pytest
 from gateway_project.work.counters import Counters
 from gateway_project.work.limits import DAY, MINUTE, MONTH, RESERVE, USE, Hold, LimitCheck, Settlement, window_begin
 from gateway_project.work.state import LocalState
-from tests.gateway_project.work.asking import admitted, ask, quota, rebuilt, tokens_of
+from tests.gateway_project.work.asking import MIDNIGHT, Standstill, admitted, ask, quota, rebuilt, tokens_of
 from tests.gateway_project.work.conftest import needs_redis, redis_state
 
 
@@ -21,6 +21,23 @@ def test_a_count_of_which_the_beginning_is_unknown_lets_nobody_in_until_it_is_re
     state.rebuild([(first.lost[0], 8)])
     state.rebuild([(first.lost[0], 8)])
     assert [admitted(state, check) for _ in range(3)] == [True, True, False]
+
+
+def test_so_it_is_with_the_counts_of_candidates(state):
+    check = quota(10, time.time())
+    first, _ = ask(state, choices=[[check]])
+    assert ([lost.check for lost in first.lost], first.holds) == ([check], [])
+    state.rebuild([(first.lost[0], 9)])
+    assert [admitted(state, choices=[[check]]) for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize(("before", "known"), [(3.0, True), (2.0, True), (1.0, False), (0.0, False)])
+def test_a_limit_that_was_set_just_before_its_window_is_not_known_to_all_when_it_begins(before, known):
+    clock = Standstill()
+    state = LocalState(cache_bytes=0, clock=clock)
+    clock.at = MIDNIGHT + DAY + 5.0
+    check = LimitCheck("quota", 10, DAY, since=MIDNIGHT + DAY - before)
+    assert ask(state, check)[0].turned_away != known
 
 
 def test_a_window_that_begins_under_our_eyes_needs_no_rebuilding(state):
@@ -62,6 +79,7 @@ def test_a_limit_that_was_set_anew_does_not_go_on_from_where_the_old_one_was(sta
     settle(1)
     assert state.used([old]) == [4]
     new = quota(10, now, kind=kind, set_at=now)
+    assert state.used([new]) == [None]
     (lost,) = ask(state, new)[0].lost
     assert lost.until >= now
     # A process that has not heard of it yet neither brings the old count back nor ends the waiting.
