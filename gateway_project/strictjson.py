@@ -83,7 +83,7 @@ def _constant(text: str) -> Any:
 
 def _first_line(error: ValueError) -> str:
     text = str(error)
-    return "a number has too many digits" if "int_max_str_digits" in text or "integer string" in text else text
+    return "a number has too many digits" if "integer string" in text else text
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_constant=_constant)

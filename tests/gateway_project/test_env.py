@@ -1,5 +1,7 @@
 """Typed readers of the environment."""
 
+from decimal import Decimal
+
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
@@ -36,6 +38,27 @@ def test_values_are_read_without_blanks_around_them():
     env = Env({"X": " 5 ", "Y": " a ,, b ,"})
     assert env.whole("X", 0) == 5
     assert env.names("Y") == ["a", "b"]
+
+
+@pytest.mark.parametrize("text", ["-5", "0", "65535"])
+def test_a_whole_number_may_be_the_least_and_the_most(text):
+    assert Env({"X": text}).whole("X", 7, least=-5, most=65_535) == int(text)
+
+
+@pytest.mark.parametrize("text", ["0.01", "86400"])
+def test_so_may_a_number_of_seconds(text):
+    assert Env({"X": text}).seconds("X", 7) == float(text)
+
+
+def test_limits_are_amounts_by_measure_and_window():
+    text = "requests/day=500, cost/month=12.50, concurrent=5,tokens/minute = 0, cost/day=9000000"
+    assert Env({"X": text}).limits("X") == {
+        ("requests", "day"): 500,
+        ("cost", "month"): Decimal("12.5"),
+        ("concurrent", "none"): 5,
+        ("tokens", "minute"): 0,
+        ("cost", "day"): 9_000_000,
+    }
 
 
 @pytest.mark.parametrize(

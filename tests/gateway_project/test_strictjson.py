@@ -66,8 +66,9 @@ def nested(depth):
     return b'{"a":' * (depth - 1) + b"{}" + b"}" * (depth - 1)
 
 
-def test_a_body_of_very_many_objects_is_refused_before_it_takes_memory():
-    assert "objects and lists" in refusal(b'{"a":[' + b"{}," * 100_001 + b"{}]}")
+@pytest.mark.parametrize("many", [b"{}," * 100_001, b"[]," * 100_001, b"[],{}," * 50_001, b"1," * 2_000_001])
+def test_a_body_of_very_many_values_is_refused_before_it_takes_memory(many):
+    assert "objects and lists" in refusal(b'{"a":[' + many + b"1]}")
 
 
 def test_it_may_be_nested_so_deep_and_no_deeper():

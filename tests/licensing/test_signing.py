@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -11,7 +12,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from licensing.signing import LONGEST, Claims, KeyRefused, new_key_pair, read_public_key, sign, verify
+from licensing.signing import (
+    LONGEST,
+    LONGEST_TEXT,
+    MOST_SECONDS,
+    MOST_USES,
+    Claims,
+    KeyRefused,
+    new_key_pair,
+    read_public_key,
+    sign,
+    verify,
+)
 
 PRIVATE, PUBLIC = new_key_pair()
 CLAIMS = Claims("enterprise", "Exämple Ltd", date(2030, 12, 31), 100, 60, id="l-1", issued=date(2026, 1, 2))
@@ -47,6 +59,21 @@ def refused(text: str, *words: str, public_key: str = PUBLIC) -> None:
 
 def test_what_was_signed_is_read_back():
     assert verify(GOOD, PUBLIC) == CLAIMS
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": ""},
+        {"issued": None},
+        {"max_active_uses": 0, "active_use_life_time": 1},
+        {"max_active_uses": MOST_USES, "active_use_life_time": MOST_SECONDS},
+        {"licensee": "x" * LONGEST_TEXT},
+    ],
+)
+def test_so_is_whatever_may_be_left_out_and_the_least_and_most_of_it(changes):
+    claims = replace(CLAIMS, **changes)
+    assert verify(sign(claims, PRIVATE), PUBLIC) == claims
 
 
 def test_any_signer_of_jws_makes_keys_that_are_read():

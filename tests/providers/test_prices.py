@@ -36,6 +36,9 @@ class TestCost:
         usage = Usage(input=1, cache_read=10, cache_write=100, output=50, reasoning=20)
         assert cost_of(usage, PLAIN) == Decimal(111 * 3 + 50 * 15) / 10**6
 
+    def test_reasoning_that_nobody_reported_is_none(self):
+        assert cost_of(Usage(output=10), PRICE) == Decimal("0.0001")
+
     def test_more_reasoning_than_output_is_not_charged_twice(self):
         assert cost_of(Usage(output=10, reasoning=15), PRICE) == Decimal("0.00012")
 
@@ -166,6 +169,7 @@ class TestBook:
         assert {moment: price and price.input for moment, price in at.items()} == {
             9: None, 10: 1, 19.9: 1, 20: 2, 31: 2, 15: 1,
         }  # fmt: skip
+        assert PriceBook([Offer(PLAIN, "m", valid_until=20)]).price(1, "h", "m", 20) is None
 
     def test_a_price_of_long_input_belongs_to_the_one_it_goes_on_from(self):
         found = PriceBook([Offer(LONG, "m"), Offer(PLAIN, "m"), Offer(priced(9), "*")]).price(1, "h", "m", 0)

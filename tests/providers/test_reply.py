@@ -145,6 +145,22 @@ def test_headers_have_a_limit():
         whole(b"HTTP/1.1 200 OK\r\n" + b"X-Filler: %b\r\n" % (b"x" * 1000) * (HEAD_LIMIT // 1000 + 5) + b"\r\n")
 
 
+def test_a_body_that_comes_with_long_headers_is_none_of_them():
+    filler = b"X-Filler: %b\r\n" % (b"x" * 1000) * (HEAD_LIMIT // 1000 - 2)
+    body = b"x" * (2 * HEAD_LIMIT)
+    said = b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b" % (filler, len(body), body)
+    assert whole(said, limit=len(body))[1] == body
+
+
+@pytest.mark.parametrize("piece", [b"X-Trailer: x\r\n", b"X-Trailer: %b\r\n" % (b"x" * 1000)])
+def test_trailers_have_a_limit(piece):
+    with pytest.raises(BadReply, match="no part of an answer"):
+        whole(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n",
+            piece * (2 * HEAD_LIMIT // len(piece)),
+        )
+
+
 def test_endless_interim_answers_are_too_long_as_well():
     with pytest.raises(BadReply, match="headers"):
         whole(*[b"HTTP/1.1 102 Processing\r\n\r\n" * 1000] * 10)

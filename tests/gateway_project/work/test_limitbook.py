@@ -88,6 +88,7 @@ def test_a_caller_is_held_to_the_limits_of_its_key_its_user_and_each_of_its_grou
         ("concurrent:group:2:none", 4, 0, LEASE, '"group-2-concurrent";q=4;qu="concurrent-requests"'),
         ("requests:group:3:month", 7, MONTH, COUNT, '"group-3-month";q=7'),
     ]
+    assert {type(check.amount) for check in limits.checks} == {int}
     assert book.of_caller(CALLERS_KEY, ANN) is limits
     assert book.of_caller(None, ANN).checks == limits.checks[2:]
     assert book.of_caller(None, SimpleNamespace(id=1, name="ann", group_ids=())).checks == limits.checks[2:3]

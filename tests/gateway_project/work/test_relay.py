@@ -159,6 +159,15 @@ def test_silences_are_filled(relay, road):
     assert [piece for piece in road.received() if piece != BEAT] == [b"end"]
 
 
+def test_no_heartbeat_comes_into_the_middle_of_a_chunk_or_behind_the_end(road):
+    carriage = Carriage(road.stream, road.call, iter(()), road.passed.append)
+    carriage.rest = b"what the client has not taken yet"
+    carriage.beat(BEAT)
+    carriage.rest, carriage.ended = b"", True
+    carriage.beat(BEAT)
+    assert road.received() == []
+
+
 def test_a_client_that_left_in_a_silence_ends_the_call(relay, road):
     road.far.close()
     assert joined(carried(relay, road, BEAT)).end is End.CLIENT_CLOSED

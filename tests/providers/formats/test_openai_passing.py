@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gateway_project.errors import ProviderOverloaded
 from providers.formats import FORMATS, events
 from providers.formats import openai as openai_format
 from providers.formats.base import WorkRequest
@@ -115,6 +116,14 @@ def test_a_mark_of_the_end_behind_an_error_ends_nothing():
     made.feed(chunk("a"))
     assert made.feed(FAILED + DONE) == b""
     assert (made.done, made.error.message) == (False, "The provider failed in the middle of its answer: overloaded")
+
+
+@pytest.mark.parametrize(("code", "told"), [(429, 429), (503, 503), (529, 503), (500, None), (None, None), ([], None)])
+def test_an_error_midway_says_by_its_number_whether_the_provider_is_overloaded(code, told):
+    error = events.error_midway({"error": {"message": "slow down", "code": code}})
+    assert isinstance(error, ProviderOverloaded) == (told is not None)
+    assert told in (None, error.code)
+    assert error.message.endswith("of its answer: slow down")
 
 
 LIKE = Likeness(b'data: {"content": "Hello"}\n\n', (19, 24))
