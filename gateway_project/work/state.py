@@ -230,5 +230,5 @@ class LocalState:
         self._bytes -= len(value)
 
     def _end_flight(self, key: str, token: str) -> None:
-        if token and self._flights.get(key) == token:
+        if self._flights.get(key) == token:
             del self._flights[key]

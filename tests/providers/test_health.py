@@ -101,6 +101,7 @@ def test_a_probe_that_fails_begins_another_rest(breakers, clock):
     assert breakers.rested([ONE, TWO]) == [TWO]
     clock.passes(COOLDOWN)
     assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert [breakers.admits(1) for _ in range(2)] == [True, False]
 
 
 def test_a_probe_that_never_reports_back_is_followed_by_another(breakers, clock):
@@ -114,7 +115,10 @@ def test_a_probe_that_never_reports_back_is_followed_by_another(breakers, clock)
     assert not breakers.admits(1)
 
 
-def test_one_providers_rest_is_nobody_elses(breakers):
+def test_one_providers_rest_is_nobody_elses(breakers, clock):
     fail(breakers, 1, 3)
     fail(breakers, 2, 2)
     assert breakers.rested([ONE, TWO]) == [TWO]
+    assert breakers.resting() == {1}
+    clock.passes(COOLDOWN)
+    assert breakers.resting() == set()

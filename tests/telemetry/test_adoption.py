@@ -49,6 +49,17 @@ def test_adoption_goes_on_where_the_dead_process_stopped(journal, shipper):
     assert stored() == {"r1": 1, "r2": 1, "open": 1}
 
 
+def test_what_ended_a_request_does_not_go_before_what_began_it(journal, shipper):
+    ended, _ = (journal.start(entry(name)) for name in ("ended", "open"))
+    journal.seal()
+    journal.end(ended, entry("ended", outcome="completed"), lambda: b"{}")
+    journal.seal()
+    assert shipper.ship()
+    assert adopt(crash(journal)) == 1
+    assert stored(outcome="completed") == {"ended": 1}
+    assert stored(outcome="aborted") == {"open": 1}
+
+
 def test_a_request_that_ended_in_a_segment_made_earlier_is_not_aborted(journal):
     """A spare segment is made before, and used after, one for a record that is too large for it."""
     journal.event(entry("filler", payload="x" * (SEGMENT * 2 // 3)))

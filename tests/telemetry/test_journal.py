@@ -228,6 +228,18 @@ def test_a_journal_whose_lock_was_deleted_is_locked_again(journal):
     assert journals.claim(journal.folder) is None
 
 
+def test_a_spare_segment_that_was_deleted_is_made_anew(journal):
+    journal.event(b"before")
+    while journal.segments[0].room() >= SEGMENT // 2:
+        journal.event(TEMPLATE)
+    journal.prepare()
+    journals.segment_paths(journal.folder)[1].unlink()
+    journal.prepare()
+    journal.seal()
+    journal.event(b"kept")
+    assert contents(journal)[-1] == (EVENT, b"kept")
+
+
 def test_a_full_segment_in_a_deleted_folder_is_followed_by_another(journal):
     journal.event(b"gone")
     shutil.rmtree(journal.folder)

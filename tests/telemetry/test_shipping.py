@@ -78,9 +78,12 @@ def test_a_batch_that_was_stored_while_the_connection_broke_is_not_stored_again(
     carrying._store(name, 0, list(segment.records(0)))
     shipper._away(OperationalError("server closed the connection unexpectedly"))
     serve(journal, "later")
+    journal.seal()
     assert shipper.ship()
+    assert len(journals.segment_paths(journal.folder)) == 1, "a request that began in it is open"
     journal.end(opened, entry("open"), lambda: b"{}")
     journal.seal()
+    shipper.ship()
     assert shipper.ship()
     assert stored() == {f"r{number}": 1 for number in range(20)} | {"open": 1, "later": 1}
     assert journals.segment_paths(journal.folder) == []

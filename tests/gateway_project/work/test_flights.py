@@ -57,6 +57,12 @@ def test_an_answer_that_may_not_be_kept_is_handed_on_all_the_same(flights, state
     assert state.look("k") == (None, False)
 
 
+@pytest.mark.parametrize(("seconds", "kept"), [(1, b"value"), (0, None)])
+def test_who_comes_after_the_landing_gets_what_was_kept(flights, state, seconds, kept):
+    flights.land(begin(flights, state), b"value", seconds)
+    assert flights.follow("k", new_call()) == kept
+
+
 def test_who_follows_meets_the_error_of_its_leader(flights, state, pool):
     flight = begin(flights, state)
     following = [follow(flights, pool) for _ in range(3)]

@@ -97,6 +97,13 @@ def test_a_new_answer_takes_the_place_of_the_old(state):
     assert ask(state).value == b"new"
 
 
+def test_what_is_forgotten_is_found_no_more(state):
+    for key in "abc":
+        state.store(key, b"value", 60, "")
+    assert state.forget(["a", "c", "none"])
+    assert [state.look(key)[0] for key in "abc"] == [None, b"value", None]
+
+
 def test_of_many_who_miss_at_once_one_leads(state):
     start = threading.Barrier(30)
 
