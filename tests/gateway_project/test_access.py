@@ -2,6 +2,8 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from django.test import override_settings
@@ -20,8 +22,12 @@ from gateway_project.access import (
     OWNER,
     TABLE,
     USER,
+    WORK,
+    Caller,
+    admit,
     as_markdown,
 )
+from gateway_project.errors import AuthenticationFailed, PermissionDenied
 from gateway_project.jsonapi.routes import resource
 from gateway_project.jsonapi.viewsets import ApiViewSet
 from gateway_project.routes import check_routes, routes
@@ -109,6 +115,43 @@ def test_a_bad_credential_is_worse_than_none(nobody, scheme):
     assert response.content == wrong.content  # whatever is wrong with it
     assert {**response.json(), "message": ""} == {**nothing, "message": ""}
     assert nobody.get("/version/", headers={"Authorization": scheme}).status_code == 200
+
+
+ANN, EVE = SimpleNamespace(pk=1), SimpleNamespace(pk=2)
+CALLERS = {
+    "ann": Caller(ANN, session=uuid4()),
+    "eve": Caller(EVE, session=uuid4()),
+    "admin": Caller(EVE, is_admin=True, session=uuid4()),
+    "ann's key": Caller(ANN, frozenset({WORK, "keys.view_all"}), key_id=7),
+    "ann's key for work": Caller(ANN, frozenset({WORK}), key_id=8),
+}
+
+
+@pytest.mark.parametrize(
+    ("who", "owner_id", "let_in", "told"),
+    [
+        (ANYBODY, None, [*CALLERS], ""),
+        (HOLDER, None, [*CALLERS], ""),
+        (USER, None, ["ann", "eve", "admin", "ann's key"], "for work alone"),
+        (LOGIN, None, ["ann", "eve", "admin"], "not an API key"),
+        (OWNER, ANN.pk, ["ann", "admin"], "Only the owner and admins"),
+        (OWNER, 3, ["admin"], "Only the owner and admins"),
+        (OWNER, None, ["ann", "eve", "admin"], "Only the owner and admins"),
+        (ADMIN, None, ["admin"], "role admin"),
+        ("keys.view_all", None, ["admin", "ann's key"], "the permission keys.view_all"),
+        ("keys.view_all", ANN.pk, ["admin", "ann's key"], "the permission keys.view_all"),
+    ],
+)
+def test_who_is_let_in_and_what_the_others_are_told(who, owner_id, let_in, told):
+    for name, caller in CALLERS.items():
+        if name in let_in:
+            admit(caller, who, owner_id=owner_id)
+        else:
+            with pytest.raises(PermissionDenied, match=told):
+                admit(caller, who, owner_id=owner_id)
+    if who not in (ANYBODY, HOLDER):
+        with pytest.raises(AuthenticationFailed):
+            admit(None, who, owner_id=owner_id)
 
 
 def test_every_route_is_in_the_table():

@@ -152,6 +152,14 @@ def test_a_body_that_comes_with_long_headers_is_none_of_them():
     assert whole(said, limit=len(body))[1] == body
 
 
+def test_a_long_answer_may_come_in_small_chunks():
+    said = b"5\r\nsmall\r\n" * HEAD_LIMIT
+    whole_answer = whole(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + said + b"0\r\n\r\n", limit=len(said)
+    )
+    assert whole_answer[1] == b"small" * HEAD_LIMIT
+
+
 @pytest.mark.parametrize("piece", [b"X-Trailer: x\r\n", b"X-Trailer: %b\r\n" % (b"x" * 1000)])
 def test_trailers_have_a_limit(piece):
     with pytest.raises(BadReply, match="no part of an answer"):

@@ -1,0 +1,72 @@
+"""A body is read whole or refused, and a long one asks for its memory first."""
+
+from io import BytesIO
+
+import pytest
+
+from gateway_project.bodies import FREE_BYTES, GRACE_SECONDS, PIECE_BYTES, Room, patience, read_body
+from gateway_project.errors import PayloadTooLarge, ServiceUnavailable, ValidationError
+
+MOST = 3 * PIECE_BYTES
+
+
+def sent(body, length=""):
+    """The environment of a request with this body: of a stated length, or chunked where there is none."""
+    chunked = {} if length else {"HTTP_TRANSFER_ENCODING": "Chunked"}
+    return {"wsgi.input": BytesIO(body), "CONTENT_LENGTH": length} | chunked
+
+
+@pytest.mark.parametrize("size", [0, 1, FREE_BYTES, FREE_BYTES + 1, PIECE_BYTES, MOST])
+def test_it_is_read_whole_and_asks_for_memory_beyond_what_is_free(size):
+    body, asked = b"x" * size, []
+    assert read_body(sent(body, str(size)), MOST, asked.append) == body
+    assert asked == ([size] if size > FREE_BYTES else [])
+    asked.clear()
+    assert read_body(sent(body), MOST, asked.append) == body
+    assert sum(asked) == max(size - FREE_BYTES, 0)
+
+
+@pytest.mark.parametrize(
+    ("environ", "refusal"),
+    [
+        (sent(b"x" * (MOST + 1), str(MOST + 1)), PayloadTooLarge),
+        (sent(b"x" * (MOST + 1)), PayloadTooLarge),
+        (sent(b"x", "-1"), PayloadTooLarge),
+        (sent(b"x", "one"), PayloadTooLarge),
+        (sent(b"x", "2"), ValidationError),
+        ({"wsgi.input": None, "CONTENT_LENGTH": "1"}, ValidationError),
+    ],
+)
+def test_what_is_too_long_or_does_not_come_is_refused(environ, refusal):
+    with pytest.raises(refusal):
+        read_body(environ, MOST)
+
+
+def test_without_a_length_and_without_chunks_there_is_no_body():
+    assert read_body({"wsgi.input": BytesIO(b"of the next request")}, MOST) == b""
+
+
+@pytest.mark.parametrize("environ", [sent(b"x" * MOST, str(MOST)), sent(b"x" * MOST)])
+def test_where_there_is_no_memory_it_is_not_read_on(environ):
+    with pytest.raises(ServiceUnavailable):
+        read_body(environ, MOST, Room(FREE_BYTES).take)
+    assert environ["wsgi.input"].tell() < MOST
+
+
+def test_all_long_bodies_together_have_so_much_room():
+    room = Room(10)
+    room.take(6)
+    with pytest.raises(ServiceUnavailable):
+        room.take(5)
+    room.take(4)
+    room.give_back(6)
+    room.take(6)
+    with pytest.raises(ServiceUnavailable):
+        room.take(1)
+
+
+@pytest.mark.parametrize(
+    ("length", "seconds"), [("", 16), ("x", 16), (None, 16), ("0", 0), ("65536", 1), ("9" * 30, 16)]
+)
+def test_a_long_body_may_take_longer(length, seconds):
+    assert patience({"CONTENT_LENGTH": length}, 1024 * 1024, 5) == 5 + GRACE_SECONDS + seconds

@@ -1,0 +1,42 @@
+"""A provider that had no room is passed over for a while, as long as another can serve."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from gateway_project.work.fullness import LONGEST_SECONDS, Fullness
+from gateway_project.work.limitbook import Subject
+from gateway_project.work.limits import LimitCheck, Standing
+
+
+def target(number):
+    return SimpleNamespace(provider=SimpleNamespace(id=number))
+
+
+ONE, TWO, THREE = map(target, (1, 2, 3))
+
+
+def note(fullness, number, seconds):
+    check = LimitCheck("few", 1, limit=SimpleNamespace(subject=Subject("provider", number)))
+    fullness.note(Standing(check, 0, seconds))
+
+
+def test_who_is_full_is_passed_over_while_another_can_serve():
+    fullness = Fullness()
+    assert fullness.rest((TWO, ONE)) == [TWO, ONE]
+    note(fullness, 1, 60)
+    assert fullness.rest((ONE, TWO, THREE)) == [TWO, THREE]
+    assert fullness.rest((ONE,)) == [ONE]
+    note(fullness, 2, 0)
+    assert fullness.rest((ONE, TWO)) == [TWO], "it is whole again"
+
+
+@pytest.mark.parametrize(("resets", "seconds"), [(60, LONGEST_SECONDS), (2, 2)])
+def test_that_is_until_it_is_whole_again_and_a_few_seconds_at_most(monkeypatch, resets, seconds):
+    fullness, now = Fullness(), time.monotonic()
+    note(fullness, 1, resets)
+    noted = time.monotonic()
+    for moment, expected in ((now + seconds - 0.01, [TWO]), (noted + seconds + 0.01, [ONE, TWO])):
+        monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
+        assert fullness.rest((ONE, TWO)) == expected
