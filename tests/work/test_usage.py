@@ -110,7 +110,9 @@ class TestCost:
         provider.answers(status=422)
         responses = [world.ask(), world.ask(body={"model": ""}), world.ask(key="svc_nobody")]
         assert [response.status_code for response in responses] == [422, 400, 401]
-        assert [billed(world.entry(response)) for response in responses] == [(None, "", "")] * 3
+        entries = [world.entry(response) for response in responses]
+        assert [billed(entry) for entry in entries] == [(None, "", "")] * 3
+        assert [tokens(entry) for entry in entries] == [(None, None, False)] * 3
 
     @pytest.mark.parametrize("status", [401, 403, 302])
     def test_nothing_is_bought_of_a_provider_that_refuses_the_gateway(self, world, provider, status):
@@ -322,15 +324,16 @@ class TestCutStreams:
         assert told == {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
         assert world.stream(PROMPT).headers["X-Svc-Cache"] == "MISS"
 
-    def test_what_was_counted_at_its_beginning_is_no_count_of_its_output(self, world):
+    @pytest.mark.parametrize(("counted", "expected"), [(1, 100), (500, 500)])
+    def test_what_was_counted_at_its_beginning_is_the_least_of_its_output(self, world, counted, expected):
         world.allow()
         provider = world.provider(format_name="passthrough")
-        begin = {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1}}}
+        begin = {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": counted}}}
         piece = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "y" * 400}}
         provider.answers(stream=[begin, piece], cut_after=600)
         response = world.stream(PROMPT)
         assert response.content
-        assert tokens(world.entry(response)) == (9, 100, True)
+        assert tokens(world.entry(response)) == (9, expected, True)
 
 
 def test_the_log_tells_who_was_in_which_group(world, provider):
