@@ -51,6 +51,11 @@ def is_crossed(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and not words.isdisjoint(_CROSSED)
 
 
+def is_read_only(error: BaseException) -> bool:
+    """Whether it is PostgreSQL's refusal of any write, as a standby has it; SQLite's is an OperationalError."""
+    return isinstance(error, DatabaseError) and getattr(error.__cause__, "sqlstate", None) == "25006"
+
+
 @contextmanager
 def crossing_told() -> Iterator[None]:
     """Around a transaction: raises Conflict where its writes crossed others."""

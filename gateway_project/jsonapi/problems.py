@@ -14,12 +14,14 @@ from rest_framework.response import Response
 from gateway_project import errors
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.names import camel
-from gateway_project.saving import CROSSED, is_crossed
+from gateway_project.saving import CROSSED, is_crossed, is_read_only
 
 log = logging.getLogger("gateway.management")
 
 # A pool that is used up looks like a database that is away: nobody gets a connection.
 NO_DATABASE = "The database does not answer: it is away, or all connections to it are in use."
+
+READ_ONLY = "The database can only be read for now: nothing was written."
 
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
@@ -39,6 +41,8 @@ def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
         return errors.ValidationError(" ".join(_told(exception.detail)))
     if is_crossed(exception):
         return errors.Conflict(CROSSED)
+    if is_read_only(exception):
+        return errors.ServiceUnavailable(READ_ONLY)
     for kinds, error, message in MEANINGS:
         if isinstance(exception, kinds):
             return error(message)

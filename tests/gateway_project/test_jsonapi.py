@@ -321,11 +321,15 @@ def no_log(change):
     raise RuntimeError("the log is full")
 
 
-def test_a_database_that_is_away_is_503(admin, monkeypatch):
-    from django.db import OperationalError
+@pytest.mark.parametrize("kind", ["away", "only read"])
+def test_a_database_that_is_away_or_only_read_is_503(admin, monkeypatch, kind):
+    from django.db import InternalError, OperationalError
+    from psycopg.errors import ReadOnlySqlTransaction
 
     def away(*args, **kwargs):
-        raise OperationalError("could not connect to server at 10.0.0.7")
+        if kind == "away":
+            raise OperationalError("could not connect to server at 10.0.0.7")
+        raise InternalError("cannot execute INSERT at 10.0.0.7") from ReadOnlySqlTransaction("cannot execute INSERT")
 
     monkeypatch.setattr("accounts.services.create_role", away)
     response = admin.post("/roles/", name="x")
