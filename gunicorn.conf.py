@@ -39,6 +39,11 @@ if slots.shared is None:  # not when this file is read again at SIGHUP: old work
     slots.shared = slots.Slots(2 * workers + 2)
 
 
+def pre_exec(server):
+    """At SIGUSR2, for the server beside this one: started by its file, gunicorn takes its own `http` for Python's."""
+    server.START_CTX["args"] = [sys.executable, "-m", "gunicorn", *sys.argv[1:]]
+
+
 def when_ready(server):
     """In the server: what it has loaded is shared with its workers for as long as nobody looks through it."""
     settle_memory()
