@@ -5,8 +5,11 @@ import os
 import signal
 import sys
 
-from django.core.management import execute_from_command_line
-from django.db.utils import DatabaseError, OperationalError
+try:
+    from django.core.management import execute_from_command_line
+    from django.db.utils import DatabaseError, OperationalError
+except ModuleNotFoundError as missing:
+    sys.exit(f"{sys.executable} lacks {missing.name}: use the Python that has what requirements.lock names.")
 
 from gateway_project.env import SettingRefused
 

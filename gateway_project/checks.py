@@ -118,6 +118,15 @@ def processes_are_counted(settings: Any) -> Iterator[CheckMessage]:
         )
 
 
+def variables_are_known(settings: Any) -> Iterator[CheckMessage]:
+    for name, meant in settings.MISSPELT.items():
+        yield Warning(
+            f"{name} is set, and nothing reads it.",
+            hint=f"{meant} is a setting: is it meant?",
+            id="gateway.W005",
+        )
+
+
 def proxies_are_named(settings: Any) -> Iterator[CheckMessage]:
     if any(network.prefixlen == 0 for network in settings.GATEWAY_TRUSTED_PROXIES):
         yield Error(
@@ -184,6 +193,7 @@ CHECKS = (
     database_is_named,
     hosts_are_reachable,
     processes_are_counted,
+    variables_are_known,
     proxies_are_named,
     database_options_are_known,
     redis_options_are_known,

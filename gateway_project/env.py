@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import wraps
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -16,6 +17,7 @@ LIMITS = {
 }
 # Of a limit. Money is counted in billionths, and all that is counted as exactly as floating point can: up to 2**53.
 MOST_AMOUNT, MOST_COST = 10**12 - 1, 9_000_000
+PREFIX = "GATEWAY_"
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
@@ -49,19 +51,45 @@ class Env:
     def __init__(self, variables: Mapping[str, str] = os.environ, *, collects: bool = False) -> None:
         self.variables = variables
         self.problems: list[str] | None = [] if collects else None
+        self._known: set[str] = set()
 
     def refuse(self) -> None:
         """Raise what was collected, a line each."""
         if self.problems:
             raise SettingRefused("\n".join(self.problems))
 
+    def misspelt(self) -> dict[str, str]:
+        """Variables whose names are nearly those of ones that were read by now, each with the name it should have."""
+        meant = {name.removeprefix(PREFIX): name for name in self._known if "_" in name}
+        others = [name for name in self.variables if name.startswith(PREFIX) and name not in self._known]
+        near = {name: get_close_matches(name.removeprefix(PREFIX), meant, n=1, cutoff=0.8) for name in others}
+        return {name: meant[found[0]] for name, found in near.items() if found}
+
     def text(self, name: str, default: str = "") -> str:
+        self._known.add(name)
         return self.variables.get(name, "").strip() or default
 
     def host(self, name: str, default: str) -> str:
         """A name or an address; that of IPv6 in brackets, as it stands before a port."""
         value = self.text(name, default).strip("[]")
         return f"[{value}]" if ":" in value else value
+
+    @reader
+    def address(self, name: str, default: str) -> str:
+        """http:// or https://, a host, and no slash at the end."""
+        url = self.text(name, default).rstrip("/")
+        if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]+)?", url, re.IGNORECASE):
+            raise _wrong(name, url, "an address such as https://gateway.example.org")
+        return url
+
+    @reader
+    def host_names(self, name: str, default: str = "") -> list[str]:
+        """What a `Host` is compared with, which has neither a scheme nor a port that counts."""
+        names = self.names(name, default)
+        for host in names:
+            if not re.fullmatch(r"[^/:\s]+|\[[0-9a-f:.]+\]", host, re.IGNORECASE):
+                raise _wrong(name, host, "names alone, without scheme and port, and IPv6 in brackets")
+        return names
 
     @reader
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
@@ -119,10 +147,11 @@ class Env:
         """Django's database dictionary for sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME."""
         url = self.text(name, default)
         scheme = url.partition(":")[0]
+        pool_size = self.whole("GATEWAY_DATABASE_POOL_SIZE", 8, least=1, most=1000)
         if scheme == "sqlite":
             return _sqlite(name, url)
         if scheme in ("postgres", "postgresql"):
-            return _postgresql(name, url, self.whole("GATEWAY_DATABASE_POOL_SIZE", 8, least=1, most=1000))
+            return _postgresql(name, url, pool_size)
         raise _wrong(name, scheme or "no scheme", "sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME")
 
     @reader
@@ -134,9 +163,13 @@ class Env:
         if url and (not separator or scheme not in REDIS_SCHEMES):
             raise _wrong(name, scheme if separator else "an address without a scheme", expected)
         try:
-            urlsplit(url).port  # noqa: B018  looked at now, and not by the first who connects
+            parts = urlsplit(url)
+            parts.port  # noqa: B018  looked at now, and not by the first who connects
         except ValueError as error:
             raise _wrong(name, f"not a URL ({error})", expected) from None
+        # redis-py takes 0 for it; a password with a / in it, which has to be %2F, looks like one.
+        if scheme != "unix" and not re.fullmatch(r"/?|/\d+", parts.path):
+            raise _wrong(name, "an address whose database is no number", expected)
         return url
 
 
@@ -192,6 +225,8 @@ def _postgresql(name: str, url: str, pool_size: int) -> dict:
         "HOST": options.pop("host", None) or parts.hostname or "",
         "PORT": port,
         "CONN_MAX_AGE": 0,  # the pool keeps connections; Django must hand them back
+        # A pooler of transactions, as PgBouncer may be, would ask another connection for a cursor's next rows.
+        "DISABLE_SERVER_SIDE_CURSORS": True,
         "OPTIONS": {
             "connect_timeout": 5,
             # A server that vanishes without a goodbye is given up after seconds, not after hours.

@@ -80,7 +80,8 @@ def new_key() -> str:
 def local_secret(path: Path) -> Path:
     """The file, which holds a secret from now on if it did not before."""
     if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (path.parent.parent, path.parent):  # the database is beside the secrets
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = path.with_suffix(f".{os.getpid()}")
         made.touch(mode=0o600)
         made.write_text(new_key())

@@ -1,5 +1,7 @@
 """Whether the database can be used at all, told in one line for operators: which one it is, and why not."""
 
+from pathlib import Path
+
 from django.db import Error, connection
 
 # PostgreSQL's words for a right that is missing, and for a replica that only reads.
@@ -33,6 +35,9 @@ def is_a_file() -> bool:
 
 
 def _write_nothing() -> None:
+    folder = Path(connection.settings_dict["NAME"]).parent
+    if not folder.exists():  # of which SQLite says no more than that it is unable to open the file
+        raise FileNotFoundError(f"there is no folder {folder}")
     connection.close()
     try:
         with connection.cursor() as cursor:

@@ -23,9 +23,9 @@ WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", 1, least=1, most=256)
 GATEWAY_WORKER_CLASS = env.choice("GATEWAY_WORKER_CLASS", ("thread", "gevent"), "thread")
 GATEWAY_THREADS = env.whole("GATEWAY_THREADS", 1200, least=1, most=4000)
 GATEWAY_DEMO_PORT = env.whole("GATEWAY_DEMO_PORT", PORT + 1 if PORT < 65535 else 8001, least=1, most=65535)
-GATEWAY_BASE_URL = env.text("GATEWAY_BASE_URL", f"http://{HOST}:{PORT}").rstrip("/")
+GATEWAY_BASE_URL = env.address("GATEWAY_BASE_URL", f"http://{HOST}:{PORT}")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", ",".join(LOCAL_HOSTS))
+ALLOWED_HOSTS = env.host_names("ALLOWED_HOSTS", ",".join(LOCAL_HOSTS))
 # Whose X-Forwarded-For and X-Forwarded-Proto are believed.
 GATEWAY_TRUSTED_PROXIES = env.networks("GATEWAY_TRUSTED_PROXIES")
 
@@ -35,9 +35,13 @@ def _local_secret(name: str) -> Path | None:
     if GATEWAY_MODE != "local" or env.problems:
         return None
     try:
-        return local_secret(VAR_DIR / "secrets" / name)
+        secret = local_secret(VAR_DIR / "secrets" / name)
+        kept = _read(secret)
     except OSError as error:
-        raise SettingRefused(f"GATEWAY_VAR_DIR: {error.filename} cannot be made: {error.strerror}.") from None
+        raise SettingRefused(f"GATEWAY_VAR_DIR: {error.filename} cannot be made or read: {error.strerror}.") from None
+    if not kept:
+        raise SettingRefused(f"GATEWAY_VAR_DIR: {secret} is empty: put its secret back, or delete it for a new one.")
+    return secret
 
 
 def _read(secret: Path | None) -> str:
@@ -170,8 +174,8 @@ SESSION_COOKIE_NAME = "SvcConsole"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/admin/"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GATEWAY_BASE_URL.startswith("https:")
-CSRF_TRUSTED_ORIGINS = [GATEWAY_BASE_URL]
+CSRF_TRUSTED_ORIGINS = ["/".join(GATEWAY_BASE_URL.lower().split("/")[:3])]  # as browsers tell it: without a path
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CSRF_TRUSTED_ORIGINS[0].startswith("https:")
 CSRF_FAILURE_VIEW = "gateway_project.responses.forged"
 UNFOLD = theme.UNFOLD
 
@@ -306,5 +310,8 @@ LOGGING = {
         "psycopg.pool": {"filters": ["pool"]},
     },
 }
+
+# Of an operator who would wonder why nothing follows; the checks tell.
+MISSPELT = env.misspelt()
 
 env.refuse()

@@ -53,7 +53,14 @@ def test_a_wrong_configuration_does_not_start(tmp_path, environ, reason):
 
 @pytest.mark.parametrize("command", [["manage.py", "serve"], ["-m", "gunicorn", "gateway_project.wsgi"]])
 def test_settings_that_cannot_be_used_are_named_and_nothing_else_is_said(tmp_path, command):
-    wrong = {"PORT": "eighty", "DATABASE_URL": "mysql://here/there", "GATEWAY_LOG_LEVEL": "loud", "REDIS_URL": "here:1"}
+    wrong = {
+        "PORT": "eighty",
+        "DATABASE_URL": "mysql://here/there",
+        "GATEWAY_LOG_LEVEL": "loud",
+        "REDIS_URL": "here:1",
+        "ALLOWED_HOSTS": "gateway.example:443",
+        "GATEWAY_BASE_URL": "gateway.example",
+    }
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     done = subprocess.run(
         [sys.executable, *command],
@@ -63,6 +70,29 @@ def test_settings_that_cannot_be_used_are_named_and_nothing_else_is_said(tmp_pat
     assert done.returncode != 0
     names = [line.partition(" is ")[0] for line in done.stderr.splitlines()]
     assert sorted(names) == sorted(wrong)
+
+
+@pytest.mark.parametrize("kept", ["empty", "unreadable"])
+def test_a_secret_that_cannot_be_read_is_named_and_nothing_stands_in_for_it(tmp_path, kept):
+    """As one is that another user has made, or of which a full disk has left nothing."""
+    secret = tmp_path / "secrets/secret_key"
+    secret.mkdir(parents=True) if kept == "unreadable" else secret.parent.mkdir()
+    if kept == "empty":
+        secret.touch()
+    done = serve(tmp_path)
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"GATEWAY_VAR_DIR: {secret} ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_python_without_the_requirements_is_named():
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "manage.py", "check"],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"{sys.executable} lacks django: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_port_that_is_taken_is_named_and_nothing_is_promised(tmp_path):
@@ -145,3 +175,26 @@ def test_gunicorn_started_by_hand_refuses_too(tmp_path):
     )  # fmt: skip
     assert done.returncode != 0
     assert "gateway.E001" in done.stderr
+
+
+# As the server does at SIGUSR2, but that it only looks whether it could serve.
+SUCCESSOR = """
+import os, runpy, sys, types
+from gunicorn import __main__ as gunicorn
+sys.argv = [gunicorn.__file__, "--check-config", "gateway_project.wsgi"]
+server = types.SimpleNamespace(START_CTX={"args": [sys.executable, *sys.argv]})
+settings = runpy.run_path("gunicorn.conf.py")
+settings.get("pre_exec", id)(server)
+os.execv(sys.executable, server.START_CTX["args"])
+"""
+
+
+def test_gunicorn_starts_its_successor_as_it_was_started(tmp_path):
+    """By its file alone it would take its own `http` for Python's, and end at once."""
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", SUCCESSOR],
+        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path)}, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

@@ -31,6 +31,7 @@ def found(**changes):
         "GATEWAY_BASE_URL": "https://gateway.example",
         "GATEWAY_TRUSTED_PROXIES": [ip_network("10.0.0.0/8")],
         "GATEWAY_LICENCE_PUBLIC_KEY": "",
+        "MISSPELT": {},
     }
     settings = SimpleNamespace(**(good | changes))
     return [message.id.removeprefix("gateway.") for check in CHECKS for message in check(settings)]
@@ -85,6 +86,7 @@ def test_good_settings_are_accepted():
         ({"GATEWAY_WORKER_CLASS": "thread"} | OWN, ["W002"]),
         ({"ALLOWED_HOSTS": ["localhost", "127.0.0.1", "[::1]"]}, ["W003"]),
         ({"GATEWAY_PROCESSES": 3}, ["W004"]),
+        ({"MISSPELT": {"GATEWAY_LOG_DAY": "GATEWAY_LOG_DAYS"}}, ["W005"]),
         ({"GATEWAY_LICENCE_PUBLIC_KEY": "A" * 44}, ["E020"]),
     ],
 )
@@ -129,6 +131,7 @@ def test_every_message_says_what_to_do_and_shows_no_secret():
         GATEWAY_BASE_URL="http://gateway.example",
         GATEWAY_TRUSTED_PROXIES=[ip_network("0.0.0.0/0")],
         GATEWAY_LICENCE_PUBLIC_KEY="nonsense",
+        MISSPELT={"GATEWAY_MOD": "GATEWAY_MODE"},
         **SQLITE,
     )
     messages = [message for check in CHECKS for message in check(settings)]
@@ -143,6 +146,7 @@ def test_every_message_says_what_to_do_and_shows_no_secret():
         "E020",
         "W001",
         "W004",
+        "W005",
     }
     for message in messages:
         assert message.hint

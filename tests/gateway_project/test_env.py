@@ -90,6 +90,13 @@ def test_limits_are_amounts_by_measure_and_window():
         ("database", "sqlite:///", {"default": ""}),
         ("database", "postgresql://host", {"default": ""}),
         ("database", "postgresql://host/", {"default": ""}),
+        ("address", "gateway.example", {"default": ""}),
+        ("address", "ftp://gateway.example", {"default": ""}),
+        ("address", "https:///path", {"default": ""}),
+        ("address", "https://gateway.example?x", {"default": ""}),
+        ("host_names", "https://gateway.example", {}),
+        ("host_names", "localhost, gateway.example:443", {}),
+        ("host_names", "::1", {}),
         ("redis", "127.0.0.1:6379", {}),
         ("redis", "http://127.0.0.1:6379", {}),
         ("redis", "redis://127.0.0.1:port/0", {}),
@@ -122,11 +129,48 @@ def test_urls_of_redis(url):
     assert Env({"X": url}).redis("X") == url
 
 
-@pytest.mark.parametrize("url", ["redis//:hunter2@host", "http://:hunter2@host", "redis://:hunter2@host:port"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis//:hunter2@host",
+        "http://:hunter2@host",
+        "redis://:hunter2@host:port",
+        "redis://host/first",
+        "redis://:hun/hunter2@host/0",
+    ],
+)
 def test_a_refused_url_of_redis_does_not_show_its_password(url):
     with pytest.raises(ImproperlyConfigured) as refused:
         Env({"X": url}).redis("X")
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://gateway.example", "http://[::1]:8000/", "http://0.0.0.0:80", "https://example.org/models"]
+)
+def test_addresses_of_the_gateway(url):
+    assert Env({"X": url}).address("X", "") == url.rstrip("/")
+
+
+def test_a_name_that_is_nearly_a_variables_is_found():
+    names = ("GATEWAY_LOG_DAY", "GATEWAY_TRUSTED_PROXY", "GATEWAY_MOD", "GATEWAY_REDIS_URL", "GATEWAY_LOG_DAYS")
+    # Kubernetes tells of a service named gateway; docs have one export GATEWAY_KEY.
+    others = ("GATEWAY_PORT", "GATEWAY_SERVICE_HOST", "GATEWAY_PORT_8000_TCP", "GATEWAY_KEY", "LOG_DAY", "PATH")
+    env = Env(dict.fromkeys((*names, *others), "1"))
+    for known in ("LOG_DAYS", "TRUSTED_PROXIES", "MODE", "DEMO_PORT", "KEY_DAYS", "BASE_URL"):
+        env.text(f"GATEWAY_{known}")
+    for known in ("REDIS_URL", "PORT", "HOST"):
+        env.text(known)
+    assert env.misspelt() == {
+        "GATEWAY_LOG_DAY": "GATEWAY_LOG_DAYS",
+        "GATEWAY_TRUSTED_PROXY": "GATEWAY_TRUSTED_PROXIES",
+        "GATEWAY_MOD": "GATEWAY_MODE",
+        "GATEWAY_REDIS_URL": "REDIS_URL",
+    }
+
+
+def test_a_pooler_of_transactions_may_stand_before_postgresql():
+    assert Env({}).database("X", "postgresql://host/name")["DISABLE_SERVER_SIDE_CURSORS"]
 
 
 def test_a_refused_database_url_does_not_show_its_password():

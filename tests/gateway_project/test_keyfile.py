@@ -9,7 +9,7 @@ from gateway_project.keyfile import KeyFile, local_secret, new_key
 
 @pytest.fixture
 def path(tmp_path):
-    return local_secret(tmp_path / "secrets" / "encryption_key")
+    return local_secret(tmp_path / "var" / "secrets" / "encryption_key")
 
 
 def test_a_key_is_made_once_and_is_nobody_elses_to_read(path):
@@ -18,6 +18,7 @@ def test_a_key_is_made_once_and_is_nobody_elses_to_read(path):
     assert list(KeyFile(local_secret(path))) == [key]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700  # where the database is
 
 
 def test_a_new_key_encrypts_from_now_on_in_every_process(path):

@@ -44,6 +44,8 @@ class Command(BaseCommand):
 
     def _look_at_database(self, no_demo: bool) -> int | None:
         """The demonstration provider's port. A server that is away does not keep the gateway from starting."""
+        if is_a_file() and (reason := why_away()):  # it will not come back by itself
+            raise CommandError(reason)
         try:
             executor = MigrationExecutor(connection)
             if executor.migration_plan(executor.loader.graph.leaf_nodes()):
@@ -51,8 +53,6 @@ class Command(BaseCommand):
             return None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
         except OperationalError:
             reason = why_away() or "The database does not answer."
-            if is_a_file():
-                raise CommandError(reason) from None
             self.stderr.write(f"{reason}\nUntil it answers, nothing is served that needs it.")
             return None
         finally:
