@@ -106,6 +106,23 @@ def test_a_backup_of_postgresql_made_while_it_serves_is_put_back(tmp_path, djang
         assert world.ask("unknown to it", key=later.text).status_code == 401
 
 
+@pytest.mark.slow
+@pytest.mark.servers
+@pytest.mark.skipif(shutil.which("psql") is None, reason="there is no psql on this machine")
+def test_sqlite_moves_to_postgresql(tmp_path, django_db_blocker):
+    """With this folder and these variables in place of an operator's."""
+    unset = "unset DATABASE_URL REDIS_URL SECRET_KEY GATEWAY_ENCRYPTION_KEYS GATEWAY_TOKEN_KEY"
+    local = f"{unset}\nexport GATEWAY_VAR_DIR={tmp_path}"
+    with django_db_blocker.unblock(), fresh_store(tmp_path) as store:
+        run(f"{local}\npython manage.py quickstart --json > {tmp_path}/before.json", ROOT)
+        steps = re.sub(r"(DATABASE_URL)=\S+", rf"\1='{store.database_url}'", commands("From SQLite to PostgreSQL"))
+        run(f"{local}\n{steps.replace('gateway.json', f'{tmp_path}/gateway.json')}", ROOT)
+        moved = f"{local}\nexport DATABASE_URL='{store.database_url}'\npython manage.py"
+        again = run(f"{moved} quickstart --json; echo; {moved.splitlines()[-1]} verify_usage", ROOT)
+    assert again.startswith((tmp_path / "before.json").read_text().strip())  # nothing had to be made anew
+    assert "the difference between log and usage is 0" in again
+
+
 def restore(store: Store, directory: Path) -> None:
     """Drop the database, and put the backup in its place."""
     connection.close()
