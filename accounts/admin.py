@@ -20,7 +20,7 @@ from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceFo
 from gateway_project.console.deeds import deed
 from gateway_project.console.filters import equals
 from gateway_project.console.log import caller, record, teller
-from gateway_project.errors import AuthenticationFailed, GatewayError, ValidationError
+from gateway_project.errors import GatewayError
 
 # Django's own, which nothing here reads; it comes out of the module that registers it.
 admin.site.unregister(DjangoGroup)
@@ -28,6 +28,8 @@ admin.site.unregister(DjangoGroup)
 
 class UserForm(ServiceForm):
     """A user, with a password that is only ever written."""
+
+    wire_names = {"currentPassword": "present_password"}
 
     password = forms.CharField(
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
@@ -66,21 +68,11 @@ class UserForm(ServiceForm):
         present = values.pop("present_password", None)
         if "present_password" in self.fields and values.get("password") and not self.errors:
             try:
-                check_own_password(self.request, present)
+                address = self.request.META.get("REMOTE_ADDR", "")
+                sessions.check_own_password(self.request.user, present, address=address, tell=teller(self.request))
             except GatewayError as error:
-                self.add_error("present_password", error.message)
+                self.tell(error.message)
         return values
-
-
-def check_own_password(request: HttpRequest, password: str | None) -> None:
-    """Whoever sits down at an open console must not be able to take the account over, as over the API."""
-    if not password:
-        raise ValidationError("Is needed to change one's own password.")
-    address, name = request.META.get("REMOTE_ADDR", ""), request.user.username
-    try:
-        sessions.verify(username=name, password=password, address=address, tell=teller(request))
-    except AuthenticationFailed:
-        raise ValidationError("Is wrong.") from None
 
 
 @admin.register(User)

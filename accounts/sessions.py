@@ -17,7 +17,7 @@ from django.utils import timezone
 from accounts.models import Session, User
 from accounts.throttle import guess
 from accounts.tokens import issue_access, issue_refresh, read_refresh
-from gateway_project.errors import AuthenticationFailed
+from gateway_project.errors import AuthenticationFailed, ValidationError
 from gateway_project.proxies import read_address
 
 # What happened, of which user (None: unknown), and how grave it is: for the log.
@@ -75,6 +75,19 @@ def verify(*, username: str, password: str, address: str, tell: Tell = _nobody_l
             tell(_why_not(user), user=user, severity="warning")
             raise AuthenticationFailed(WRONG)
     return user
+
+
+def check_own_password(user: User, password: str | None, *, address: str, tell: Tell) -> None:
+    """Before one's own is changed: whoever sits down at an open session must not be able to take the account over.
+
+    Raises ValidationError, and RateLimited: a wrong one counts as a failed login.
+    """
+    if not password:
+        raise ValidationError("currentPassword: is needed to change one's own password.")
+    try:
+        verify(username=user.username, password=password, address=address, tell=tell)
+    except AuthenticationFailed:
+        raise ValidationError("currentPassword: is wrong.") from None
 
 
 def _why_not(user: User | None) -> str:

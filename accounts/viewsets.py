@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from accounts import serializers, services
 from accounts.models import Feature, Group, Role, User
-from accounts.sessions import verify
+from accounts.sessions import check_own_password
 from gateway_project.access import OWNER, admit
-from gateway_project.errors import AuthenticationFailed, NotFound, PermissionDenied, RateLimited, ValidationError
+from gateway_project.errors import NotFound, PermissionDenied, RateLimited
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.fields import Attributes, read_id
 from gateway_project.jsonapi.filters import Flag, Text, Whole
@@ -101,23 +101,13 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
         admit(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
         if self.caller.owns(self.target_id()) and "new_password" in values:
-            self.check_own_password(current)
+            check_own_password(self.caller.user, current, address=self.address, tell=self.tell)
 
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
         if "role_ids" in values and not self.caller.is_admin:
             raise PermissionDenied("roles: only an admin gives them.")
         new, own = values.pop("new_password", None), self.caller.owns(row.pk)
         services.update_user(row, password=new, kept_session=self.caller.session if own else None, **values)
-
-    def check_own_password(self, password: str | None) -> None:
-        """Whoever sits down at an open session must not be able to take the account over."""
-        if password is None:
-            raise ValidationError("currentPassword: is needed to change one's own password.")
-        name = self.caller.user.username
-        try:
-            verify(username=name, password=password, address=self.address, tell=self.tell)
-        except AuthenticationFailed:
-            raise ValidationError("currentPassword: is wrong.") from None
 
     def perform_destroy(self, row: User) -> None:
         services.delete_user(row)

@@ -115,7 +115,7 @@ def prepare(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: 
         admin, password = _admin(tell)
         api_key = _key(admin, tell)
         if not Rule.objects.exists():
-            rule = create_rule(name=RULE_NAME, everyone="user", description="Made by quickstart.")
+            rule = create_rule(name=RULE_NAME, user_id=0, description="Made by quickstart.")
             _record(RuleViewSet, rule)
         demo_url = None if settings.GATEWAY_MODE == "production" else _demo_provider()
         _prices()

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
@@ -213,7 +214,7 @@ def _install(request: HttpRequest, form: LicenceForm) -> bool:
     try:
         message = install(form.cleaned_data["key"], tell, installed_by_id=request.user.pk)
     except GatewayError as error:
-        form.add_error("key", error.message.removeprefix("licenceKey: "))
+        form.add_error("key", capfirst(error.message.removeprefix("licenceKey: ")))
         return False
     messages.success(request, message)
     return True

@@ -114,7 +114,7 @@ class RuleAdmin(ServiceAdmin):
     # -- Changes ----------------------------------------------------------------------------------------
 
     def create(self, request: HttpRequest, values: dict[str, Any]) -> Rule:
-        return services.write_rule(Rule(), **_attributes(values))
+        return services.create_rule(**_attributes(values))
 
     def change(self, request: HttpRequest, row: Rule, values: dict[str, Any]) -> None:
         services.update_rule(row, **_attributes(values))

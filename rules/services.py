@@ -17,40 +17,38 @@ from rules.patterns import compile_pattern
 def create_rule(
     *,
     name: str,
-    regex: str = "",
-    user: User | None = None,
-    group: Group | None = None,
-    everyone: str = "",
-    provider: Provider | None = None,
-    enabled: bool = True,
     description: str = "",
+    enabled: bool = True,
+    regex: str | None = "",
+    user_id: int | None = None,
+    group_id: int | None = None,
+    provider_id: int | None = None,
 ) -> Rule:
-    """A stored rule; everyone is "", "user" or "group".
+    """A stored rule; `user_id` or `group_id` 0 makes it one for everyone, `provider_id` 0 or None is any provider.
 
-    Raises Conflict if the name exists, and ValidationError for a pattern that RE2 refuses or for more than
-    one of user, group and everyone.
+    Raises Conflict if the name exists, and ValidationError.
     """
-    rule = Rule(
-        name=name,
-        description=description,
-        enabled=enabled,
-        regex=regex,
-        user=user,
-        group=group,
-        everyone=everyone,
-        provider=provider,
-    )
-    _save(rule)
+    rule = Rule(name=name, description=description, enabled=enabled)
+    _write(rule, {"regex": regex, "user_id": user_id, "group_id": group_id, "provider_id": provider_id})
     return rule
 
 
 @transaction.atomic
-def write_rule(rule: Rule, **changes: Any) -> Rule:
-    """The rule, new or not, with these changes stored, under the names that the API has for them.
+def update_rule(rule: Rule, **changes: Any) -> None:
+    """Store these changes, named as above; `user_id` or `group_id` None takes away the one that there was.
 
-    `user_id` or `group_id` 0 makes it one for everyone, None takes the one there was away; `provider_id` 0 or
-    None is any provider. Raises Conflict if the name exists, and ValidationError.
+    Raises Conflict and ValidationError as above, and NotFound if the rule is gone.
     """
+    hold(rule, Rule.objects.all())
+    _write(rule, changes)
+
+
+def delete_rule(rule: Rule) -> None:
+    """What only it allowed is denied from now on."""
+    rule.delete()
+
+
+def _write(rule: Rule, changes: dict[str, Any]) -> None:
     for name in changes.keys() & {"name", "description", "enabled"}:
         setattr(rule, name, changes[name])
     if "regex" in changes:
@@ -58,20 +56,8 @@ def write_rule(rule: Rule, **changes: Any) -> Rule:
     if "provider_id" in changes:
         rule.provider = _one(Provider.objects.all(), changes["provider_id"] or None, "providerId")
     _address(rule, changes)
-    _save(rule)
-    return rule
-
-
-@transaction.atomic
-def update_rule(rule: Rule, **changes: Any) -> None:
-    """Store these changes; as write_rule(), and raises NotFound if the rule is gone."""
-    hold(rule, Rule.objects.all())
-    write_rule(rule, **changes)
-
-
-def delete_rule(rule: Rule) -> None:
-    """What only it allowed is denied from now on."""
-    rule.delete()
+    compile_pattern(rule.regex)
+    save_or_refuse(rule, taken=f"A rule named {rule.name!r} exists already.")
 
 
 def _address(rule: Rule, changes: dict[str, Any]) -> None:
@@ -89,8 +75,3 @@ def _address(rule: Rule, changes: dict[str, Any]) -> None:
 
 def _one(rows: QuerySet, row_id: int | None, field: str) -> Any:
     return None if row_id is None else referred(rows, [row_id], field=field)[0]
-
-
-def _save(rule: Rule) -> None:
-    compile_pattern(rule.regex)
-    save_or_refuse(rule, taken=f"A rule named {rule.name!r} exists already.")

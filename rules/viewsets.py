@@ -46,7 +46,7 @@ class RuleViewSet(Lists, Creates, Updates, Destroys):
         return listing(rows, total=len(rows), number=1, size=len(rows))
 
     def perform_create(self, values: dict[str, Any]) -> Rule:
-        return services.write_rule(Rule(), **values)
+        return services.create_rule(**values)
 
     def perform_update(self, row: Rule, values: dict[str, Any]) -> None:
         services.update_rule(row, **values)

@@ -99,8 +99,11 @@ class World:
         """A rule; for the world's own user and every model unless told."""
         if not options.keys() & {"user", "group", "everyone"}:
             options["user"] = self.user
+        everyone = {f"{options.pop('everyone')}_id": 0} if "everyone" in options else {}
+        rows = {name: options.pop(name) for name in ("user", "group", "provider") if name in options}
+        by_id = {f"{name}_id": row and row.pk for name, row in rows.items()}
         self._settled = False
-        return create_rule(name=options.pop("name", self.name("rule")), **options)
+        return create_rule(name=options.pop("name", self.name("rule")), **everyone, **by_id, **options)
 
     def provider(self, *models: str, **options: Any) -> ScriptedProvider:
         """A scripted provider, started and registered for these models (the world's one unless told)."""

@@ -15,6 +15,7 @@ from django.db import models, transaction
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 
 from gateway_project.console.log import record
@@ -76,14 +77,14 @@ class ServiceForm(forms.ModelForm):
                 self.instance = self.admin.store(self.request, self)
         except GatewayError as error:
             for problem in getattr(error, "problems", ()) or [error.message]:
-                self._tell(problem)
+                self.tell(problem)
 
-    def _tell(self, message: str) -> None:
-        """Put the refusal beside the field that it names."""
+    def tell(self, message: str) -> None:
+        """Put the refusal beside the field that it names, where it begins a sentence."""
         name, _, rest = message.partition(": ")
         known = (name, snake(name), self.wire_names.get(name))
         field = next((field for field in known if rest and field in self.fields), None)
-        self.add_error(field, rest if field else message)
+        self.add_error(field, capfirst(rest) if field else message)
 
     def save(self, commit: bool = True) -> models.Model:
         return self.instance

@@ -154,7 +154,7 @@ class TestGroups:
             refused(admin.post(f"/groups/{team.pk}/members/", id=value), 400, "ValidationError", "id")
 
     def test_a_deleted_group_leaves_its_rules_to_nobody(self, admin, team):
-        rule = create_rule(name="r", group=team)
+        rule = create_rule(name="r", group_id=team.pk)
         assert admin.delete(f"/groups/{team.pk}/").json() == {}
         assert not Group.objects.exists()
         rule.refresh_from_db()

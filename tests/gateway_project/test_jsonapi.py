@@ -236,7 +236,7 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
         f"providers/{known_provider.pk}/models": model,
         "prices": set_price(provider=known_provider, model="fast", **amounts),
         "keys": issue_key(owner=ann, name="key", provider=known_provider).key,
-        "rules": create_rule(name="rule", user=ann, provider=known_provider),
+        "rules": create_rule(name="rule", user_id=ann.pk, provider_id=known_provider.pk),
         "limits": set_limit(user=ann, measure="requests", window="day", amount=Decimal(1)),
     }
     updated = {route.path for route in routes() if route.operation == "update" and route.path.endswith("{id}/")}

@@ -84,7 +84,7 @@ def test_a_part_of_a_name_is_found_in_any_case(admin):
 )
 def test_the_console_finds_names_in_any_case(db, client, table, part):
     people = create_group(name="Équipe", member_ids=[new_user(display_name="Ärzte").pk])
-    create_rule(name="for them", group=people)
+    create_rule(name="for them", group_id=people.pk)
     create_provider(name="SÜD", format_name="openai", url="http://127.0.0.1:9/v1")
     client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
     assert len(client.get(f"/admin/{table}/", {"q": part}).context["cl"].result_list) == 1

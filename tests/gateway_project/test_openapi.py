@@ -29,8 +29,7 @@ from gateway_project.routes import routes
 from keys.services import issue_key
 from licensing.services import set_limit
 from providers.services import set_price
-from rules.models import Rule
-from rules.services import write_rule
+from rules.services import create_rule
 from tests.management import refused
 
 
@@ -140,7 +139,7 @@ def test_rows_are_what_it_says_they_are(admin, document, ann, known_provider, me
     set_price(host="api.example.org", model="large*", source="bundled", **amounts)
     set_price(provider=known_provider, model="small", cache_read=Decimal("0.1"), **amounts)
     issue_key(owner=ann, name="plain")
-    write_rule(Rule(), name="everyone", user_id=0)
+    create_rule(name="everyone", user_id=0)
     for path in ("/limits/", "/prices/", "/keys/", "/rules/", "/providers/", "/groups/", "/users/", "/roles/"):
         told = document["paths"][path]["get"]["responses"]["200"]["content"][media_type]["schema"]
         answer = admin.get(path, headers={"Accept": media_type}).json()

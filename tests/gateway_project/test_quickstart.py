@@ -134,7 +134,7 @@ def test_a_deleted_key_is_replaced():
 
 
 def test_rules_that_exist_are_enough():
-    create_rule(name="mine", everyone="user", regex="gpt.*")
+    create_rule(name="mine", user_id=0, regex="gpt.*")
     prepare({})
     assert list(Rule.objects.values_list("name", flat=True)) == ["mine"]
 

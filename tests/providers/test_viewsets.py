@@ -206,7 +206,7 @@ def test_a_provider_that_keys_or_rules_refer_to_is_not_deleted(admin, make):
     owner = new_user()
     for name in ("one", "two"):
         issue_key(owner=owner, name=name, provider=provider)
-    create_rule(name="r", user=owner, provider=provider)
+    create_rule(name="r", user_id=owner.pk, provider_id=provider.pk)
     refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "first", "2 API keys", "1 rule")
     provider.rules.all().delete()
     refused(admin.delete(f"/providers/{provider.pk}/"), 409, "Conflict", "2 API keys")

@@ -123,7 +123,7 @@ def amounts(snapshot, key):
 
 
 def test_rules_providers_models_and_limits_are_followed(follower, key):
-    rule = create_rule(name="r", everyone="user")
+    rule = create_rule(name="r", user_id=0)
     provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
     assert after(follower, lambda: Model.objects.create(provider=provider, name="m")).offers("m")
     assert follower.snapshot.rule_rows.keys() == {rule.id}

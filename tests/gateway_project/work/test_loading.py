@@ -172,7 +172,7 @@ def test_one_users_change_leaves_the_others(ann, snapshot):
 
 
 def test_rules_come_enabled_and_compiled_and_a_broken_one_matches_nothing(ann, caplog):
-    good, broken, off = (create_rule(name=name, everyone="user", regex="gpt.*") for name in ("good", "broken", "off"))
+    good, broken, off = (create_rule(name=name, user_id=0, regex="gpt.*") for name in ("good", "broken", "off"))
     Rule.objects.filter(id=broken.id).update(regex="(")
     Rule.objects.filter(id=off.id).update(enabled=False)
     snapshot = loaded("rule")
