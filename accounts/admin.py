@@ -47,6 +47,7 @@ class UserForm(ServiceForm):
     class Meta:
         model = User
         fields = ["username", "display_name", "email", "is_active", "roles"]
+        labels = {"is_active": "Active"}
         help_texts = {
             "username": "What the user logs in with; it cannot be changed later.",
             "is_active": "Without it neither the user's logins nor their keys are accepted.",
@@ -58,6 +59,7 @@ class UserForm(ServiceForm):
         if self.instance.pk is None:
             self.fields["password"].required = True
             self.fields["password"].help_text = "At least eight characters."
+            self.fields["roles"].help_text += " Empty: the role user."
 
     def of_row(self, row: User) -> dict[str, Any]:
         return {"password": ""}  # and not the hash, which nobody would have typed
@@ -86,7 +88,7 @@ class UserAdmin(ServiceAdmin):
     list_filter = ["is_active", "is_deleted", "roles"]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
-    readonly_fields = ["state", "created_at", "last_login"]
+    readonly_fields = ["state", "group_names", "created_at", "last_login"]
     autocomplete_fields = ["roles"]
     actions_detail = ["sign_out"]
 
@@ -97,9 +99,10 @@ class UserAdmin(ServiceAdmin):
         own = ["present_password"] if obj is not None and obj.pk == request.user.pk else []
         # What cannot be typed would be shown: of the password its hash.
         over = obj is not None and self.is_over(obj)
+        groups = [] if obj is None else ["group_names"]
         return [
             (None, {"fields": ["username", "display_name", "email", *([] if over else ["password", *own])]}),
-            ("Access", {"fields": ["state" if over else "is_active", "roles"]}),
+            ("Access", {"fields": ["state" if over else "is_active", "roles", *groups]}),
             *([] if obj is None else [("History", {"fields": ["created_at", "last_login"]})]),
         ]
 
@@ -115,6 +118,10 @@ class UserAdmin(ServiceAdmin):
     @display(description="Roles")
     def role_names(self, row: User) -> str:
         return ", ".join(role.name for role in row.roles.all())
+
+    @display(description="Groups")
+    def group_names(self, row: User) -> str:
+        return ", ".join(row.groups.order_by("name").values_list("name", flat=True)) or "none"
 
     @display(description="State", label={"active": "success", "inactive": "warning", "deleted": "danger"})
     def state(self, row: User) -> str:
@@ -280,7 +287,13 @@ class SessionAdmin(ReadOnlyAdmin):
     def state(self, row: Session) -> str:
         return "live" if row.is_live(timezone.now()) else "ended"
 
-    @deed("Sign out", icon="logout", path="end", means="The tokens and pages of this login are refused at once.")
+    @deed(
+        "Sign out",
+        icon="logout",
+        path="end",
+        means="The tokens and pages of this login are refused at once.",
+        fits=lambda session: session.is_live(timezone.now()),
+    )
     def end(self, request: HttpRequest, session: Session) -> str:
         sessions.end_session(session.pk)
         record(request, "sign out", "users", session.user_id)

@@ -18,6 +18,7 @@ from gateway_project.console.admin import ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
 from keys import services
 from keys.models import ApiKey
+from keys.secrets import without_secrets
 from keys.viewsets import KeyViewSet
 from providers.models import Model
 
@@ -63,6 +64,10 @@ class KeyAdmin(ServiceAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return super().get_queryset(request).shown()
+
+    def get_search_results(self, request: HttpRequest, keys: QuerySet[ApiKey], text: str) -> tuple[Any, bool]:
+        """Whoever finds a key somewhere looks for what was found: what is known of it here is its id."""
+        return super().get_search_results(request, keys, without_secrets(text))
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> list:
         if obj is None:
@@ -140,19 +145,37 @@ class KeyAdmin(ServiceAdmin):
 
     # -- Actions ----------------------------------------------------------------------------------------
 
-    @deed("Lock", icon="lock", path="lock", means="The key is refused until somebody unlocks it.")
+    @deed(
+        "Lock",
+        icon="lock",
+        path="lock",
+        means="The key is refused until somebody unlocks it.",
+        fits=lambda key: key.locked_time is None,
+    )
     def lock(self, request: HttpRequest, key: ApiKey) -> str:
         with self.changing(request, key, attributes=["locked"]):
             services.update_key(key, locked=True)
         return "The key is locked."
 
-    @deed("Unlock", icon="lock_open", path="unlock", means="The key is accepted again, unless it has expired.")
+    @deed(
+        "Unlock",
+        icon="lock_open",
+        path="unlock",
+        means="The key is accepted again, unless it has expired.",
+        fits=lambda key: key.locked_time is not None,
+    )
     def unlock(self, request: HttpRequest, key: ApiKey) -> str:
         with self.changing(request, key, attributes=["locked"]):
             services.update_key(key, locked=False)
         return "The key is unlocked."
 
-    @deed("Expire", icon="timer_off", path="expire", means="The key is refused from now on, for good.")
+    @deed(
+        "Expire",
+        icon="timer_off",
+        path="expire",
+        means="The key is refused from now on, for good.",
+        fits=lambda key: not key.is_expired(),
+    )
     def expire(self, request: HttpRequest, key: ApiKey) -> str:
         with self.changing(request, key, attributes=["expire"]):
             services.update_key(key, expire=True)

@@ -7,6 +7,7 @@ error or a look-alike costs no query, and scanners for leaked secrets know a key
 
 import hashlib
 import hmac
+import re
 from itertools import product
 from secrets import choice, randbits
 from typing import NamedTuple
@@ -21,6 +22,7 @@ SECRET_START = ID_END + 1
 SECRET_END = SECRET_START + SECRET_LENGTH
 LENGTH = SECRET_END + CHECKSUM_LENGTH
 NOBODYS_DIGEST = bytes(32)
+_KEY = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{ID_LENGTH}}})\w*")
 
 # Two digits at a time: the checksum is on the way of every request.
 _PAIRS = tuple(a + b for a, b in product(BASE62, repeat=2))
@@ -53,6 +55,11 @@ def parse(text: object) -> tuple[str, bytes] | None:
     if _checksum(text[:SECRET_END]) != text[SECRET_END:]:
         return None
     return public_id, hashlib.sha256(rest[:SECRET_LENGTH].encode()).digest()
+
+
+def without_secrets(text: str) -> str:
+    """The text, and of each key in it, whole or cut off, the public id alone."""
+    return _KEY.sub(r"\1", text)
 
 
 def matches(known: bytes | None, digest: bytes) -> bool:

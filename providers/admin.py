@@ -142,7 +142,7 @@ class ProviderAdmin(ServiceAdmin):
     def address(self, row: Provider) -> str:
         return row.url
 
-    @display(description="State", label={"asked": "success", "resting": "danger"}, ordering="enabled")
+    @display(description="State", label={"asked": "success", "new": "info", "resting": "danger"}, ordering="enabled")
     def state(self, row: Provider) -> str:
         return row.health.state
 
@@ -279,7 +279,7 @@ class PriceAdmin(ServiceAdmin):
     def origin(self, row: ModelPrice) -> str:
         return row.source
 
-    @display(description="Valid")
+    @display(description="Valid (UTC)")
     def validity(self, row: ModelPrice) -> str:
         until = f" until {row.valid_until:%Y-%m-%d %H:%M}" if row.valid_until else ""
         return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"

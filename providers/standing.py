@@ -12,16 +12,19 @@ from providers.models import Provider
 class Health(NamedTuple):
     """One provider as the processes of this machine see it, and what it served of late."""
 
-    processes: int  # that know it; none where it is not enabled
+    enabled: bool
+    processes: int  # that know it: they learn of a change within a second
     resting: int  # of them those whose circuit is open: they do not ask it while another provider can serve
     failures: dict[str, int]  # attempts that failed since the server began, by error
     usage: dict[str, Any] | None  # since the beginning of the last hour (telemetry.statistics), None without requests
 
     @property
     def state(self) -> str:
-        """In one word: off, resting or asked."""
-        if not self.processes:
+        """In one word: off, new, resting or asked."""
+        if not self.enabled:
             return "off"
+        if not self.processes:
+            return "new"
         return "resting" if self.resting else "asked"
 
 

@@ -21,6 +21,7 @@ from rules.viewsets import RuleViewSet
 MOST_COMPARED = 1000
 AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
 NOBODY = ("nobody", "Nobody")
+AT_ONCE = "That holds on every process within a second."
 
 
 class RuleForm(ServiceForm):
@@ -87,7 +88,7 @@ class RuleAdmin(ServiceAdmin):
     ]
     conditional_fields = {"user": "audience == 'user'", "group": "audience == 'group'"}
     change_form_after_template = "console/rule_preview.html"
-    actions_detail = ["switch"]
+    actions_detail = ["enable", "disable"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Rule]:
         return super().get_queryset(request).shown()
@@ -131,11 +132,31 @@ class RuleAdmin(ServiceAdmin):
     def deleting_means(self, row: Rule) -> list[str]:
         return ["What only this rule allows is denied from now on."]
 
-    @deed("Enable or disable", icon="toggle_on", path="switch", means="Takes effect on every process within a second.")
-    def switch(self, request: HttpRequest, rule: Rule) -> str:
+    @deed(
+        "Enable",
+        icon="toggle_on",
+        path="enable",
+        means=f"It is tried again from now on. {AT_ONCE}",
+        fits=lambda rule: not rule.enabled,
+    )
+    def enable(self, request: HttpRequest, rule: Rule) -> str:
+        self.switch(request, rule, enabled=True)
+        return "The rule is enabled now."
+
+    @deed(
+        "Disable",
+        icon="toggle_off",
+        path="disable",
+        means=f"It is passed over: what only it allows is denied. {AT_ONCE}",
+        fits=lambda rule: rule.enabled,
+    )
+    def disable(self, request: HttpRequest, rule: Rule) -> str:
+        self.switch(request, rule, enabled=False)
+        return "The rule is not enabled now."
+
+    def switch(self, request: HttpRequest, rule: Rule, *, enabled: bool) -> None:
         with self.changing(request, rule, attributes=["enabled"]):
-            services.update_rule(rule, enabled=not rule.enabled)
-        return f"The rule is {'enabled' if rule.enabled else 'not enabled'} now."
+            services.update_rule(rule, enabled=enabled)
 
 
 def _attributes(values: dict[str, Any]) -> dict[str, Any]:

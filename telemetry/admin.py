@@ -244,6 +244,20 @@ class LogAdmin(EntryAdmin):
         return details(entry)
 
 
+def moment(field: str, name: str) -> Any:
+    """A column with a time, and in its heading of which zone: where there are several, each has little room."""
+
+    @display(description=f"{name} (UTC)", ordering=field)
+    def shown(row: CacheEntry) -> str:
+        value = getattr(row, field)
+        return f"{value:%Y-%m-%d %H:%M}" if value else ""
+
+    return shown
+
+
+STORED = moment("created_at", "Stored")
+
+
 @admin.register(CacheEntry)
 class CacheAdmin(EntryAdmin):
     """Stored answers."""
@@ -251,17 +265,10 @@ class CacheAdmin(EntryAdmin):
     unlisted = ("response",)
     empty_means = "No answers are stored: those of providers come here, and go when they expire."
     list_display = [
-        "created_at",
-        "model",
-        "provider_name",
-        "username",
-        "size",
-        "hits",
-        "saved",
-        "last_hit_at",
-        "expires_at",
-    ]
-    list_display_links = ["created_at", "model"]
+        STORED, "model", "provider_name", "username", "size", "hits", "saved",
+        moment("last_hit_at", "Last hit"), moment("expires_at", "Expires"),
+    ]  # fmt: skip
+    list_display_links = [STORED, "model"]
     list_filter = [
         ("created_at", MomentFilter),
         equals("user", "user", "username"),
@@ -312,6 +319,8 @@ class CacheAdmin(EntryAdmin):
                 return self.took_too_long(request)
             number = f"{count:,}" if count <= 10_000 else "more than 10,000"
             means = f"It removes {number} stored answers; the next requests of their kind ask the provider again."
+            if not request.GET:
+                means += " Nothing is filtered: these are all."
             context = self.admin_site.context(
                 request, "Purge what is filtered", means=means, back=back, opts=self.opts, row="cache entries"
             )

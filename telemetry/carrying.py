@@ -28,7 +28,10 @@ BATCH_BYTES = 1024 * 1024
 TRIES = 3
 REFUSED_NAME = "refused.jsonl"
 # As text: the ORM spends most of its time on putting it together, for each batch anew.
-_MOVE = f'UPDATE "{JournalPosition._meta.db_table}" SET "position" = %s WHERE "journal" = %s AND "position" = %s'
+_MOVE = (
+    f'UPDATE "{JournalPosition._meta.db_table}" SET "position" = %s, "updated_at" = CURRENT_TIMESTAMP '
+    'WHERE "journal" = %s AND "position" = %s'
+)
 
 
 class AdoptedElsewhere(Exception):

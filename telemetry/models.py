@@ -294,7 +294,10 @@ class UsageDay(Usage):
 
 
 class JournalPosition(models.Model):
-    """How far one journal has been shipped into the log: every byte before `position` is a stored entry."""
+    """How far one journal has been shipped into the log: every byte before `position` is a stored entry.
+
+    `updated_at` is when it last moved.
+    """
 
     journal = models.CharField(max_length=80)
     position = models.BigIntegerField(default=0, db_default=0)

@@ -124,7 +124,9 @@ class Deeds(ModelAdmin):
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list:
         row = self.get_object(request, object_id)
-        return [] if row is None or self.is_over(row) else super().get_actions_detail(request, object_id)
+        if row is None or self.is_over(row):
+            return []
+        return [deed for deed in super().get_actions_detail(request, object_id) if deed.method.fits(row)]
 
     def response_action(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
         """What is chosen are keys of this table; Django's own takes the word of whoever sends the form for that."""

@@ -9,12 +9,24 @@ from django.template.response import TemplateResponse
 from unfold.decorators import action
 
 
-def deed(description: str, *, icon: str, path: str, means: str, atomic: bool = True) -> Callable[[Callable], Callable]:
+def always(row: Any) -> bool:
+    return True
+
+
+def deed(
+    description: str,
+    *,
+    icon: str,
+    path: str,
+    means: str,
+    atomic: bool = True,
+    fits: Callable[[Any], bool] = always,
+) -> Callable[[Callable], Callable]:
     """Decorates a method of a ServiceAdmin (request, row): a button on the row's page.
 
     `means` is one sentence on what will happen. The method raises GatewayError where it cannot be done, and returns
     a response, or the sentence to tell on the row's page. Not `atomic` is what talks to a provider: no lock is held
-    meanwhile.
+    meanwhile. Rows that it does not fit (`fits`) have no such button: nobody unlocks what is open.
     """
 
     def decorate(do: Callable[[Any, HttpRequest, Any], HttpResponse | str]) -> Callable:
@@ -37,6 +49,7 @@ def deed(description: str, *, icon: str, path: str, means: str, atomic: bool = T
                 self.message_user(request, results[0])
             return HttpResponseRedirect(self.page_of(row.pk))
 
+        ask_and_do.fits = fits
         return ask_and_do
 
     return decorate

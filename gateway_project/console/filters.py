@@ -1,6 +1,7 @@
 """Filters that several tables have."""
 
 from datetime import UTC, datetime, time
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -29,6 +30,10 @@ class MomentFilter(RangeDateTimeFilter):
 
     The theme's own passes over what it cannot read, and so selects everything: for a purge, too.
     """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.title = f"{self.title} (UTC)"
 
     def queryset(self, request: HttpRequest, rows: QuerySet) -> QuerySet:
         """Raises IncorrectLookupParameters, with a word on the next page."""

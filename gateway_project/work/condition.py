@@ -26,7 +26,10 @@ def health_in(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]
     sums, processes = gateway.metrics.gather(vitals(gateway))
     failures, usage = _failures(sums), _usage()
     known, resting = _circuits(processes.values())
-    return [Health(known[row.name], resting[row.name], failures[row.name], usage.get(row.pk)) for row in providers]
+    return [
+        Health(row.enabled, known[row.name], resting[row.name], failures[row.name], usage.get(row.pk))
+        for row in providers
+    ]
 
 
 def resting_in(gateway: "Gateway") -> list[str]:

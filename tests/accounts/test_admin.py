@@ -3,6 +3,7 @@
 import pytest
 
 from accounts.models import LONGEST_PASSWORD, Feature, Group, Role, Session, User
+from accounts.services import create_group
 from providers.models import Provider
 from providers.services import create_provider
 from telemetry.models import LogEntry
@@ -120,3 +121,12 @@ def test_the_features_of_the_role_admin_are_shown_and_not_offered(console):
     assert 'name="_save"' not in page
     assert 'name="features"' in console.get(f"/admin/accounts/role/{user.pk}/change/").text
     assert 'name="features"' in console.get("/admin/accounts/role/add/").text
+
+
+def test_the_page_of_a_user_tells_the_groups_and_of_which_zone_its_times_are(console):
+    ann = new_user()
+    for name in ("search", "ads"):
+        create_group(name=name, member_ids=[ann.pk])
+    page = console.get(f"/admin/accounts/user/{ann.pk}/change/").text
+    assert "ads, search" in page
+    assert f"{ann.created_at:%Y-%m-%d %H:%M} (UTC)" in page

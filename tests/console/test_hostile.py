@@ -224,7 +224,7 @@ def test_every_change_is_told_to_the_log_with_its_author(administrator, rows, wo
         f"keys/apikey/{key}/lock/": f"{USERNAME} changed keys {key}: locked.",
         f"keys/apikey/{key}/unlock/ ": f"{USERNAME} changed keys {key}: locked.",
         f"keys/apikey/{key}/rotate/": f"{USERNAME} rotated keys {key}.",
-        f"rules/rule/{rule}/switch/": f"{USERNAME} changed rules {rule}: enabled.",
+        f"rules/rule/{rule}/disable/": f"{USERNAME} changed rules {rule}: enabled.",
         f"accounts/session/{session}/end/": f"{USERNAME} signed out users {user}.",
         f"accounts/user/{user}/sign-out/": f"{USERNAME} signed out users {user}.",
         f"licensing/limit/{rows[Limit]}/delete/": f"{USERNAME} deleted limits {rows[Limit]}.",

@@ -5,9 +5,11 @@ import json
 import re
 import shlex
 
+import pytest
+
 from accounts.services import delete_user, update_user
 from keys.models import ApiKey
-from keys.services import delete_keys, issue_key
+from keys.services import delete_keys, issue_key, update_key
 from providers.services import create_provider
 from tests.management import new_user
 
@@ -20,13 +22,13 @@ def test_a_key_is_made_for_somebody_who_can_use_it(console):
     ann = new_user()
     delete_user(ann)
     answer = added(console, owner=ann.pk)
-    assert answer.context["adminform"].form.errors == {"owner": ["is deleted, and gets no keys."]}
+    assert answer.context["adminform"].form.errors == {"owner": ["Is deleted, and gets no keys."]}
     assert not ApiKey.objects.exists()
 
 
 def test_a_key_is_made_for_a_time_to_come(console):
     answer = added(console, owner=new_user().pk, expiry_0="2020-01-01", expiry_1="00:00:00")
-    assert answer.context["adminform"].form.errors == {"expiry": ["must lie in the future."]}
+    assert answer.context["adminform"].form.errors == {"expiry": ["Must lie in the future."]}
     assert added(console, owner=new_user().pk, expiry_0="2100-01-01", expiry_1="00:00:00").status_code == 200
     assert ApiKey.objects.get().expiry.year == 2100
 
@@ -83,3 +85,22 @@ def test_forms_offer_nobody_and_no_key_that_is_deleted(console):
     assert offered(console, "licensing", "limit", "key") == [str(new)]
     for kept in ("accounts/user/?q=ben", "keys/apikey/?q=old"):  # lists go on finding them
         assert "deleted" in console.get(f"/admin/{kept}").text
+
+
+@pytest.mark.parametrize("cut", [1000, 20, 14])
+def test_a_key_that_was_found_somewhere_is_found_here_by_what_was_found(console, cut):
+    issued = issue_key(owner=new_user(), name="leaked")
+    issue_key(owner=issued.key.owner, name="another")
+    page = console.get("/admin/keys/apikey/", {"q": issued.text[:cut]})
+    assert [key.name for key in page.context["cl"].result_list] == ["leaked"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "offered"),
+    [({}, {"lock", "expire"}), ({"locked": True}, {"unlock", "expire"}), ({"expire": True}, {"lock"})],
+)
+def test_a_key_has_buttons_for_what_can_be_done_with_it(console, changes, offered):
+    key = issue_key(owner=new_user(), name="k").key
+    update_key(key, **changes)
+    page = console.get(f"/admin/keys/apikey/{key.pk}/change/").text
+    assert {deed for deed in ("lock", "unlock", "expire") if f"/{key.pk}/{deed}/" in page} == offered

@@ -16,6 +16,7 @@ from providers.models import (
     Provider,
 )
 from providers.services import create_provider, end_price, set_price
+from providers.standing import Health
 from tests.console.forms import fields_of
 
 pytestmark = pytest.mark.django_db
@@ -88,7 +89,7 @@ def test_a_new_provider_has_so_many_models_and_no_more(console, provider):
     fields = {"name": "q", "url": provider.url, "format": provider.format_id, "auth_method": "none"}
     names = [f"m{number}" for number in range(MOST_MODELS + 1)]
     errors = refused(console, f"{PROVIDERS}add/", new_models="\n".join(names), **fields)
-    assert errors == {"new_models": [f"must be at most {MOST_MODELS}."]}
+    assert errors == {"new_models": [f"Must be at most {MOST_MODELS}."]}
     assert Provider.objects.count() == 1
 
 
@@ -105,7 +106,7 @@ PAST, AHEAD = ({"valid_from_0": day, "valid_from_1": "00:00:00"} for day in ("20
 def test_a_price_does_not_begin_in_the_past(console, price):
     for path, fields in ((f"{PRICES}add/", NEW_PRICE | {"model": "other"}), (f"{PRICES}{price.pk}/change/", {})):
         errors = refused(console, path, **fields, **PAST)
-        assert errors == {"valid_from": ["lies in the past, and what was spent there stays as it is."]}
+        assert errors == {"valid_from": ["Lies in the past, and what was spent there stays as it is."]}
     assert ModelPrice.objects.count() == 1
 
 
@@ -138,3 +139,10 @@ def test_so_they_do_on_the_page_of_one_that_has_ended(console, price):
     page = console.get(f"{PRICES}{price.pk}/change/").text
     assert 'name="_save"' not in page
     assert not re.search(r"0\.0|E-|\.0", page.partition("<fieldset")[2].partition("</fieldset")[0])
+
+
+@pytest.mark.parametrize(
+    ("enabled", "processes", "told"), [(True, 0, "new"), (True, 2, "asked"), (False, 0, "off"), (False, 2, "off")]
+)
+def test_a_provider_is_told_as_it_is_set_before_all_processes_know(enabled, processes, told):
+    assert Health(enabled, processes, resting=0, failures={}, usage=None).state == told

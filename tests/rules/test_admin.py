@@ -101,3 +101,14 @@ def test_a_rule_whose_group_is_gone_can_be_changed_and_given_to_another(console)
 def test_no_rule_is_made_for_nobody(console):
     assert "nobody" not in fields_of(console.get("/admin/rules/rule/add/").text)["audience"]
     assert list(added(console, audience="nobody").context["adminform"].form.errors) == ["audience"]
+
+
+@pytest.mark.parametrize(("enabled", "button", "other"), [(True, "disable", "enable"), (False, "enable", "disable")])
+def test_a_button_says_whether_it_enables_or_disables(console, enabled, button, other):
+    rule = create_rule(name="r", user_id=0, enabled=enabled)
+    page = console.get(f"/admin/rules/rule/{rule.pk}/change/").text
+    assert f"/{rule.pk}/{button}/" in page
+    assert f"/{rule.pk}/{other}/" not in page
+    console.post(f"/admin/rules/rule/{rule.pk}/{button}/")
+    rule.refresh_from_db()
+    assert rule.enabled is not enabled

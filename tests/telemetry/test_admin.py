@@ -61,6 +61,11 @@ def test_a_day_without_a_time_is_the_whole_day(console, entries, filtered, found
     assert f"It removes {found} stored answers" in console.get(address).text
 
 
+def test_a_purge_of_everything_says_that_it_is_one(console, entries):
+    assert "Nothing is filtered: these are all." in console.get(f"{CACHE}purge/").text
+    assert "Nothing is filtered" not in console.get(f"{CACHE}purge/?user=ann").text
+
+
 def test_a_purge_leaves_what_the_days_leave_out(console, entries):
     console.post(f"{CACHE}purge/?created_at_to_0=2020-01-02&created_at_to_1=")
     assert list(CacheEntry.objects.all()) == entries[2:]

@@ -1,9 +1,10 @@
 """Each record becomes an entry exactly once, whoever ships it; test_shipping_outages.py has what happens meanwhile."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import DataError, OperationalError, connection
+from django.utils import timezone
 
 from accounts.services import create_user
 from keys.models import ApiKey
@@ -47,6 +48,16 @@ def test_positions_say_how_far_the_database_has_it(journal, shipper):
     position = JournalPosition.objects.get()
     assert position.journal == f"{journal.name}/{journal.segments[0].path.name}"
     assert position.position == journal.segments[0].end
+
+
+def test_positions_say_when_the_database_last_had_something_of_it(journal, shipper):
+    serve(journal, "r1")
+    shipper.ship()
+    long_ago = timezone.now() - timedelta(days=1)
+    JournalPosition.objects.update(updated_at=long_ago)
+    serve(journal, "r2")
+    shipper.ship()
+    assert JournalPosition.objects.get().updated_at > long_ago + timedelta(hours=23)
 
 
 def test_a_segment_goes_with_its_position_once_all_its_requests_have_ended(journal, shipper):

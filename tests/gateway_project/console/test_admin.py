@@ -115,3 +115,10 @@ def test_an_address_of_which_nothing_can_be_made_has_a_page(console, query):
     assert answer.status_code == 400
     assert "text/html" in answer.headers["Content-Type"]
     assert "Nothing can be made of this address." in answer.text
+
+
+def test_a_page_for_a_new_row_does_not_look_like_the_list(console):
+    def heading(path: str) -> list[str]:
+        return re.sub(r"<[^>]*>", " ", re.search(r"<h1.*?</h1>", console.get(path).text, re.DOTALL)[0]).split()
+
+    assert heading(f"{USERS}add/") == [*heading(USERS), "chevron_right", "New"]
