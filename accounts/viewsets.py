@@ -104,7 +104,8 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
             check_own_password(self.caller.user, current, address=self.address, tell=self.tell)
 
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
-        if "role_ids" in values and not self.caller.is_admin:
+        present = {role.pk for role in row.roles.all()}
+        if not self.caller.is_admin and set(values.get("role_ids", present)) != present:
             raise PermissionDenied("roles: only an admin gives them.")
         new, own = values.pop("new_password", None), self.caller.owns(row.pk)
         services.update_user(row, password=new, kept_session=self.caller.session if own else None, **values)

@@ -46,6 +46,7 @@ class KeyViewSet(Lists):
         "update": Shape((Message,)),
         "rotate": Shape((IssuedKey,)),
     }
+    volatile = frozenset({"lastUsed", "isExpired"})
     bodiless = by_id_alone = ("destroy", "rotate")
     filters = {
         "userId": Whole("owner_id"),
@@ -56,9 +57,8 @@ class KeyViewSet(Lists):
     parameters = {"destroy": BY_QUERY}
 
     def get_queryset(self) -> QuerySet[ApiKey]:
-        if self.caller.has(SEES_ALL) if self.action in ("list", "retrieve") else self.caller.is_admin:
-            return super().get_queryset()
-        return super().get_queryset().of(self.caller.user)
+        keys = super().get_queryset()
+        return keys if self.caller.has(SEES_ALL) else keys.of(self.caller.user)
 
     def owner_id(self) -> int:
         given = self.request.query_params.get("user", "")
@@ -131,6 +131,8 @@ class KeyViewSet(Lists):
             keys = keys.filter(owner__in=referred(User.objects.all(), [which["user"]], field="user"))
         if target is not None:
             keys = keys.filter(pk=target)
+            for key in keys:  # which the caller may see, and so know of
+                admit(self.caller, OWNER, owner_id=key.owner_id)
         return keys.filter(name=which["name"]) if "name" in which else keys
 
     # -- Deletion ---------------------------------------------------------------------------------------

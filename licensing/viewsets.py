@@ -11,11 +11,11 @@ from django.db.models import QuerySet
 from rest_framework.response import Response
 
 from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.filters import Filter, Text, Whole
+from gateway_project.jsonapi.filters import Filter, OneOf, Whole
 from gateway_project.jsonapi.shapes import CodeAndMessage, Shape
 from gateway_project.jsonapi.viewsets import ApiViewSet, Creates, Destroys, Lists, Updates
 from licensing import services
-from licensing.models import SUBJECTS, Limit
+from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.serializers import (
     LicenceAnswer,
     LicenceAttributes,
@@ -103,8 +103,8 @@ class LimitViewSet(Lists, Creates, Updates, Destroys):
     filters = {
         "id": Whole("id"),
         **{f"{subject}Id": Whole(f"{subject}_id") for subject in SUBJECTS},
-        "measure": Text("measure"),
-        "window": Text("window"),
+        "measure": OneOf("measure", Measure.values),
+        "window": OneOf("window", Window.values),
     }
 
     def get_queryset(self) -> QuerySet[Limit]:

@@ -166,7 +166,8 @@ def change_price(
     Conflict for one that ends, and ValidationError.
     """
     now = timezone.now()
-    price, begins = _held(price), _not_past(valid_from, now)
+    price = _held(price)
+    begins = _not_past(None if valid_from == price.valid_from else valid_from, now)
     if price.valid_from >= now and valid_from not in (None, price.valid_from):
         raise Conflict("validFrom: this price has not begun yet, and begins when it was said; delete it first.")
     if all(getattr(price, name) == value for name, value in changes.items()):

@@ -7,11 +7,11 @@ from django.db.models import QuerySet
 
 from gateway_project.errors import NotFound, PermissionDenied
 from gateway_project.jsonapi.fields import read_id
-from gateway_project.jsonapi.filters import Flag, Text, Whole
+from gateway_project.jsonapi.filters import Flag, OneOf, Text, Whole
 from gateway_project.jsonapi.shapes import Shape
 from gateway_project.jsonapi.viewsets import Creates, Destroys, Lists, Updates
 from providers import services
-from providers.models import Model, ModelPrice, Provider, ProviderFormat
+from providers.models import Model, ModelPrice, PriceSource, Provider, ProviderFormat
 from providers.serializers import (
     FormatSerializer,
     ModelAttributes,
@@ -116,7 +116,7 @@ class PriceViewSet(Lists, Creates, Updates, Destroys):
         "host": Text(lambda prices, host: prices.filter(host=host.lower())),
         "model": Text(lambda prices, model: prices.filter(model=model.lower())),
         "modelContains": Text("model__icontains"),
-        "source": Text("source"),
+        "source": OneOf("source", PriceSource.values),
         "current": Flag(lambda prices, wanted: prices.current() if wanted else prices.exclude(pk__in=prices.current())),
     }
 

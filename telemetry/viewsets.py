@@ -10,12 +10,12 @@ from rest_framework.response import Response
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.jsonapi.documents import Plain, prefers
 from gateway_project.jsonapi.fields import read_id
-from gateway_project.jsonapi.filters import Filter, Moment, Text, Whole, read_parameters
+from gateway_project.jsonapi.filters import Filter, Moment, OneOf, Text, Whole, read_parameters
 from gateway_project.jsonapi.names import camel, snake
 from gateway_project.jsonapi.paging import ApiPagination, listing
 from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, Lists
 from telemetry import services, statistics
-from telemetry.models import CacheEntry, LogEntry
+from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry
 from telemetry.paging import EntryPagination
 from telemetry.querysets import EntryQuerySet
 from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, UnpricedSerializer, UsageSerializer
@@ -47,7 +47,11 @@ class LogViewSet(EntryViewSet):
     sees_all = "logs.view_all"
     queryset = LogEntry.objects.newest_first()
     serializer_class = LogEntrySerializer
-    filters = {**COMMON, "type": Text("entry_type"), "source": Text("entry_source")}
+    filters = {
+        **COMMON,
+        "type": OneOf("entry_type", EntryType.values),
+        "source": OneOf("entry_source", EntrySource.values),
+    }
 
 
 class CacheViewSet(EntryViewSet):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from django.db.models import QuerySet
 from rest_framework.filters import BaseFilterBackend
@@ -25,8 +25,8 @@ class Filter:
     value; `about` tells readers of the OpenAPI document what it selects.
     """
 
-    expected: ClassVar[str]
-    schema: ClassVar[dict[str, Any]]
+    expected: str
+    schema: dict[str, Any]
 
     def __init__(self, lookup: Lookup, about: str = "") -> None:
         self.lookup = lookup
@@ -68,6 +68,21 @@ class Text(Filter):
 
     def read(self, text: str) -> str:
         if len(text) > LONGEST_TEXT or "\0" in text:
+            raise ValueError
+        return text
+
+
+class OneOf(Filter):
+    """A text out of a few: a misspelt one would find nothing, and look as if there were nothing."""
+
+    def __init__(self, lookup: Lookup, values: Iterable[str], about: str = "") -> None:
+        super().__init__(lookup, about)
+        self.values = tuple(values)
+        self.expected = f"one of {', '.join(self.values)}"
+        self.schema = {"type": "string", "enum": list(self.values)}
+
+    def read(self, text: str) -> str:
+        if text not in self.values:
             raise ValueError
         return text
 

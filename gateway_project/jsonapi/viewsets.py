@@ -4,6 +4,7 @@ The order of each request is: method, credential, permission (access.py), licenc
 existence.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
+from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
@@ -38,6 +40,8 @@ class ApiViewSet(GenericViewSet):
     shapes: ClassVar[Mapping[str, Shape]] = {}
     # Media types of other answers that it can give, by operation.
     other_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # What of a row changes by itself, under the names of the wire.
+    volatile: ClassVar[frozenset[str]] = frozenset()
     filters: ClassVar[Mapping[str, Filter]] = {}
     # Query parameters beside the filters, by operation; whoever names one reads it.
     parameters: ClassVar[Mapping[str, Mapping[str, Filter]]] = {}
@@ -124,9 +128,25 @@ class ApiViewSet(GenericViewSet):
         data = dict(self.document)
         if partial and "id" not in kind().fields:
             data.pop("id", None)  # says which row is meant, and is no change
+        for name in self.sent_back():
+            del data[name]
         serializer = kind(data=data, partial=partial, context=self.get_serializer_context())
         serializer.is_valid(raise_exception=True)
         return serializer.validated_data
+
+    def sent_back(self) -> dict[str, Any]:
+        """What an update says of attributes that are only shown: whoever sends a whole answer back sends them too."""
+        if self.action != "update":
+            return {}
+        writable, shown = self.update_attributes().fields, self.serializer_class().fields
+        return {name: said for name, said in self.document.items() if name in shown.keys() - writable.keys() - {"id"}}
+
+    def refuse_other(self, before: Mapping[str, Any]) -> None:
+        """Raise ValidationError where what is only shown would become another."""
+        known, said = json.loads(JSONRenderer().render(before)), flat(self.sent_back())
+        kept = known.keys() - self.volatile
+        if other := [name for name in said if name in kept and said[name] != known[name]]:
+            raise ValidationError.from_fields(dict.fromkeys(other, ("is only shown, and cannot be changed here.",)))
 
     def target_id(self) -> int | None:
         """Which row is meant: by the path, else the query, else data.id, else attributes.id; None if none says it."""
@@ -204,6 +224,7 @@ class ApiViewSet(GenericViewSet):
     def changing(self, row) -> Iterator[None]:
         """Around a change of a row: tells the log how it was before and after."""
         before = self.shown(row)
+        self.refuse_other(before)
         yield
         self.record(row.pk, before=before, after=self.shown(row))
 

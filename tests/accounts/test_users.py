@@ -186,6 +186,8 @@ class TestUpdatingUsers:
 
     def test_roles_are_the_admins_to_give_and_replace_the_set(self, admin, nobody, ann):
         refused(nobody.as_user(ann).patch("/users/", roles=[role("admin")]), 403, "PermissionDenied", "roles")
+        [shown] = nobody.as_user(ann).rows("/users/?currentUser=true")
+        assert nobody.as_user(ann).patch("/users/", **shown | {"displayName": "Ann"}).status_code == 200
         assert not User.objects.get(pk=ann.pk).is_admin
         assert admin.patch(f"/users/?id={ann.pk}", roles=[role("admin")]).status_code == 200
         assert [one.name for one in ann.roles.all()] == ["admin"]

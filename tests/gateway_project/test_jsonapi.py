@@ -244,7 +244,17 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
     for path, row in rows.items():
         before = admin.rows(f"/{path}/")
         assert admin.patch(f"/{path}/{row.pk}/").status_code == 200, path
+        for flat in (False, True):
+            shown = admin.get(f"/{path}/{row.pk}/", flat=flat).json()["data"]
+            sent = body(**shown) if flat else {"data": shown}
+            assert admin.send("PATCH", f"/{path}/{row.pk}/", json=sent).status_code == 200, path
         assert admin.rows(f"/{path}/") == before
+    for path, name, value in (
+        *(("users", "userName", "eve"), ("users", "isDeleted", True), ("rules", "userName", "eve")),
+        *(("limits", "measure", "cost"), ("limits", "userId", 0), ("keys", "permissions", [{"name": "logs.view_all"}])),
+        *(("providers", "formatName", "gemini"), ("prices", "host", "other.example.org")),
+    ):
+        refused(admin.patch(f"/{path}/{rows[path].pk}/", **{name: value}), 400, "ValidationError", name, "only shown")
 
 
 @pytest.mark.parametrize("given", [None, [], {}, True, "x", -1, 10**30, 1.5, "1\0"])

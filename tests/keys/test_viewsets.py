@@ -166,8 +166,14 @@ def test_everybody_sees_their_own_keys_and_some_see_all(nobody, admin, as_ann, a
     watcher = nobody.as_user(new_user("keys.view_all"))
     assert names(watcher) == ["of bob", "of ann"]
     assert names(watcher, f"?userId={bob.pk}") == ["of bob"]
-    refused(watcher.delete(f"/keys/{key.pk}/"), 404, "NotFound")
-    refused(watcher.delete(f"/keys/?user={bob.pk}"), 403, "PermissionDenied")
+    for refusal in (
+        watcher.delete(f"/keys/{key.pk}/"),
+        watcher.patch(f"/keys/{key.pk}/", expire=True),
+        watcher.post(f"/keys/{key.pk}/rotate/"),
+        watcher.delete(f"/keys/?user={bob.pk}"),
+    ):
+        refused(refusal, 403, "PermissionDenied")
+    refused(as_ann.delete(f"/keys/{key.pk}/"), 404, "NotFound")
 
 
 def test_a_key_sees_as_much_as_it_may_and_its_owner(nobody, admin):
