@@ -18,7 +18,7 @@ from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
-from gateway_project.console.filters import equals
+from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.log import caller, record, teller
 from gateway_project.errors import GatewayError
 
@@ -85,7 +85,7 @@ class UserAdmin(ServiceAdmin):
     form = UserForm
     empty_means = "There are no users."
     list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
-    list_filter = ["is_active", "is_deleted", "roles"]
+    list_filter = [("is_active", FlagFilter), ("is_deleted", FlagFilter), "roles"]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
     readonly_fields = ["state", "group_names", "created_at", "last_login"]

@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
@@ -48,6 +49,24 @@ class KeyForm(ServiceForm):
             ]
 
 
+class StateFilter(admin.SimpleListFilter):
+    """Keys of which the list says this."""
+
+    title, parameter_name = "state", "state"
+    found: ClassVar[dict[str, Callable[[Any], QuerySet[ApiKey]]]] = {
+        "usable": lambda keys: keys.usable(),
+        "locked": lambda keys: keys.live().exclude(locked_time=None),
+        "expired": lambda keys: keys.live().expired(),
+        "deleted": lambda keys: keys.filter(is_deleted=True),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(state, state) for state in self.found]
+
+    def queryset(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+        return self.found[self.value()](keys) if self.value() in self.found else keys
+
+
 @admin.register(ApiKey)
 class KeyAdmin(ServiceAdmin):
     """Credentials for work."""
@@ -56,7 +75,7 @@ class KeyAdmin(ServiceAdmin):
     form = KeyForm
     empty_means = "There are no API keys: work comes only from those who log in."
     list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
-    list_filter = ["is_deleted", ("locked_time", admin.EmptyFieldListFilter)]
+    list_filter = [StateFilter]
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin import BooleanFieldListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
@@ -23,6 +24,14 @@ def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
 
     Equals.title = title
     return Equals
+
+
+class FlagFilter(BooleanFieldListFilter):
+    """By what the lists call active or deleted, under that name and not under the field's."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.title = self.title.removeprefix("is ")
 
 
 class MomentFilter(RangeDateTimeFilter):

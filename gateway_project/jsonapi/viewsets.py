@@ -16,7 +16,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from gateway_project.access import Caller
+from gateway_project.access import SORTS, TABLE, USER, Caller
 from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, ValidationError
 from gateway_project.jsonapi import audit, licence
 from gateway_project.jsonapi.documents import ENVELOPE, Document, Plain, flat
@@ -136,7 +136,9 @@ class ApiViewSet(GenericViewSet):
 
     def sent_back(self) -> dict[str, Any]:
         """What an update says of attributes that are only shown: whoever sends a whole answer back sends them too."""
-        if self.action != "update":
+        seen_by = TABLE[self.resource_name].get("retrieve", USER)
+        # Who may change rows and not see them must not find out by trying what stands in them.
+        if self.action != "update" or not (seen_by in SORTS or self.caller.has(seen_by)):
             return {}
         writable, shown = self.update_attributes().fields, self.serializer_class().fields
         return {name: said for name, said in self.document.items() if name in shown.keys() - writable.keys() - {"id"}}
@@ -216,7 +218,7 @@ class ApiViewSet(GenericViewSet):
             "operation": self.operation,
             "resource": self.resource_name,
             "id": row_id,
-            "attributes": tuple(sorted(camel(name) for name in self.document)),
+            "attributes": tuple(sorted(map(camel, self.document.keys() - self.sent_back().keys()))),
         }
         audit.record(audit.Change(**known | told))
 

@@ -215,3 +215,12 @@ def test_a_list_costs_the_same_at_any_length(client, ann, staff, known_provider,
         )
         with django_assert_num_queries(5):  # session and user, roles, features; count, page
             client.get("/rules/", headers=headers)
+
+
+def test_who_may_not_see_rules_finds_out_nothing_by_sending_what_is_only_shown(admin, nobody, ann):
+    rule, modifier = make(admin, userId=ann.pk), nobody.as_user(new_user("rules.modify"))
+    told = {
+        refused(modifier.patch(f"/rules/{rule.pk}/", userName=guess), 400, "ValidationError")
+        for guess in ("ann", "eve")
+    }
+    assert told == {"userName: There is no such attribute here."}
