@@ -2,7 +2,8 @@
 
 Sources: Anthropic's models overview (August and November 2026: maximum output, thinking), its page on adaptive thinking
 (which models take budgets, which only adaptive thinking, which always think), the parameter notes of Opus 4.7 (no
-temperature, top_p, top_k), and for retired models the overviews of their time.
+temperature, top_p, top_k) and of Opus 4.1 (temperature or top_p, with every model that came between the two; issue
+15097 of BerriAI/litellm has the refusal), and for retired models the overviews of their time.
 """
 
 import re
@@ -21,11 +22,13 @@ class Claude:
     rests: bool = True
     always_thinks: bool = False
     samples: bool = False  # takes temperature, top_p and top_k
+    either: bool = False  # and of temperature and top_p one alone
 
 
 RETIRED = Claude(4_096, "none", samples=True)
 BUDGET = Claude(64_000, "budget", samples=True)
-FOUR_POINT_SIX = Claude(128_000, samples=True)
+FOUR_POINT_FIVE = Claude(64_000, "budget", samples=True, either=True)
+FOUR_POINT_SIX = Claude(128_000, samples=True, either=True)
 FOUR_POINT_SEVEN = Claude(128_000)
 ALWAYS_THINKS = Claude(128_000, rests=False, always_thinks=True)
 NEWEST = Claude(128_000, rests=False)
@@ -42,9 +45,11 @@ BY_BEGINNING = {
     "4-opus": Claude(32_000, "budget", samples=True),
     "4-sonnet": BUDGET,
     "opus-4": Claude(32_000, "budget", samples=True),
+    "opus-4-1": Claude(32_000, "budget", samples=True, either=True),
     "sonnet-4": BUDGET,
-    "haiku-4": BUDGET,
-    "opus-4-5": BUDGET,
+    "sonnet-4-5": FOUR_POINT_FIVE,
+    "haiku-4": FOUR_POINT_FIVE,
+    "opus-4-5": FOUR_POINT_FIVE,
     "opus-4-6": FOUR_POINT_SIX,
     "sonnet-4-6": FOUR_POINT_SIX,
     "opus-4-7": FOUR_POINT_SEVEN,

@@ -14,6 +14,7 @@ LEAST_BUDGET = 1024
 SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.95, "max": 0.95}
 EFFORTS = {"minimal": "low"}  # every other one is called the same
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+EITHER = frozenset({"temperature", "top_p"})
 LEAST_TOP_P = 0.95  # of a model that thinks (Anthropic's documentation, extended thinking, feature compatibility)
 
 
@@ -45,11 +46,14 @@ def sampling_of(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
     takes = (
         {"temperature": chat.temperature == 1, "top_p": wide, "top_k": False} if _thinks(chat, model, source) else {}
     )
-    return {name for name in SAMPLING if getattr(chat, name) is not None and takes.get(name, True)}
+    taken = {name for name in SAMPLING if getattr(chat, name) is not None and takes.get(name, True)}
+    if claude(model).either and taken >= EITHER:
+        taken.remove("temperature" if chat.temperature == 1 else "top_p")  # 1 is what it has by itself
+    return taken
 
 
 def disturbing(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
-    """What the client says of it that the model would take if it did not think."""
+    """What the client says of it that the model would take if it did not think, or were not told it twice."""
     if not claude(model).samples:
         return set()
     return {name for name in SAMPLING if getattr(chat, name) is not None} - sampling_of(chat, model, source)

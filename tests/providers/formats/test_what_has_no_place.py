@@ -137,7 +137,7 @@ def test_several_candidates_are_refused_where_all_but_one_would_be_lost():
 )
 @pytest.mark.parametrize(
     ("format_name", "model"),
-    [("anthropic", "claude-sonnet-4-5"), ("bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0")],
+    [("anthropic", "claude-sonnet-4-0"), ("bedrock", "anthropic.claude-sonnet-4-20250514-v1:0")],
 )
 def test_a_claude_that_thinks_takes_no_choice_of_tokens_but_its_own(format_name, model, given, lost):
     for effort, missing in (("high", lost), (None, set())):
@@ -146,6 +146,36 @@ def test_a_claude_that_thinks_takes_no_choice_of_tokens_but_its_own(format_name,
         told = outgoing.body.decode().replace("topP", "top_p")
         assert set(outgoing.dropped) == missing
         assert {name for name in given if f'"{name}"' not in told} == missing
+
+
+@pytest.mark.parametrize(
+    ("given", "lost"),
+    [
+        ({"temperature": 0.2, "top_p": 1}, ("top_p",)),
+        ({"temperature": 1, "top_p": 0.9}, ("temperature",)),
+        ({"temperature": 1, "top_p": 0.96, "reasoning_effort": "high"}, ("temperature",)),
+        ({"temperature": 0.2}, ()),
+        ({"top_p": 0.9}, ()),
+    ],
+)
+@pytest.mark.parametrize(
+    ("format_name", "model"),
+    [
+        ("anthropic", "claude-opus-4-1"),
+        ("anthropic", "claude-haiku-4-5"),
+        ("anthropic", "claude-sonnet-4-6"),
+        ("bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ],
+)
+def test_a_claude_that_takes_temperature_or_top_p_is_told_the_one_that_says_something(format_name, model, given, lost):
+    body = {"model": model, "messages": [HELLO], "max_tokens": 5000, **given}
+    outgoing = FORMATS[format_name].request(request(body, door=True), model)
+    told = outgoing.body.decode().replace("topP", "top_p")
+    assert outgoing.dropped == lost
+    assert {name for name in ("temperature", "top_p") if f'"{name}"' in told} == given.keys() - {
+        *lost,
+        "reasoning_effort",
+    }
 
 
 @pytest.mark.parametrize(("asked", "told"), [({"enabled": True}, ("document.citations",)), ({"enabled": False}, ())])
