@@ -35,6 +35,8 @@ class Dialect:
         """The conversation in a request's body. Raises ValidationError naming the field that is wrong."""
         raise NotImplementedError
 
+    unkept = ""  # the word by which clients know that a conversation is not kept for them, if they know one
+
     def bound_by(self, body: dict[str, Any]) -> str:
         """The parameter that refers to what one provider alone keeps, '' where there is none."""
         return ""
@@ -325,7 +327,7 @@ class Format(ABC):
             return ProviderError(f"The provider refused the gateway's credential (status {status}).")
         if 400 <= status < 500:
             said = as_dict(as_dict(read_json(body)).get("error"))
-            code = _word(said.get("code"))
+            code = _word(said.get("code") or as_dict(said.get("details")).get("error_code"))
             too_long = is_too_long(self.name, text, code, _word(said.get("type")))
             return ProviderRejected(
                 text or f"The provider refused the request with status {status}.",

@@ -159,6 +159,45 @@ def test_betas_reach_the_provider(client, world, speaking):
     assert provider.seen[0].headers["anthropic-version"] == client.default_headers["anthropic-version"]
 
 
+def weather(city: str) -> str:
+    """The weather in a city"""
+    return f"20 degrees in {city}"
+
+
+def run_tools(client, world):
+    """What the SDK's own loop of calls and results comes to; it asks the server to keep the conversation."""
+    world.settle()
+    tools = [anthropic.beta_tool(weather)]
+    return client.beta.messages.tool_runner(model=world.model, tools=tools, **ASKED).until_done()
+
+
+@pytest.mark.parametrize("format_name", ["openai", "gemini"])
+def test_the_tool_runner_goes_on_by_itself_where_nobody_keeps_a_conversation(client, world, speaking, format_name):
+    provider, answer = speaking(format_name), recorded(format_name, "plain")
+    provider.answers(body=recorded(format_name, "parallel_tool_calls").body).answers(body=answer.body)
+    assert text_of(run_tools(client, world)) == answer.expect["text"]
+    assert "capital of Portugal" in provider.seen[1].body.decode()
+    assert all(b'"thread"' not in seen.body for seen in provider.seen)
+
+
+def test_the_tool_runner_begins_anew_where_the_provider_lost_the_conversation(client, world, speaking):
+    provider, answer = speaking("anthropic"), recorded("anthropic", "plain")
+    lost = {"type": "invalid_request_error", "message": "No such thread", "details": {"error_code": "thread_not_found"}}
+    provider.answers(body=recorded("anthropic", "parallel_tool_calls").body)
+    provider.answers(body={"type": "error", "error": lost}, status=400).answers(body=answer.body)
+    assert text_of(run_tools(client, world)) == answer.expect["text"]
+    kinds = [(seen.json["thread"]["type"], len(seen.json["messages"])) for seen in provider.seen]
+    assert kinds == [("create", 1), ("continue", 1), ("create", 3)]
+
+
+def test_of_several_providers_none_is_asked_to_keep_a_conversation(client, world, speaking):
+    providers, sample = [speaking("anthropic") for _ in range(2)], recorded("anthropic", "plain")
+    for provider in providers:
+        provider.answers(body=sample.body)
+    assert text_of(run_tools(client, world)) == sample.expect["text"]
+    assert [b'"thread"' in seen.body for provider in providers for seen in provider.seen] == [False]
+
+
 def test_models_are_listed(client, world):
     world.allow(regex=f"{world.model}-[a-c]")
     world.provider(*(names := [f"{world.model}-{letter}" for letter in "abc"]))

@@ -68,7 +68,10 @@ def error_body(error: GatewayError, request_id: str) -> dict[str, Any]:
     """An error as Anthropic writes it."""
     status = status_of(error)
     kind = TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": _message(error)}, "request_id": request_id}
+    told: dict[str, Any] = {"type": kind, "message": _message(error)}
+    if error.reason:
+        told["details"] = {"error_code": error.reason}
+    return {"type": "error", "error": told, "request_id": request_id}
 
 
 def _message(error: GatewayError) -> str:

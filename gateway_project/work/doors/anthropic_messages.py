@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from gateway_project.errors import GatewayError
+from gateway_project.errors import GatewayError, ValidationError
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.anthropic import error_event
 from gateway_project.work.doors.anthropic_answer import CALL_SIGNED, MessagesWriter, reply_body, stream_reader
@@ -39,7 +39,20 @@ PARAMETERS: dict[str, tuple[str, fields.Check]] = {
     "stop_sequences": ("stop", fields.texts),
 }
 READ = frozenset(
-    {"model", "messages", "stream", "system", "tools", "tool_choice", "thinking", "output_config", *PARAMETERS}
+    {
+        *(
+            "model",
+            "messages",
+            "stream",
+            "system",
+            "tools",
+            "tool_choice",
+            "thinking",
+            "output_config",
+            "output_format",
+        ),
+        *PARAMETERS,
+    }
 )
 ROLES = ("user", "assistant", "system")
 CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
@@ -51,8 +64,16 @@ class AnthropicMessages(Dialect):
     """`POST /v1/messages`."""
 
     name = SHAPE
+    unkept = "thread_unsupported_request"
 
     def chat(self, body: dict[str, Any]) -> Chat:
+        if name := self.bound_by(body):
+            raise ValidationError(
+                f"{name} asks for a conversation that is kept, which this provider's format has not: send the whole "
+                f"conversation without {name}.",
+                field=name,
+                reason=self.unkept,
+            )
         chat = Chat(source=self.name)
         if system := given(body, "system", _system, ""):
             chat.messages.append(Message("system", system))
@@ -68,6 +89,9 @@ class AnthropicMessages(Dialect):
         _read_tools(chat, body)
         _read_output(chat, body)
         return chat
+
+    def bound_by(self, body: dict[str, Any]) -> str:
+        return "thread" if body.get("thread") is not None else ""  # the SDKs' tool runners ask for one by themselves
 
     def reply(self, work: WorkRequest, reply: Reply) -> bytes:
         return dumped(reply_body(work, reply))
@@ -262,8 +286,10 @@ def _read_output(chat: Chat, body: dict[str, Any]) -> None:
     chat.thinking = _thoughts(
         given(body, "thinking", fields.mapping, "", {}), given(config, "effort", fields.text, "output_config", "")
     )
-    if output := given(config, "format", fields.mapping, "output_config"):
-        where = "output_config.format"
+    output, where = given(config, "format", fields.mapping, "output_config"), "output_config.format"
+    if not output:  # as it was called in its beta; LiteLLM still does
+        output, where = given(body, "output_format", fields.mapping, ""), "output_format"
+    if output:
         needed(output, "type", fields.one_of("json_schema"), where)
         chat.output = OutputFormat("schema", needed(output, "schema", fields.mapping, where), "answer", strict=True)
     if others := {f"output_config.{name}": config[name] for name in config.keys() - {"effort", "format"}}:

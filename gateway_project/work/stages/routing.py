@@ -24,6 +24,7 @@ def select_provider(exchange: Exchange, gateway: Gateway) -> None:
             f"{name} refers to what one provider keeps, and several offer this model: name it, as in "
             f"{usable[0].provider.name}/{usable[0].model}.",
             field=name,
+            reason=exchange.request.dialect.unkept,
         )
     if exchange.cache_control != "bypass":
         exchange.content = digest(exchange.request.body)

@@ -148,8 +148,10 @@ class TestParametersAreRead:
         assert chat.extra == {"tools.web_search_20250305": [search]}
         assert read(tool_choice={"type": "any"}).tool_choice == ToolChoice("required")
 
-    def test_a_schema_for_the_answer(self):
-        chat = read(output_config={"format": {"type": "json_schema", "schema": SCHEMA}})
+    @pytest.mark.parametrize("wanted", [lambda it: {"output_config": {"format": it}}, lambda it: {"output_format": it}])
+    def test_a_schema_for_the_answer(self, wanted):
+        chat = read(**wanted({"type": "json_schema", "schema": SCHEMA}))
+        assert chat.extra == {}
         assert chat.output == OutputFormat("schema", SCHEMA, "answer", strict=True)
 
     @pytest.mark.parametrize(("tier", "told"), [("standard_only", "default"), ("auto", "auto")])
@@ -179,6 +181,8 @@ class TestParametersAreRead:
             ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
             ({"thinking": {"type": "enabled", "budget_tokens": 10**400}}, "thinking.budget_tokens"),
             ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
+            ({"output_format": {"type": "xml"}}, "output_format.type"),
+            ({"thread": {"type": "create"}}, "thread"),
             ({"metadata": "u"}, "metadata"),
             ({"tools.web_search_20250305": 5}, "tools.web_search_20250305"),
         ],
