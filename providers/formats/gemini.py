@@ -124,7 +124,7 @@ class Gemini(TranslatedFormat):
         begins: dict[int, int] = {}  # of a part's words among all of them
         words = 0
         for number, part in enumerate(_parts(candidate)):
-            reply.parts += (read := _read_part(part, reply_id, number))
+            _add(reply.parts, read := _read_part(part, reply_id, number))
             begins[number], words = words, words + len(text_of(read))
         if grounding := candidate.get(GROUNDING):
             reply.citations, reply.lost = citations_of(grounding, reply.text, begins)
@@ -157,6 +157,13 @@ class Gemini(TranslatedFormat):
         if retry_after is None and delays:
             retry_after = seconds_of({"retry-after": delays[0]})
         return super().refusal(status, body, retry_after)
+
+
+def _add(parts: list[Part], read: list[Part]) -> None:
+    """Add what was read; texts in a row are one: Google cuts them anywhere, and many clients read the first alone."""
+    for part in read:
+        follows = isinstance(part, Text) and parts and isinstance(parts[-1], Text)
+        parts.append(Text(parts.pop().text + part.text) if follows else part)
 
 
 class GeminiReader(JsonReader):

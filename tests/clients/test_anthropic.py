@@ -143,6 +143,12 @@ def test_pictures_go_back_with_a_signature(client, world, speaking, signature, s
     assert provider.seen[1].json["contents"][1]["parts"] == [part | {"thoughtSignature": sent}]
 
 
+def test_a_text_that_gemini_cut_anywhere_is_one_block(client, world, speaking):
+    parts = [{"text": "Lis"}, {"text": "bon"}, {"functionCall": {"name": "weather", "args": {}}}, {"text": "!"}]
+    speaking("gemini").answers(body={"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]})
+    assert [getattr(block, "text", block.type) for block in ask(client, world).content] == ["Lisbon", "tool_use", "!"]
+
+
 def test_tokens_are_counted(client, world, speaking):
     speaking("anthropic").answers(body={"input_tokens": 14})
     world.settle()

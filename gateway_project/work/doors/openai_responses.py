@@ -63,6 +63,7 @@ KEPT: dict[str, tuple[Any, ...]] = {
 }
 ADDRESSES = ("http://", "https://")
 BINDING = ("previous_response_id", "conversation")
+REFERENCE = "item_reference"  # the AI SDK sends them, unless it is told store false
 ENCRYPTED = "reasoning.encrypted_content"  # of what can be included it comes in any case
 READ = frozenset(
     {
@@ -119,11 +120,15 @@ class OpenAIResponses(Dialect):
 def _refuse_kept(body: dict[str, Any]) -> None:
     for name, harmless in KEPT.items():
         if body.get(name) not in harmless:
-            raise ValidationError(
-                f"{name} asks for a conversation that is kept, which this provider's format has not: send the whole "
-                "conversation in input, with store false.",
-                field=name,
-            )
+            raise _not_kept(name, name)
+
+
+def _not_kept(what: str, field: str) -> ValidationError:
+    return ValidationError(
+        f"{what} asks for a conversation that is kept, which this provider's format has not: send the whole "
+        "conversation in input, with store false.",
+        field=field,
+    )
 
 
 # --- Items are read ---
@@ -153,6 +158,8 @@ class ItemReader:
     def read(self, item: dict[str, Any], where: str) -> None:
         kind = given(item, "type", fields.text, where, "message")
         read = ITEMS.get(kind)
+        if kind == REFERENCE:
+            raise _not_kept(kind, where)
         if read is None:
             raise ValidationError(f"{where}: items of the type {kind} cannot be sent to this provider.", field=where)
         read(self, item, where)

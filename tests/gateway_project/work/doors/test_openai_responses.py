@@ -195,6 +195,11 @@ def test_what_is_wrong_is_told_by_its_name(body, field):
     assert caught.value.field == field
 
 
+def test_an_item_that_nobody_kept_is_refused_with_what_to_send_instead():
+    with pytest.raises(ValidationError, match="item_reference .* with store false"):
+        DIALECT.chat({"model": "m", "input": [{"type": "item_reference", "id": "x"}]})
+
+
 class TestAnswers:
     def write(self, *said, reason="stop", provider_reason="", usage=None, asked=None):
         answer = json.loads(
