@@ -30,12 +30,11 @@ class Dialect:
     """
 
     name: str  # of the shape; a format whose `speaks` holds it takes and gives its bytes as they are
+    unkept = ""  # the word by which clients know that a conversation is not kept for them, if they know one
 
     def chat(self, body: dict[str, Any]) -> Chat:
         """The conversation in a request's body. Raises ValidationError naming the field that is wrong."""
         raise NotImplementedError
-
-    unkept = ""  # the word by which clients know that a conversation is not kept for them, if they know one
 
     def bound_by(self, body: dict[str, Any]) -> str:
         """The parameter that refers to what one provider alone keeps, '' where there is none."""
@@ -124,6 +123,11 @@ class WorkRequest:
         if model != self.model:
             changes["model"] = model
         return dumped({**self.body, **changes}) if changes else self.raw
+
+    @cached_property
+    def bound_by(self) -> str:
+        """The parameter that refers to what one provider alone keeps, '' where there is none."""
+        return self.dialect.bound_by(self.body)
 
     @cached_property
     def chat(self) -> Chat:

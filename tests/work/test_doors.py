@@ -288,14 +288,25 @@ class TestResponses:
         assert provider.seen[0].path == self.PATH
         assert provider.seen[0].json["previous_response_id"] == "resp_1"
 
-    def test_who_keeps_a_conversation_has_to_be_told_where_it_could_be_several(self, world):
+    def test_a_conversation_that_is_kept_is_not_shared_by_those_who_ask_the_same(self, world):
+        world.allow()
+        provider = world.provider(format_name="openai-responses")
+        provider.default.body = {"id": "resp_2", "status": "completed", "error": None, "output": []}
+        answers = [self.ask(world, conversation="conv_1") for _ in range(2)]
+        assert [answer.headers["X-Svc-Cache"] for answer in answers] == ["BYPASS", "BYPASS"]
+        assert len(provider.seen) == 2
+
+    @pytest.mark.parametrize(
+        "body", [{"previous_response_id": "resp_1"}, {"input": [{"type": "item_reference", "id": "msg_1"}]}]
+    )
+    def test_who_keeps_a_conversation_has_to_be_told_where_it_could_be_several(self, world, body):
         world.allow()
         keepers = [world.provider(format_name="openai-responses") for _ in range(2)]
-        told = error(self.ask(world, previous_response_id="resp_1"), 400, "validation_error")
+        told = error(self.ask(world, **body), 400, "validation_error")
         assert "several offer this model" in told["message"]
         keepers[1].answers(body={"id": "resp_2", "status": "completed", "output": []})
         name = world.row(keepers[1]).name
-        assert self.ask(world, previous_response_id="resp_1", model=f"{name}/{world.model}").status_code == 200
+        assert self.ask(world, **body, model=f"{name}/{world.model}").status_code == 200
 
     def test_a_stream_that_breaks_off_says_that_it_failed(self, world, provider):
         provider.answers(text="one two", no_terminal=True)

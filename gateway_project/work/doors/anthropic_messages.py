@@ -40,17 +40,8 @@ PARAMETERS: dict[str, tuple[str, fields.Check]] = {
 }
 READ = frozenset(
     {
-        *(
-            "model",
-            "messages",
-            "stream",
-            "system",
-            "tools",
-            "tool_choice",
-            "thinking",
-            "output_config",
-            "output_format",
-        ),
+        *("model", "messages", "stream", "system", "tools", "tool_choice", "thinking"),
+        *("output_config", "output_format"),
         *PARAMETERS,
     }
 )

@@ -23,7 +23,7 @@ from gateway_project.work.doors.openai_responses_items import (
 from gateway_project.work.doors.openai_responses_stream import ResponsesWriter
 from gateway_project.work.doors.openai_tools import take_choice
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
-from providers.formats.documents import as_dict, as_text, dumped, read_json
+from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import (
     Chat,
     File,
@@ -94,7 +94,8 @@ class OpenAIResponses(Dialect):
         return chat
 
     def bound_by(self, body: dict[str, Any]) -> str:
-        return next((name for name in BINDING if body.get(name) is not None), "")
+        named = next((name for name in BINDING if body.get(name) is not None), "")
+        return named or (REFERENCE if any(map(_refers, as_list(body.get("input")))) else "")
 
     def reply(self, work: WorkRequest, reply: Reply) -> bytes:
         items = items_of(work, reply)
@@ -115,6 +116,10 @@ class OpenAIResponses(Dialect):
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
         return ResponsesWriter(work).broken(error)
+
+
+def _refers(item: Any) -> bool:
+    return as_dict(item).get("type") == REFERENCE
 
 
 def _refuse_kept(body: dict[str, Any]) -> None:

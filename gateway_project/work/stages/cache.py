@@ -251,6 +251,8 @@ def _take(exchange: Exchange, value: bytes, target: Target) -> bool:
 def _cache_seconds(exchange: Exchange, target: Target) -> int:
     if exchange.request.operation == COUNT_TOKENS:  # it costs nothing, and may be an estimate
         return 0
+    if exchange.request.bound_by:  # one conversation, which goes on with each answer, is not for several to share
+        return 0
     most = target.provider.cache_seconds
     return most if exchange.cache_seconds is None else min(exchange.cache_seconds, most)
 
