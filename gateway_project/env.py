@@ -78,8 +78,9 @@ class Env:
     def address(self, name: str, default: str) -> str:
         """http:// or https://, a host, and no slash at the end."""
         url = self.text(name, default).rstrip("/")
-        if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]+)?", url, re.IGNORECASE):
-            raise _wrong(name, url, "an address such as https://gateway.example.org")
+        if not re.fullmatch(r"https?://([^/:?#@\s]+|\[[0-9a-f:.]+\])(:\d{1,5})?(/[^?#\s]+)?", url, re.IGNORECASE):
+            shown = url if "@" not in url else "an address with a name or a password"
+            raise _wrong(name, shown, "an address such as https://gateway.example.org")
         return url
 
     @reader
@@ -168,7 +169,7 @@ class Env:
         except ValueError as error:
             raise _wrong(name, f"not a URL ({error})", expected) from None
         # redis-py takes 0 for it; a password with a / in it, which has to be %2F, looks like one.
-        if scheme != "unix" and not re.fullmatch(r"/?|/\d+", parts.path):
+        if scheme != "unix" and not re.fullmatch(r"/?|/\d+/?", parts.path):
             raise _wrong(name, "an address whose database is no number", expected)
         return url
 

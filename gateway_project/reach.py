@@ -1,5 +1,6 @@
 """Whether the database can be used at all, told in one line for operators: which one it is, and why not."""
 
+import os
 from pathlib import Path
 
 from django.db import Error, connection
@@ -27,6 +28,14 @@ def why_refused(error: BaseException | None) -> str:
             return f"{_name()} cannot be used: {_first_line(error)}"
         error = error.__cause__ or error.__context__
     return ""
+
+
+def why_unwritable() -> str:
+    """'' unless it is a file that this user may not write, or may write nothing beside, as SQLite has to."""
+    path = Path(connection.settings_dict["NAME"])
+    if not is_a_file() or not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return ""
+    return f"{_name()} cannot be used: this user may not write it, or not in its folder."
 
 
 def is_a_file() -> bool:

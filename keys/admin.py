@@ -9,12 +9,12 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from accounts.models import Feature
+from accounts.models import Feature, User
 from gateway_project.console.admin import ServiceAdmin, ServiceForm
 from gateway_project.console.deeds import deed
 from keys import services
@@ -49,14 +49,20 @@ class KeyForm(ServiceForm):
             ]
 
 
+def _of_the_usable(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+    return keys.live().filter(owner__in=User.objects.usable())
+
+
 class StateFilter(admin.SimpleListFilter):
     """Keys of which the list says this."""
 
     title, parameter_name = "state", "state"
     found: ClassVar[dict[str, Callable[[Any], QuerySet[ApiKey]]]] = {
         "usable": lambda keys: keys.usable(),
-        "locked": lambda keys: keys.live().exclude(locked_time=None),
-        "expired": lambda keys: keys.live().expired(),
+        "locked": lambda keys: _of_the_usable(keys).exclude(locked_time=None),
+        "expired": lambda keys: _of_the_usable(keys).filter(locked_time=None).expired(),
+        "owner inactive": lambda keys: keys.live().filter(owner__is_active=False, owner__is_deleted=False),
+        "owner deleted": lambda keys: keys.live().filter(owner__is_deleted=True),
         "deleted": lambda keys: keys.filter(is_deleted=True),
     }
 
@@ -84,9 +90,14 @@ class KeyAdmin(ServiceAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return super().get_queryset(request).shown()
 
-    def get_search_results(self, request: HttpRequest, keys: QuerySet[ApiKey], text: str) -> tuple[Any, bool]:
-        """Whoever finds a key somewhere looks for what was found: what is known of it here is its id."""
-        return super().get_search_results(request, keys, without_secrets(text))
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Whoever finds a key looks for what was found: here its id is known, which may stand in addresses."""
+        text = request.GET.get("q", "")
+        if (known := without_secrets(text)) == text:
+            return super().changelist_view(request, extra_context)
+        query = request.GET.copy()
+        query["q"] = known
+        return HttpResponseRedirect(f"?{query.urlencode()}")
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> list:
         if obj is None:

@@ -46,7 +46,7 @@ class KeyViewSet(Lists):
         "update": Shape((Message,)),
         "rotate": Shape((IssuedKey,)),
     }
-    volatile = frozenset({"lastUsed", "isExpired"})
+    volatile = frozenset({"lastUsed"})
     bodiless = by_id_alone = ("destroy", "rotate")
     filters = {
         "userId": Whole("owner_id"),

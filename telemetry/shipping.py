@@ -92,7 +92,10 @@ class Shipper(Background):
             self._away(error)
             return False
         except AdoptedElsewhere as error:  # or a commit came late, or the database was restored to an earlier state
-            log.warning("The database is not where this process left it in %s; it tells from where to go on.", error)
+            if not self._failures:
+                log.warning(
+                    "The database is not where this process left it in %s; it tells from where to go on.", error
+                )
             self._count_failure()
             self._in_doubt.update(segment.path for segment in self._journal.segments)
             return False

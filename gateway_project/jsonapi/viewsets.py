@@ -143,9 +143,12 @@ class ApiViewSet(GenericViewSet):
         writable, shown = self.update_attributes().fields, self.serializer_class().fields
         return {name: said for name, said in self.document.items() if name in shown.keys() - writable.keys() - {"id"}}
 
-    def refuse_other(self, before: Mapping[str, Any]) -> None:
+    def refuse_other(self, before: Mapping[str, Any] | None) -> None:
         """Raise ValidationError where what is only shown would become another."""
-        known, said = json.loads(JSONRenderer().render(before)), flat(self.sent_back())
+        said = flat(self.sent_back())
+        if not said or before is None:  # whoever changes a row finds that it has gone
+            return
+        known = json.loads(JSONRenderer().render(before))
         kept = known.keys() - self.volatile
         if other := [name for name in said if name in kept and said[name] != known[name]]:
             raise ValidationError.from_fields(dict.fromkeys(other, ("is only shown, and cannot be changed here.",)))

@@ -63,7 +63,7 @@ class Replica:
 
     def kill_a_worker(self) -> None:
         with suppress(ProcessLookupError, IndexError):  # it is being replaced
-            os.kill(random.choice(self.gateway.workers()), signal.SIGKILL)
+            os.kill(self.gateway.workers()[0], signal.SIGKILL)
 
     def kill(self) -> None:
         self.gateway.kill()

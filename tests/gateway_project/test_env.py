@@ -94,6 +94,7 @@ def test_limits_are_amounts_by_measure_and_window():
         ("address", "ftp://gateway.example", {"default": ""}),
         ("address", "https:///path", {"default": ""}),
         ("address", "https://gateway.example?x", {"default": ""}),
+        ("address", "https://gateway.example:port", {"default": ""}),
         ("host_names", "https://gateway.example", {}),
         ("host_names", "localhost, gateway.example:443", {}),
         ("host_names", "::1", {}),
@@ -150,6 +151,12 @@ def test_a_refused_url_of_redis_does_not_show_its_password(url):
 )
 def test_addresses_of_the_gateway(url):
     assert Env({"X": url}).address("X", "") == url.rstrip("/")
+
+
+def test_a_refused_address_does_not_show_its_password():
+    with pytest.raises(ImproperlyConfigured) as refused:
+        Env({"X": "https://ann:hunter2@gateway.example"}).address("X", "")
+    assert "hunter2" not in str(refused.value)
 
 
 def test_a_name_that_is_nearly_a_variables_is_found():

@@ -9,6 +9,7 @@ import pytest
 
 from accounts.models import Feature, Role
 from accounts.services import create_group
+from accounts.viewsets import RoleViewSet
 from gateway_project.routes import routes
 from keys.services import issue_key
 from licensing.services import set_limit
@@ -252,9 +253,22 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
     for path, name, value in (
         *(("users", "userName", "eve"), ("users", "isDeleted", True), ("rules", "userName", "eve")),
         *(("limits", "measure", "cost"), ("limits", "userId", 0), ("keys", "permissions", [{"name": "logs.view_all"}])),
+        ("keys", "isExpired", True),  # who wants that says `expire`
         *(("providers", "formatName", "gemini"), ("prices", "host", "other.example.org")),
     ):
         refused(admin.patch(f"/{path}/{rows[path].pk}/", **{name: value}), 400, "ValidationError", name, "only shown")
+
+
+def test_what_goes_while_it_is_changed_is_404(admin, monkeypatch):
+    role, found = Role.objects.create(name="before"), RoleViewSet.get_object
+
+    def gone(view):
+        row = found(view)
+        Role.objects.filter(pk=row.pk).delete()
+        return row
+
+    monkeypatch.setattr(RoleViewSet, "get_object", gone)
+    refused(admin.patch(f"/roles/{role.pk}/", name="after"), 404, "NotFound")
 
 
 @pytest.mark.parametrize("given", [None, [], {}, True, "x", -1, 10**30, 1.5, "1\0"])

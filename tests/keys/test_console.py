@@ -91,7 +91,9 @@ def test_forms_offer_nobody_and_no_key_that_is_deleted(console):
 def test_a_key_that_was_found_somewhere_is_found_here_by_what_was_found(console, cut):
     issued = issue_key(owner=new_user(), name="leaked")
     issue_key(owner=issued.key.owner, name="another")
-    page = console.get("/admin/keys/apikey/", {"q": issued.text[:cut]})
+    page = console.get("/admin/keys/apikey/", {"q": issued.text[:cut], "state": "usable"}, follow=True)
+    asked = page.redirect_chain[0][0]  # and the secret goes no further
+    assert asked == f"?q={issued.key.public_id}&state=usable"
     assert [key.name for key in page.context["cl"].result_list] == ["leaked"]
 
 
@@ -107,15 +109,15 @@ def test_a_key_has_buttons_for_what_can_be_done_with_it(console, changes, offere
 
 
 def test_keys_are_filtered_by_what_the_list_says_of_them(console):
-    ann = new_user()
-    for state, changes in {
-        "usable": {},
-        "locked": {"locked": True},
-        "expired": {"expire": True},
-        "deleted": {},
-    }.items():
-        update_key(issue_key(owner=ann, name=state).key, **changes)
+    users = dict.fromkeys(("usable", "locked", "expired", "deleted"), new_user())
+    users |= {state: new_user() for state in ("owner inactive", "owner deleted")}
+    over = {"locked": True, "expire": True}  # said first: that it is locked, and before that whose it is
+    said = {"locked": over, "expired": {"expire": True}, "owner inactive": over, "owner deleted": {}}
+    for state, owner in users.items():
+        update_key(issue_key(owner=owner, name=state).key, **said.get(state, {}))
     delete_keys(ApiKey.objects.filter(name="deleted"))
-    for state in ("usable", "locked", "expired", "deleted"):
+    update_user(users["owner inactive"], is_active=False)
+    type(ann := users["owner deleted"]).objects.filter(pk=ann.pk).update(is_deleted=True)  # and their keys are not yet
+    for state in users:
         rows = console.get("/admin/keys/apikey/", {"state": state}).context["cl"].result_list
         assert [key.name for key in rows] == [state]

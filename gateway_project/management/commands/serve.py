@@ -16,7 +16,7 @@ from django.db.utils import OperationalError
 
 from gateway_project.listening import refuse_taken
 from gateway_project.quickstart import demo_port
-from gateway_project.reach import is_a_file, why_away
+from gateway_project.reach import is_a_file, why_away, why_unwritable
 
 
 class Command(BaseCommand):
@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def _look_at_database(self, no_demo: bool) -> int | None:
         """The demonstration provider's port. A server that is away does not keep the gateway from starting."""
-        if is_a_file() and (reason := why_away()):  # it will not come back by itself
+        if reason := why_unwritable():
             raise CommandError(reason)
         try:
             executor = MigrationExecutor(connection)
@@ -53,6 +53,8 @@ class Command(BaseCommand):
             return None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
         except OperationalError:
             reason = why_away() or "The database does not answer."
+            if is_a_file():
+                raise CommandError(reason) from None
             self.stderr.write(f"{reason}\nUntil it answers, nothing is served that needs it.")
             return None
         finally:

@@ -75,7 +75,7 @@ def error_body(error: GatewayError, request_id: str) -> dict[str, Any]:
 
 
 def _message(error: GatewayError) -> str:
-    """Its message; for a conversation that is too long the words that Anthropic's clients know, who get no code."""
+    """Its message; for a conversation that is too long the words that Anthropic's clients know, who look at no code."""
     if error.reason != TOO_LONG_CODE or TOO_LONG in error.message:
         return error.message
     return f"{TOO_LONG}: {error.message}"
