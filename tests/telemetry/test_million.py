@@ -48,7 +48,7 @@ QUESTIONS = [
     "search=model-7",
     "search=model-7&id=7",
 ]
-OF_LOGS = ["type=Message", "type=WorkRequest&source=Cache", "source=Worker&page[number]=200", "type=none"]
+OF_LOGS = ["type=Message", "type=WorkRequest&source=Cache", "source=Worker&page[number]=200", "type=Not%20Set"]
 
 
 @pytest.fixture(scope="module")
