@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from gateway_project import load
+from gateway_project import overload
 from gateway_project.errors import GatewayError, PayloadTooLarge, ServiceUnavailable, ValidationError
 
 MOST_MANAGING_BYTES = 1024 * 1024  # in a body that is no work
@@ -81,7 +81,7 @@ def _read(environ: dict[str, Any], size: int) -> bytes:
     except GatewayError:
         raise
     except Exception as error:  # servers raise what they like when a client stops in the middle
-        if load.is_full():
+        if overload.is_overloaded():
             raise ServiceUnavailable("The gateway is full: it waits for no body now.") from error
         raise ValidationError("The body did not arrive whole and in time.") from error
 

@@ -1,6 +1,6 @@
-"""gunicorn's request and response, where what they do surprises clients or costs more than it has to.
+"""gunicorn's request and response, corrected where they surprise clients or cost too much.
 
-Like the worker they touch gunicorn's internals: the version is pinned, and each difference has a test.
+Like the worker they override gunicorn's internals: the version is pinned, and each override has a test.
 """
 
 import fcntl
@@ -14,29 +14,30 @@ from gunicorn.http.errors import UnsupportedTransferCoding
 from gunicorn.http.message import Request
 from gunicorn.http.parser import RequestParser
 
-from gateway_project import load
+from gateway_project import overload
 
-READ_ON_BYTES = 64 * 1024  # gunicorn's own bound
-LARGEST_WITH_HEAD = 64 * 1024  # to put the head in front is to copy it
+MAX_DISCARDED_BYTES = 64 * 1024  # of an unread body, between requests: gunicorn's own bound
+MAX_JOINED_BODY_BYTES = 64 * 1024  # joining head and body copies the body
 
 
 def install() -> None:
-    """From now on every worker of this process reads and answers with these."""
-    RequestParser.mesg_class = CandidRequest
-    wsgi.Response = WholeResponse
+    """Make gunicorn use these classes in this process."""
+    RequestParser.mesg_class = GatewayRequest
+    wsgi.Response = JoinedResponse
 
 
-class CandidRequest(Request):
-    """A request whose answer says that the connection closes where gunicorn would close it without a word.
+class GatewayRequest(Request):
+    """A request whose response says `Connection: close` whenever gunicorn is going to close the connection.
 
-    Of a body that nobody wanted it reads on only what has come by then. A client that was told nothing would send its
-    next request on that connection, and never get an answer.
+    gunicorn discards only what has arrived of an unread body and closes if there may be more. A client that is not
+    told would send its next request on that connection and never get an answer.
 
-    Its body comes as it is, in chunks or not: gunicorn takes codings that nobody here undoes (RFC 9112, section 6.1).
+    Transfer codings other than chunked are refused: gunicorn accepts some that nothing here decodes
+    (RFC 9112, section 6.1).
     """
 
     def __init__(self, *arguments) -> None:
-        self.is_beyond = load.is_full()  # asked of the request before too, by the thread that serves the next one
+        self.is_overloaded = overload.is_overloaded()  # gunicorn asks again in the thread of the next request
         super().__init__(*arguments)
 
     def set_body_reader(self) -> None:
@@ -46,16 +47,16 @@ class CandidRequest(Request):
         super().set_body_reader()
 
     def should_close(self) -> bool:
-        if not has_come(self.body):
-            self.force_close()  # it may come later: the answer has said what it said
-        return super().should_close() or self.is_beyond
+        if not has_arrived(self.body):
+            self.force_close()  # for good: the rest may arrive after the response has said `close`
+        return super().should_close() or self.is_overloaded
 
 
-class WholeResponse(wsgi.Response):
-    """Sends its head together with the first of its body: apart, each is a system call, and wakes the client."""
+class JoinedResponse(wsgi.Response):
+    """Sends the head together with the first chunk of the body: one system call, and the client wakes once."""
 
     def send_headers(self) -> None:
-        """Not yet: gunicorn calls this before each piece of the body."""
+        """Nothing yet: gunicorn calls this before each chunk of the body."""
 
     def sendfile(self, respiter) -> bool:
         self._send(b"")
@@ -70,8 +71,8 @@ class WholeResponse(wsgi.Response):
     def _send(self, data: bytes) -> None:
         if not self.headers_sent:
             head = self._head()
-            self.headers_sent = True  # also where the client takes a part alone: nothing else can be said then
-            if len(data) > LARGEST_WITH_HEAD:
+            self.headers_sent = True  # even if sendall() fails midway: no other response can follow
+            if len(data) > MAX_JOINED_BODY_BYTES:
                 self.sock.sendall(head)
             else:
                 data = head + data
@@ -83,20 +84,20 @@ class WholeResponse(wsgi.Response):
         return "".join(lines).encode("latin-1")
 
 
-def has_come(body: Body) -> bool:
-    """Whether what nobody has read of a body is there; of chunks, and of very long ones, nobody knows.
+def has_arrived(body: Body) -> bool:
+    """Whether the unread rest of a body is in our buffers; False for chunked and very long ones, where it is unknown.
 
-    Else the next request is not found behind it at once: gunicorn would wait for the rest in its thread, for as long as
-    a byte comes now and then.
+    If it is not, gunicorn would wait for it in its thread for as long as a byte comes now and then, before it could
+    read the next request.
     """
     if body.failed or isinstance(body.reader, ChunkedReader):
         return not body.failed and body.reader.parser is None
     if not (length := body.reader.length):
         return True
     unreader = body.reader.unreader
-    return length < READ_ON_BYTES and length <= len(unreader.buf.getbuffer()) + _waiting(unreader.sock)
+    return length < MAX_DISCARDED_BYTES and length <= len(unreader.buf.getbuffer()) + _readable_bytes(unreader.sock)
 
 
-def _waiting(sock: socket.socket) -> int:
-    """How many bytes the kernel holds for whoever reads."""
+def _readable_bytes(sock: socket.socket) -> int:
+    """How many bytes the kernel has received and not yet handed out."""
     return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)

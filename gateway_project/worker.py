@@ -1,7 +1,7 @@
-"""gunicorn's thread worker without the ways in which slow clients could stall it.
+"""gunicorn's thread worker, hardened against slow clients.
 
-It touches gunicorn's internals, so the version is pinned and each way has a test. The server that starts the workers
-imports it too, and has no use for Django: so nothing here does before a worker has started.
+It overrides gunicorn's internals, so gunicorn's version is pinned and each override has a test. gunicorn's master
+imports this module too: nothing here imports Django before a worker has started.
 """
 
 import contextlib
@@ -20,103 +20,103 @@ from gunicorn import util
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from gateway_project import drain, http1, load
+from gateway_project import drain, http1, overload
 from gateway_project.delivery import REASONS, of_error
 from gateway_project.errors import InternalError, ValidationError
 from gateway_project.sockets import bound_waits
 from gateway_project.threads import Threads
 
-OUR_FAULT = (InvalidResponseHeader, InvalidResponseHeaderName)
+RESPONSE_ERRORS = (InvalidResponseHeader, InvalidResponseHeaderName)  # gunicorn derives them from ParseException
 
-GOODBYE_SECONDS = 2.0
-GOODBYE_BYTES = 64 * 1024
-LOOK_EVERY_MS = 100
-LOOK_AT_HEADS_SECONDS = 0.25
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 64 * 1024
+LINGER_POLL_MS = 100
+HEAD_CHECK_SECONDS = 0.25
 RESERVE_THREADS = 8
 HEAD_END = b"\r\n\r\n"
-LONGEST_HEAD_BYTES = 16 * 1024  # of those that wait for their end outside of a thread
+MAX_PEEKED_HEAD_BYTES = 16 * 1024  # a longer head waits for its end in a thread
 
 
 class GatewayThreadWorker(ThreadWorker):
-    """gthread that slow senders, slow readers and slow closers cannot hold up for long."""
+    """gthread in which slow senders, slow readers and slow closers block a thread for a bounded time only."""
 
     def init_process(self) -> None:
         from django.conf import settings
 
         http1.install()
-        self.client_seconds = settings.GATEWAY_CLIENT_TIMEOUT
-        self.goodbyes = Goodbyes()
-        self.goodbyes.start()
-        self.heads: dict[int, tuple[TConn, float]] = {}  # that threads wait for
-        self.headless: dict[TConn, float] = {}  # of the thread that accepts; the oldest first
-        threading.Thread(target=self._end_slow_heads, name="heads", daemon=True).start()
-        # For when all threads are busy: health is answered still, and work is told so.
-        self.reserve = Threads(RESERVE_THREADS, "reserve", load.mark)
+        self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
+        self.closer = LingeringCloser()
+        self.closer.start()
+        self.reading_heads: dict[int, tuple[TConn, float]] = {}  # in a thread each, since when
+        self.parked: dict[TConn, float] = {}  # without a whole head or a thread, oldest first; of the accepting thread
+        threading.Thread(target=self._enforce_head_timeout, name="heads", daemon=True).start()
+        # Used when all threads are busy: health is still answered, and work is refused with 503.
+        self.reserve = Threads(RESERVE_THREADS, "reserve", overload.mark_thread)
         self.busy = 0
-        self.log.error_log.addFilter(_is_no_slow_client)
+        self.log.error_log.addFilter(_is_not_client_timeout)
         super().init_process()
 
     def enqueue_req(self, conn: TConn) -> None:
-        """While half of the threads wait for heads, or all are busy, only a whole head gets one.
+        """While half of the threads read heads, or all are busy, park connections until their whole head is there.
 
-        Half a head each would keep all of them.
+        Otherwise clients that send half a head each would occupy all threads.
         """
-        if self._has_room_for_half() or self.cfg.is_ssl:  # nobody sees through TLS before a thread has greeted
-            self._hand_over(conn)
+        if self._has_room_for_partial_head() or self.cfg.is_ssl:  # a head under TLS can only be read by a thread
+            self._submit(conn)
         else:
-            self.headless[conn] = time.monotonic()
-            self._look_at_head(conn)
-            if conn in self.headless:
+            self.parked[conn] = time.monotonic()
+            self._check_head(conn)
+            if conn in self.parked:
                 conn.sock.setblocking(False)
-                self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_head, conn))
-            if len(self.headless) > self.worker_connections // 2:  # or no new one would be accepted
-                self._give_up(next(iter(self.headless)))
+                self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_readable, conn))
+            if len(self.parked) > self.worker_connections // 2:  # or no new one would be accepted
+                self._drop(next(iter(self.parked)))
 
-    def _has_room_for_half(self) -> bool:
-        return self.busy < self.cfg.threads and len(self.heads) < max(1, self.cfg.threads // 2)
+    def _has_room_for_partial_head(self) -> bool:
+        return self.busy < self.cfg.threads and len(self.reading_heads) < max(1, self.cfg.threads // 2)
 
-    def _hand_over(self, conn: TConn) -> None:
-        """Whatever a thread reads or writes is bounded from now on."""
+    def _submit(self, conn: TConn) -> None:
+        """Give the connection to a thread, with time-outs on its reads and writes."""
         if not hasattr(conn, "bounded"):
-            bound_waits(conn.sock, receive=self.client_seconds, send=self.client_seconds)
+            bound_waits(conn.sock, receive=self.client_timeout, send=self.client_timeout)
             conn.bounded = True
-        self.heads[id(conn)] = (conn, math.inf)
+        self.reading_heads[id(conn)] = (conn, math.inf)
         self.busy += 1  # here and in finish_request: both run in the thread that accepts
         pool = self.reserve if self.busy > self.cfg.threads else self.tpool
         pool.submit(partial(self._serve, conn))
 
-    def _on_head(self, conn: TConn, client: socket.socket) -> None:
-        """Its first bytes are there. Where these are not all, it is looked at now and then: they stay readable."""
-        if conn in self.headless:
+    def _on_readable(self, conn: TConn, client: socket.socket) -> None:
+        """Check the first bytes; from here on the timer checks, since peeked bytes keep the socket readable."""
+        if conn in self.parked:
             self.poller.unregister(client)
-            self._look_at_head(conn)
+            self._check_head(conn)
 
-    def _look_at_head(self, conn: TConn) -> None:
-        arrived: bytes | None = _read_ahead(conn)
-        if HEAD_END not in arrived:
-            arrived = _arrived(conn, behind=arrived)
-        if arrived is None:
-            self._give_up(conn)
-        elif HEAD_END in arrived or (len(arrived) >= LONGEST_HEAD_BYTES and self._has_room_for_half()):
-            self._watch_no_more(conn)
-            self._hand_over(conn)
+    def _check_head(self, conn: TConn) -> None:
+        received: bytes | None = _buffered(conn)
+        if HEAD_END not in received:
+            received = _peek(conn, buffered=received)
+        if received is None:
+            self._drop(conn)
+        elif HEAD_END in received or (len(received) >= MAX_PEEKED_HEAD_BYTES and self._has_room_for_partial_head()):
+            self._unpark(conn)
+            self._submit(conn)
 
-    def _look_at_heads(self) -> None:
-        limit = time.monotonic() - self.client_seconds
-        for conn, since in list(self.headless.items()):
+    def _check_parked(self) -> None:
+        limit = time.monotonic() - self.client_timeout
+        for conn, since in list(self.parked.items()):
             if since < limit:
-                self._give_up(conn)
+                self._drop(conn)
             else:
-                self._look_at_head(conn)
+                self._check_head(conn)
 
-    def _give_up(self, conn: TConn) -> None:
-        self._watch_no_more(conn)
+    def _drop(self, conn: TConn) -> None:
+        self._unpark(conn)
         self.nr_conns -= 1
-        self.goodbyes.say(conn.sock)  # which takes what is unread: closing at once would be a reset
+        self.closer.close(conn.sock)  # reads what is unread: closing at once would reset the connection
 
-    def _watch_no_more(self, conn: TConn) -> None:
-        del self.headless[conn]
-        with contextlib.suppress(KeyError):  # what has sent a part of its head is not watched
+    def _unpark(self, conn: TConn) -> None:
+        del self.parked[conn]
+        with contextlib.suppress(KeyError):  # unregistered when its first bytes came
             self.poller.unregister(conn.sock)
 
     def get_thread_pool(self) -> Threads:
@@ -124,50 +124,50 @@ class GatewayThreadWorker(ThreadWorker):
 
     def _serve(self, conn: TConn) -> None:
         try:
-            served = Served(self.handle(conn))
+            outcome = CompletedRequest(self.handle(conn))
         except BaseException as error:
-            served = Served(False, error)
-        self.method_queue.defer(self.finish_request, conn, served)
+            outcome = CompletedRequest(False, error)
+        self.method_queue.defer(self.finish_request, conn, outcome)
 
-    def finish_request(self, conn: TConn, fs: "Served") -> None:
+    def finish_request(self, conn: TConn, fs: "CompletedRequest") -> None:
         self.busy -= 1
         super().finish_request(conn, fs)
 
     def handle_request(self, req, conn: TConn):
-        self.heads.pop(id(conn), None)  # the head is whole
+        self.reading_heads.pop(id(conn), None)  # the head is whole
         return super().handle_request(req, conn)
 
-    def _end_slow_heads(self) -> None:
-        """A client has its time for a whole head, not for each byte of it."""
+    def _enforce_head_timeout(self) -> None:
+        """The time-out is for the whole head, not for each read of it."""
         while True:
-            time.sleep(LOOK_AT_HEADS_SECONDS)
-            limit = time.monotonic() - self.client_seconds
-            for conn, since in list(self.heads.values()):
+            time.sleep(HEAD_CHECK_SECONDS)
+            limit = time.monotonic() - self.client_timeout
+            for conn, since in list(self.reading_heads.values()):
                 if since < limit:
                     with contextlib.suppress(OSError):
                         conn.sock.shutdown(socket.SHUT_RDWR)
-            if self.headless:
-                self.method_queue.defer(self._look_at_heads)
+            if self.parked:
+                self.method_queue.defer(self._check_parked)
 
     def handle(self, conn: TConn):
-        """Let another thread wait for a closing client: gunicorn would do it in the one that accepts."""
-        self.heads[id(conn)] = (conn, time.monotonic())  # a client's time begins when a thread listens
+        """Leave closing to the LingeringCloser: gunicorn would do it in the thread that accepts."""
+        self.reading_heads[id(conn)] = (conn, time.monotonic())  # the time-out begins when a thread reads
         try:
-            if load.is_full():
-                _wait_for_nothing(conn)
+            if overload.is_overloaded():
+                _read_without_waiting(conn)
             keep = super().handle(conn)
         finally:
-            self.heads.pop(id(conn), None)
+            self.reading_heads.pop(id(conn), None)
         if keep is False:
-            self.goodbyes.say(conn.sock)
-            conn.close = _closed_elsewhere
+            self.closer.close(conn.sock)
+            conn.close = _do_not_close
         return keep
 
     def handle_error(self, req, client, addr, exc) -> None:
-        """What gunicorn itself refuses gets the document of every error, not gunicorn's page."""
+        """Answer what gunicorn itself refuses with the gateway's error document, not gunicorn's page."""
         from gateway_project.work.exchange import new_request_id
 
-        if isinstance(exc, ParseException) and not isinstance(exc, OUR_FAULT):
+        if isinstance(exc, ParseException) and not isinstance(exc, RESPONSE_ERRORS):
             self.log.warning("Refused a malformed request of %s: %s", addr and addr[0], exc)
             error = ValidationError("The request's first line or its headers are malformed or too long.")
         else:
@@ -180,12 +180,12 @@ class GatewayThreadWorker(ThreadWorker):
             util.write_nonblock(client, "\r\n".join([*lines, "\r\n"]).encode("latin-1") + answer.body)
 
     def handle_exit(self, sig, frame) -> None:
-        """SIGTERM: from now on the time for running requests counts."""
+        """SIGTERM: the time for running requests begins."""
         drain.begin()
         super().handle_exit(sig, frame)
 
     def is_parent_alive(self) -> bool:
-        """Without the server a worker stops as it does at SIGTERM."""
+        """Without its master a worker stops as it does at SIGTERM."""
         alive = super().is_parent_alive()
         if not alive:
             drain.begin()
@@ -195,18 +195,18 @@ class GatewayThreadWorker(ThreadWorker):
     def set_accept_enabled(self, enabled: bool) -> None:
         super().set_accept_enabled(enabled)
         if not enabled and not self.alive:
-            self._leave_listeners()
+            self._close_listeners()
 
-    def _leave_listeners(self) -> None:
-        """Serve who has connected by now, and let the kernel refuse everybody else.
+    def _close_listeners(self) -> None:
+        """Accept the connections that are queued, then let the kernel refuse new ones.
 
-        gunicorn keeps listening until its last request has ended: clients would connect all the while, wait for as
-        long as that takes, and be reset; and a successor would find the port taken.
+        gunicorn listens until its last request has ended: clients that connect meanwhile would wait that long and
+        then be reset, and a successor would find the port taken.
         """
         for listener in self.sockets:
             waiting = select.poll()
             waiting.register(listener, select.POLLIN)
-            with contextlib.suppress(OSError):  # no file is left for another connection
+            with contextlib.suppress(OSError):  # the process has no file descriptor left
                 while waiting.poll(0):
                     self.accept(listener)
             listener.close()
@@ -214,10 +214,10 @@ class GatewayThreadWorker(ThreadWorker):
 
 
 @dataclass(slots=True)
-class Served:
-    """What became of a request, as gunicorn asks a future for it."""
+class CompletedRequest:
+    """The outcome of a request, with the methods of a Future that gunicorn calls."""
 
-    keep: object  # whether the connection goes on
+    keep: object  # whether the connection stays open
     error: BaseException | None = None
 
     def cancelled(self) -> bool:
@@ -229,23 +229,23 @@ class Served:
         return self.keep
 
 
-class Goodbyes:
-    """Ends connections so that the client gets all that was sent: one thread waits for all clients to close.
+class LingeringCloser:
+    """Closes connections without losing what was sent: one thread waits for all clients to close their side.
 
-    A socket that is closed with bytes unread makes the kernel throw away what the client has not taken yet
+    If a socket is closed with bytes unread, the kernel discards what the client has not received yet
     (RFC 9112, section 9.6).
     """
 
     def __init__(self) -> None:
         self._new: SimpleQueue[socket.socket] = SimpleQueue()
-        self._waiting: dict[int, tuple[socket.socket, float, int]] = {}
+        self._lingering: dict[int, tuple[socket.socket, float, int]] = {}  # by number: its deadline, bytes read
         self._poller = select.poll()
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="goodbyes", daemon=True).start()
+        threading.Thread(target=self._run, name="closer", daemon=True).start()
 
-    def say(self, sock: socket.socket) -> None:
-        """Send the end of our side now, and close once the client has ended its own, or its time is up."""
+    def close(self, sock: socket.socket) -> None:
+        """End our side now; close when the client has ended its own, after LINGER_SECONDS or LINGER_BYTES."""
         try:
             sock.setblocking(False)
             sock.shutdown(socket.SHUT_WR)
@@ -256,12 +256,12 @@ class Goodbyes:
 
     def _run(self) -> None:
         while True:
-            self._take_new(wait=not self._waiting)
-            for number, _ in self._poller.poll(LOOK_EVERY_MS):
+            self._take_new(wait=not self._lingering)
+            for number, _ in self._poller.poll(LINGER_POLL_MS):
                 self._read(number)
             now = time.monotonic()
-            for number, (_, until, _) in list(self._waiting.items()):
-                if now >= until:
+            for number, (_, deadline, _) in list(self._lingering.items()):
+                if now >= deadline:
                     self._close(number)
 
     def _take_new(self, *, wait: bool) -> None:
@@ -269,30 +269,30 @@ class Goodbyes:
             while True:
                 sock = self._new.get(block=wait)
                 wait = False
-                self._waiting[sock.fileno()] = (sock, time.monotonic() + GOODBYE_SECONDS, 0)
+                self._lingering[sock.fileno()] = (sock, time.monotonic() + LINGER_SECONDS, 0)
                 self._poller.register(sock, select.POLLIN)
 
     def _read(self, number: int) -> None:
-        sock, until, read = self._waiting[number]
+        sock, deadline, read = self._lingering[number]
         try:
-            size = len(sock.recv(GOODBYE_BYTES))
+            size = len(sock.recv(LINGER_BYTES))
         except BlockingIOError:
             return
         except OSError:
             size = 0
-        if size and read + size < GOODBYE_BYTES:
-            self._waiting[number] = (sock, until, read + size)
+        if size and read + size < LINGER_BYTES:
+            self._lingering[number] = (sock, deadline, read + size)
         else:
             self._close(number)
 
     def _close(self, number: int) -> None:
-        sock, _, _ = self._waiting.pop(number)
+        sock, _, _ = self._lingering.pop(number)
         self._poller.unregister(number)
         sock.close()
 
 
-class Arrived:
-    """A socket of which is read what has arrived, and nothing waited for."""
+class NonBlockingReader:
+    """Reads from a socket what has arrived, without waiting for more."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -302,33 +302,33 @@ class Arrived:
         return self._sock.recv(size, socket.MSG_DONTWAIT)
 
 
-def _wait_for_nothing(conn: TConn) -> None:
-    """A thread of the reserve is for what needs no time: it does not wait for a body either."""
+def _read_without_waiting(conn: TConn) -> None:
+    """Threads of the reserve must stay free: they do not wait for the rest of a body."""
     if not conn.cfg.is_ssl:
         conn.init()
-        conn.parser.unreader.sock = Arrived(conn.sock)
+        conn.parser.unreader.sock = NonBlockingReader(conn.sock)
 
 
-def _arrived(conn: TConn, *, behind: bytes) -> bytes | None:
-    """What there is of a head, without taking it; None where the client has gone."""
+def _peek(conn: TConn, *, buffered: bytes) -> bytes | None:
+    """The buffered bytes of a head and those in the socket, which stay there; None if the client has gone."""
     try:
-        more = conn.sock.recv(LONGEST_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        more = conn.sock.recv(MAX_PEEKED_HEAD_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
-        return behind
+        return buffered
     except OSError:
         return None
-    return behind + more if more else None
+    return buffered + more if more else None
 
 
-def _read_ahead(conn: TConn) -> bytes:
-    """What was read of the next request together with the one before."""
+def _buffered(conn: TConn) -> bytes:
+    """The bytes of the next request that were read together with the one before."""
     return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
 
 
-def _closed_elsewhere(graceful: bool = False) -> None:
-    """Stands in for the close of a connection whose goodbye has been said."""
+def _do_not_close(graceful: bool = False) -> None:
+    """Replaces the close() of a connection that the LingeringCloser closes."""
 
 
-def _is_no_slow_client(record: logging.LogRecord) -> bool:
-    """gunicorn takes a read that ran out of its time for a fault of ours, and would print its stack."""
+def _is_not_client_timeout(record: logging.LogRecord) -> bool:
+    """gunicorn would log a read that timed out as an error of the gateway, with its stack."""
     return not (record.exc_info and isinstance(record.exc_info[1], BlockingIOError))

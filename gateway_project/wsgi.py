@@ -16,7 +16,7 @@ from gateway_project import metrics  # noqa: E402
 from gateway_project.delivery import of_error  # noqa: E402
 from gateway_project.errors import GatewayError  # noqa: E402
 from gateway_project.health import is_alive, is_ready  # noqa: E402
-from gateway_project.http1 import has_come  # noqa: E402
+from gateway_project.http1 import has_arrived  # noqa: E402
 from gateway_project.proxies import TrustedProxies  # noqa: E402
 from gateway_project.work.doors import is_ours  # noqa: E402
 from gateway_project.work.gateway import gateway  # noqa: E402
@@ -24,7 +24,7 @@ from gateway_project.work.management_bodies import ManagementBodies  # noqa: E40
 from gateway_project.work.views import answer, request_id  # noqa: E402  needs the settings
 
 PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
-BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // 2), gateway, has_come)
+BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // 2), gateway, has_arrived)
 # Balancers ask by address, which ALLOWED_HOSTS does not list.
 WATCHED = {"/healthz": is_alive, "/readyz": is_ready, "/metrics": metrics.answer}
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from gunicorn.config import Config
 
-from gateway_project.http1 import LARGEST_WITH_HEAD, WholeResponse
+from gateway_project.http1 import MAX_JOINED_BODY_BYTES, JoinedResponse
 
 
 class Socket:
@@ -20,7 +20,7 @@ class Socket:
 
 def response(*headers, method="POST", status="200 OK"):
     request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
-    made = WholeResponse(request, Socket(), Config())
+    made = JoinedResponse(request, Socket(), Config())
     made.start_response(status, list(headers))
     return made
 
@@ -62,7 +62,7 @@ def test_what_has_no_body_has_a_head(method, status, length):
 
 
 def test_a_long_body_is_not_copied():
-    body = b"x" * (LARGEST_WITH_HEAD + 1)
+    body = b"x" * (MAX_JOINED_BODY_BYTES + 1)
     made = response(("Content-Length", str(len(body))))
     made.write(body)
     made.close()

@@ -22,13 +22,13 @@ from tests.world import World, response_on
 
 THREADS = 8
 LIMIT = 2  # seconds that a client may stall
-# A stalled write may wait twice, and the goodbye to a client that does not close takes up to 2 s.
+# A stalled write may wait twice, and the lingering close of a client that does not close takes up to 2 s.
 FREED_WITHIN = 2 * LIMIT + 2 + 2
 
 
 @pytest.fixture(scope="module")
 def small(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
-    """A gateway with few threads and little patience."""
+    """A gateway with few threads and short time-outs."""
     environ = {
         "GATEWAY_THREADS": str(THREADS),
         "GATEWAY_CLIENT_TIMEOUT": str(LIMIT),
@@ -191,13 +191,13 @@ def test_a_head_that_came_with_the_request_before_waits_for_nothing():
             self.sock, self.parser = sock, SimpleNamespace(unreader=SimpleNamespace(buf=BytesIO(ahead)))
 
     worker, handed = object.__new__(GatewayThreadWorker), []
-    worker.poller, worker._hand_over = selectors.DefaultSelector(), handed.append
+    worker.poller, worker._submit = selectors.DefaultSelector(), handed.append
     ours, theirs = socket.socketpair()
     with ours, theirs, worker.poller:
         kept = Kept(ours, head("GET /healthz HTTP/1.1", "Host: localhost"))
-        worker.headless = {kept: 0.0}
-        worker._look_at_head(kept)
-        assert (handed, worker.headless) == ([kept], {})
+        worker.parked = {kept: 0.0}
+        worker._check_head(kept)
+        assert (handed, worker.parked) == ([kept], {})
 
 
 def test_a_connection_that_was_kept_is_answered_while_all_threads_are_busy(small):

@@ -3,7 +3,7 @@
 import time
 
 from accounts import tokens
-from gateway_project import load
+from gateway_project import overload
 from gateway_project.errors import AuthenticationFailed, LicenceInvalid, PermissionDenied, ServiceUnavailable
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
@@ -15,7 +15,7 @@ FEATURE = "work"
 
 def authenticate(exchange: Exchange, gateway: Gateway) -> None:
     """Set caller, key and limits. The limits are counted with the cache look-up, in one round trip."""
-    if load.is_full():
+    if overload.is_overloaded():
         raise ServiceUnavailable("The gateway is full: it serves as many requests at once as it can.")
     credential = exchange.entrance.door.credential(exchange.incoming.headers)
     if not credential:
