@@ -12,7 +12,7 @@ from gateway_project.openapi import views as openapi
 from gateway_project.version import VersionViewSet
 from gateway_project.work import views
 from gateway_project.work.described import of_entrance, of_models
-from gateway_project.work.doors import ENTRANCES, OPENAI
+from gateway_project.work.doors import AZURE, DEPLOYED, DEPLOYMENT, ENTRANCES, OPENAI
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
 from providers.viewsets import FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
@@ -30,8 +30,18 @@ urlpatterns = [
         for path, entrance in ENTRANCES.items()
         if entrance.door.in_shape
     ],
+    *[
+        re_path(
+            rf"^{DEPLOYMENT[1:]}/{path}/?$",
+            views.door(post=of_entrance(entrance, model_in_path=True)),
+            name=f"openai/deployments/{path}",
+        )
+        for path, entrance in DEPLOYED.items()
+    ],
     re_path(r"^v1/models/?$", views.door(get=of_models(OPENAI, one=False)), name="v1/models"),
     re_path(r"^v1/models/(?P<id>.+?)/?$", views.door(get=of_models(OPENAI, one=True)), name="v1/models/item"),
+    re_path(r"^openai/models/?$", views.door(get=of_models(AZURE, one=False)), name="openai/models"),
+    re_path(r"^openai/models/(?P<id>.+?)/?$", views.door(get=of_models(AZURE, one=True)), name="openai/models/item"),
     re_path(r"^healthz/?$", health.healthz, name="healthz"),
     re_path(r"^readyz/?$", health.readyz, name="readyz"),
     re_path(r"^metrics/?$", metrics.metrics, name="metrics"),

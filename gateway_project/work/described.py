@@ -104,15 +104,19 @@ WORK = Operation(
 )
 
 
-def of_entrance(entrance: Entrance) -> Operation:
+def of_entrance(entrance: Entrance, *, model_in_path: bool = False) -> Operation:
     """The same for a path of a door: body and answers are those of its clients' own documentation."""
     shape = f"As {entrance.door.ecosystem} documents it"
     return Operation(
         summary=f"{entrance.summary}, for clients of {entrance.door.ecosystem}",
         description=f"{shape}, whatever the provider's format is: the same pipeline as `POST /work`.",
         tag="doors",
-        parameters=tuple(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
-        body={"type": "object", "required": ["model"], "properties": {"model": BODY["properties"]["model"]}},
+        parameters=(
+            *([_in_path("model", "The model to use, whatever the body says.")] if model_in_path else []),
+            *(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
+        ),
+        body={"type": "object", "properties": {"model": BODY["properties"]["model"]}}
+        | ({} if model_in_path else {"required": ["model"]}),
         answers={
             "200": Answer(
                 f"{shape}.",
@@ -127,16 +131,19 @@ def of_entrance(entrance: Entrance) -> Operation:
 
 def of_models(door: ClientDoor, *, one: bool) -> Operation:
     """The list of models, or one of it."""
-    named = {"name": "id", "in": "path", "required": True, "description": "Its name.", "schema": {"type": "string"}}
     return Operation(
         summary="A model that the caller may ask" if one else "The models that the caller may ask",
         description="Exactly what the rules allow; in the shape of the client that asks.",
         tag="doors",
-        parameters=(named,) if one else (),
+        parameters=(_in_path("id", "Its name."),) if one else (),
         answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},
         failures=_failures(door),
         credentials=(KEY, TOKEN),
     )
+
+
+def _in_path(name: str, description: str) -> dict:
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
 
 
 def _failures(door: ClientDoor) -> dict[str, Answer]:

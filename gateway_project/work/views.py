@@ -1,4 +1,4 @@
-"""POST /work and the doors below /v1: parse, run, deliver."""
+"""POST /work and the doors for SDKs: parse, run, deliver."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from gateway_project.errors import GatewayError, NotFound
 from gateway_project.openapi.endpoints import Operation, View, endpoint, refusal
 from gateway_project.work import listing
 from gateway_project.work.described import WORK
-from gateway_project.work.doors import ENTRANCES, MODELS, door_of
+from gateway_project.work.doors import MODELS, door_of, entrance_of
 from gateway_project.work.doors.base import Door, Entrance
 from gateway_project.work.exchange import Exchange, Incoming, decoded, new_request_id
 from gateway_project.work.gateway import Gateway, gateway
@@ -28,7 +28,7 @@ def work(request: HttpRequest) -> HttpResponseBase:
 
 
 def door(**operations: Operation) -> View:
-    """A view of a path below /v1, answered in the shape of its client; these are its methods."""
+    """A view of a door's path, answered in the shape of its client; these are its methods."""
 
     @csrf_exempt  # no cookie is looked at here
     def view(request: HttpRequest, **kwargs: str) -> HttpResponseBase:
@@ -39,16 +39,16 @@ def door(**operations: Operation) -> View:
 
 
 def answer(environ: dict[str, Any]) -> Delivery:
-    """What the sender of a request for work, or for anything below /v1, gets; `environ` is WSGI's."""
-    path = environ["PATH_INFO"].removesuffix("/")
-    if entrance := ENTRANCES.get(path):
+    """What the sender of a request for work, or for anything at a door, gets; `environ` is WSGI's."""
+    path = decoded(environ["PATH_INFO"]).removesuffix("/")
+    if entrance := entrance_of(path):
         return _work(environ, entrance)
     found = door_of(environ)
-    if path != MODELS and not path.startswith(MODELS + "/"):
+    if not (models := MODELS.fullmatch(path)):
         return _refused(NotFound(f"There is nothing at {decoded(environ['PATH_INFO'])}."), environ, found)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _refused(refusal(["GET", "HEAD"]), environ, found)
-    return listing.answer(_exchange(environ, Entrance(found), gateway()), decoded(path[len(MODELS) + 1 :]))
+    return listing.answer(_exchange(environ, Entrance(found), gateway()), models["model"] or "")
 
 
 def _work(environ: dict[str, Any], entrance: Entrance) -> Delivery:

@@ -4,19 +4,20 @@ A new one is a dialect (providers/formats/base.py: requests into the neutral for
 ecosystem is new a `ClientDoor` (base.py: key, errors, listings), and a line in ENTRANCES.
 """
 
+import re
 from typing import Any
 
 from gateway_project.work.doors.anthropic import AnthropicDoor
 from gateway_project.work.doors.anthropic_messages import AnthropicMessages
 from gateway_project.work.doors.base import ClientDoor, Door, Entrance
-from gateway_project.work.doors.openai import OpenAIDoor
+from gateway_project.work.doors.openai import AzureDoor, OpenAIDoor
 from gateway_project.work.doors.openai_chat import OpenAIChat
 from gateway_project.work.doors.openai_completion import OpenAICompletion
 from gateway_project.work.doors.openai_embedding import OpenAIEmbedding
 from gateway_project.work.doors.openai_responses import OpenAIResponses
 from providers.formats.base import Dialect
 
-OPENAI, ANTHROPIC = OpenAIDoor(), AnthropicDoor()
+OPENAI, AZURE, ANTHROPIC = OpenAIDoor(), AzureDoor(), AnthropicDoor()
 # What a body on /work is read as, by its operation.
 DIALECTS: dict[str, Dialect] = {
     "chat": OpenAIChat(),
@@ -34,14 +35,37 @@ ENTRANCES: dict[str, Entrance] = {
     "/v1/messages": Entrance(ANTHROPIC, "chat", MESSAGES, "Go on with a conversation"),
     "/v1/messages/count_tokens": Entrance(ANTHROPIC, "count_tokens", MESSAGES, "Count the tokens of a conversation"),
 }
+ENTRANCES["/openai/responses"] = ENTRANCES["/v1/responses"]._replace(door=AZURE)
+# Azure's paths with the model in them, by what follows it; the query `api-version` says nothing here.
+DEPLOYMENT = r"/openai/deployments/(?P<model>.+?)"
+DEPLOYED = {
+    path: ENTRANCES[f"/v1/{path}"]._replace(door=AZURE) for path in ("chat/completions", "completions", "embeddings")
+}
+DEPLOYED_PATH = re.compile(rf"{DEPLOYMENT}/({'|'.join(DEPLOYED)})")
 # What tells clients apart on the paths that several ecosystems share (models, and those that do not exist).
-TELL_TALES: dict[str, ClientDoor] = {"HTTP_ANTHROPIC_VERSION": ANTHROPIC, "HTTP_X_API_KEY": ANTHROPIC}
-ROOT, MODELS = "/v1", "/v1/models"
+TELL_TALES: dict[str, ClientDoor] = {
+    "HTTP_ANTHROPIC_VERSION": ANTHROPIC,
+    "HTTP_X_API_KEY": ANTHROPIC,
+    "HTTP_API_KEY": AZURE,
+}
+ROOTS = ("/v1", "/openai")
+BELOW_ROOTS = tuple(f"{root}/" for root in ROOTS)
+MODELS = re.compile(rf"({'|'.join(ROOTS)})/models(/(?P<model>.+))?", re.DOTALL)
 
 
 def is_ours(path: str) -> bool:
     """Whether a path is one for work or below the root of the doors."""
-    return path.startswith(ROOT + "/") or path in ENTRANCES or path in (ROOT, "/work/")
+    return path in ENTRANCES or path.startswith(BELOW_ROOTS) or path in (*ROOTS, "/work/")
+
+
+def entrance_of(path: str) -> Entrance | None:
+    """The entrance at a path (without a slash at its end); None if there is none."""
+    if entrance := ENTRANCES.get(path):
+        return entrance
+    if deployed := DEPLOYED_PATH.fullmatch(path):
+        model, operation = deployed.groups()
+        return DEPLOYED[operation]._replace(model=model)
+    return None
 
 
 def door_of(headers: dict[str, Any]) -> ClientDoor:

@@ -68,10 +68,12 @@ class ClientDoor(Door, ABC):
 class Entrance(NamedTuple):
     """A path on which work arrives: whose clients come by it, what they ask, and how they write it.
 
-    Without an operation the body says which it is, in one of OpenAI's shapes.
+    Without an operation the body says which it is, in one of OpenAI's shapes. A path that names the model
+    (`model`) decides, whatever the body says.
     """
 
     door: Door
     operation: str = ""
     dialect: Dialect | None = None
     summary: str = ""
+    model: str = ""

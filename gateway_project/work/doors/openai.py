@@ -1,7 +1,7 @@
 """OpenAI's manners: errors, listings, and where the key is (openai-openapi and openai-python, August 2026)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway_project.errors import GatewayError
@@ -33,6 +33,15 @@ class OpenAIDoor(ClientDoor):
 
     def model(self, model: Model) -> dict[str, Any]:
         return {"id": model.name, "object": "model", "created": 0, "owned_by": model.provider}
+
+
+class AzureDoor(OpenAIDoor):
+    """The same for clients of Azure OpenAI, whose keys are in the header `api-key`."""
+
+    ecosystem = "Azure OpenAI"
+
+    def credential(self, headers: Mapping[str, Any]) -> str:
+        return headers.get("HTTP_API_KEY", "") or super().credential(headers)
 
 
 def error_body(error: GatewayError) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from gateway_project.work.exchange import Exchange, decoded
 from gateway_project.work.gateway import Gateway
 from providers.formats import WorkRequest
 from providers.formats.base import COUNT_TOKENS
+from providers.formats.documents import dumped
 
 OPERATION_OF = {"messages": "chat", "prompt": "completion", "input": "embedding"}
 OPERATIONS = tuple(OPERATION_OF.values())
@@ -35,8 +36,11 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
     if headers.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
         raise UnsupportedMediaType("Send the body as it is: a compressed one, with Content-Encoding, is not read.")
-    raw = _body(exchange, gateway)
+    raw, entrance = _body(exchange, gateway), exchange.entrance
     body = parse_object(raw)
+    if entrance.model and body.get("model") != entrance.model:
+        body["model"] = entrance.model
+        raw = dumped(body)
     for name in gateway.required_fields:
         if body.get(name) is None:
             raise ValidationError(f"The field {name} is missing.")
@@ -46,7 +50,6 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     stream = body.get("stream")
     if stream is not None and type(stream) is not bool:
         raise ValidationError("stream must be true or false.")
-    entrance = exchange.entrance
     operation = entrance.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
     streams = stream is True and entrance.operation not in WHOLE
     exchange.request = WorkRequest(
