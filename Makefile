@@ -14,7 +14,7 @@ WITHOUT_DATABASE := tests/providers/formats tests/clients tests/licensing/test_p
 	$(addprefix tests/work/test_,$(addsuffix .py,anthropic_door bodies doors formats_end_to_end provider_answers provider_call reading recorded_formats routing))
 WITH_EITHER := $(addprefix tests/fault/test_,leaks.py rotation.py start.py stop.py) \
 	$(addprefix tests/gateway_project/test_,access.py jsonapi.py licence_gate.py proxies.py) \
-	$(addprefix tests/work/test_,authentication.py considered.py metrics.py rules.py streams.py usage.py) \
+	$(addprefix tests/work/test_,authentication.py candidate_outcomes.py metrics.py rules.py streams.py usage.py) \
 	$(addsuffix /test_viewsets.py,tests/accounts tests/keys tests/providers tests/rules) tests/accounts/test_users.py
 
 .DEFAULT_GOAL := help

@@ -20,7 +20,7 @@ from gateway_project.console.admin import plain
 from gateway_project.console.log import LOGIN
 from gateway_project.version import version
 from gateway_project.work.gateway import gateway
-from gateway_project.work.vitals import vitals
+from gateway_project.work.process_metrics import process_gauges
 from providers.models import Model
 from telemetry.metrics import Gauges
 from telemetry.models import JournalPosition
@@ -94,7 +94,7 @@ def _database_version() -> str:
 def _processes() -> list[tuple[int, list[tuple[str, str, str]]]]:
     """Of each process of this machine what it tells of itself: name, labels, value."""
     made = gateway()
-    _, told = made.metrics.gather(vitals(made))
+    _, told = made.metrics.gather(process_gauges(made))
     return [(slot, list(_gauges(gauges))) for slot, gauges in sorted(told.items())]
 
 

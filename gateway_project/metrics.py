@@ -15,7 +15,7 @@ from gateway_project.proxies import is_local, is_loopback
 from gateway_project.version import version
 from gateway_project.work.exchange import new_request_id
 from gateway_project.work.gateway import gateway
-from gateway_project.work.vitals import vitals
+from gateway_project.work.process_metrics import process_gauges
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 INFO = {"version": "productVersion", "git": "git", "branch": "branch"}
@@ -30,7 +30,7 @@ def scrape(environ: Mapping[str, Any]) -> Delivery:
     made = gateway()
     made.metrics.fold(made.snapshot.offering)
     info = {label: version()[name] for label, name in INFO.items()}
-    content = exposition.text(*made.metrics.gather(vitals(made)), info)
+    content = exposition.text(*made.metrics.gather(process_gauges(made)), info)
     return whole(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
 
 

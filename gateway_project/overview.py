@@ -13,8 +13,8 @@ from django.utils import timezone
 from gateway_project.console import charts
 from gateway_project.console.money import money
 from gateway_project.notices import Notice, notices
-from gateway_project.work.condition import resting_in
 from gateway_project.work.gateway import gateway
+from gateway_project.work.provider_health import resting_providers
 from keys.models import ApiKey
 from licensing import services as licensing
 from licensing.models import Limit
@@ -53,7 +53,7 @@ def attention() -> list[Notice]:
     now = timezone.now()
     return [
         *notices(),
-        *(Notice("error", f"The provider {name} fails and rests.") for name in resting_in(gateway())),
+        *(Notice("error", f"The provider {name} fails and rests.") for name in resting_providers(gateway())),
         *_about_errors(_figures(PERIODS["hour"])),
         *_about_the_log(gateway().shipper.backlog()),
         *_about_the_store(gateway().state.warning),

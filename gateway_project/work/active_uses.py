@@ -1,4 +1,4 @@
-"""The active uses that one process knows of: members with a request in flight, or with one a moment ago."""
+"""The active uses that one process knows: members with a request in flight, or with one a moment ago."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -8,72 +8,72 @@ from gateway_project.work.limits import DAY, LimitCheck, days_around, window_beg
 
 @dataclass(slots=True)
 class Use:
-    """One member's use: its requests in flight, and the moment until which it lives without any."""
+    """One member's use: the tokens of its requests in flight, and when it expires without any."""
 
-    flying: set[str] = field(default_factory=set)
+    in_flight: set[str] = field(default_factory=set)
     until: float = 0.0
 
-    def lives(self, now: float) -> bool:
-        return bool(self.flying) or self.until > now
+    def is_live(self, now: float) -> bool:
+        return bool(self.in_flight) or self.until > now
 
 
 class ActiveUses:
-    """By the name of a check and its member. Not locked, as the Counters that they belong to."""
+    """Uses by the name of a check and its member. Not locked: the owner of the Counters holds the lock."""
 
     def __init__(self) -> None:
         self._uses: defaultdict[str, dict[str, Use]] = defaultdict(dict)
         self._peaks: defaultdict[str, dict[int, int]] = defaultdict(dict)
 
     def take(self, check: LimitCheck, token: str, now: float) -> None:
-        """A member is at work: until the request of this token ends, or without one up to now."""
+        """Begin or extend a member's use: for the request of this token, or without a token for one that ended now."""
         use = self._use(check)
         use.until = max(use.until, now + check.window_seconds)
         if token:
-            use.flying.add(token)
+            use.in_flight.add(token)
         self._note_peak(check.name, now)
 
     def mirror(self, check: LimitCheck, token: str) -> None:
-        """The request of this token has its use of Redis."""
-        self._use(check).flying.add(token)
+        """Note that the request of this token has taken its use in Redis."""
+        self._use(check).in_flight.add(token)
 
     def end(self, check: LimitCheck, token: str, now: float) -> None:
-        """The request of this token has ended; the use lives on for its time."""
+        """End the request of this token; the use stays live for its life time."""
         use = self._uses[check.name].get(check.member)
-        if use is not None and token in use.flying:
-            use.flying.discard(token)
+        if use is not None and token in use.in_flight:
+            use.in_flight.discard(token)
             use.until = now + check.window_seconds
 
     def has(self, check: LimitCheck) -> bool:
         """Whether the member has a use."""
         return check.member in self._uses[check.name]
 
-    def flies(self, check: LimitCheck) -> bool:
+    def is_in_flight(self, check: LimitCheck) -> bool:
         """Whether a request of the member is in flight."""
         use = self._uses[check.name].get(check.member)
-        return use is not None and bool(use.flying)
+        return use is not None and bool(use.in_flight)
 
     def known(self, name: str) -> int:
-        """How many uses there are, those that are over among them as long as nobody has looked."""
+        """The number of uses, including expired ones that have not been removed yet."""
         return len(self._uses[name])
 
     def live(self, name: str, now: float) -> int:
-        """How many uses are live."""
+        """The number of live uses; expired ones are removed."""
         uses = self._uses[name]
-        for member in [member for member, use in uses.items() if not use.lives(now)]:
+        for member in [member for member, use in uses.items() if not use.is_live(now)]:
             del uses[member]
         return len(uses)
 
     def peaks(self, name: str) -> dict[int, int]:
-        """The most uses that were live at one moment of each of the last days, by its first second."""
+        """The peak number of live uses of each of the last days, by the day's first second."""
         return dict(self._peaks[name])
 
     def reset_seconds(self, name: str, now: float) -> int:
-        """When the next use lapses, of those without a request in flight."""
-        ends = [use.until for use in self._uses[name].values() if not use.flying]
+        """Seconds until the next use expires, of those without a request in flight."""
+        ends = [use.until for use in self._uses[name].values() if not use.in_flight]
         return max(int(min(ends, default=now) - now), 0) + 1
 
     def tidy(self, now: float) -> None:
-        """Let go of uses that have lapsed."""
+        """Remove expired uses."""
         for name in [name for name in self._uses if not self.live(name, now)]:
             del self._uses[name]
 
@@ -85,7 +85,7 @@ class ActiveUses:
         return use
 
     def _note_peak(self, name: str, now: float) -> None:
-        """Uses grow nowhere but where one is taken."""
+        """Update today's peak; called where a use is taken, the only place where their number grows."""
         peaks, today = self._peaks[name], window_begin(DAY, now)
         if len(self._uses[name]) > peaks.get(today, 0):
             peaks[today] = max(self.live(name, now), peaks.get(today, 0))

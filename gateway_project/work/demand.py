@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django.conf import settings
 
 from gateway_project.work.bill import input_tokens
-from gateway_project.work.limitbook import NANO, TOKENS
+from gateway_project.work.limit_book import NANO, TOKENS
 from gateway_project.work.limits import MOST, RESERVE, LimitCheck
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS

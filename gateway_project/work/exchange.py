@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors import WORK
 from gateway_project.work.doors.base import Entrance
-from gateway_project.work.limitbook import NO_LIMITS, LimitBook, Limits
+from gateway_project.work.limit_book import NO_LIMITS, LimitBook, Limits
 from providers.calls import Call
 from providers.formats import Answer, StreamReader, WorkRequest
 
 if TYPE_CHECKING:
     from gateway_project.work.bill import Bill
-    from gateway_project.work.considered import Became
+    from gateway_project.work.candidate_outcomes import Outcome
     from gateway_project.work.demand import Demand
     from gateway_project.work.flights import Flight, Following
     from gateway_project.work.limits import Hold, Standing
@@ -98,7 +98,9 @@ class Exchange:
     token: str = ""  # admit: under which it holds what it has taken
     holds: "list[Hold]" = field(default_factory=list)  # admit; settlement_of empties it
     passed_over: "tuple[Target, ...]" = ()  # admit: candidates whose limits have no room
-    became: "dict[int, Became]" = field(default_factory=dict)  # select_provider, call_provider: by a provider's id
+    candidate_outcomes: "dict[int, Outcome]" = field(
+        default_factory=dict
+    )  # select_provider, call_provider: by provider id
     admitted: "Target | None" = None  # admit: the candidate whose limits were taken from
     cache_key: str = ""  # look_up_cache
     cache_status: str = "BYPASS"  # look_up_cache

@@ -9,19 +9,19 @@ from django.conf import settings
 
 from accounts.sessions import clear_away_all
 from gateway_project.bodies import Room
-from gateway_project.work.chores import Chore, Chores
-from gateway_project.work.condition import health_in
 from gateway_project.work.expiry import warn_of_expiry
 from gateway_project.work.flights import Flights
 from gateway_project.work.follower import Follower
-from gateway_project.work.fullness import Fullness
+from gateway_project.work.full_providers import FullProviders
 from gateway_project.work.housekeeping import TICK_SECONDS, housekeeping
+from gateway_project.work.licence_uses import peak_recorder, uses_of
+from gateway_project.work.limit_status import statuses_of
+from gateway_project.work.periodic_tasks import PeriodicTask, PeriodicTasks
+from gateway_project.work.provider_health import health_of
 from gateway_project.work.recount import Recounter
 from gateway_project.work.relay import Relay
 from gateway_project.work.snapshot import Snapshot
-from gateway_project.work.standing import standing_in
 from gateway_project.work.state import LocalState, SharedState
-from gateway_project.work.uses import keeping_peaks, uses_of
 from gateway_project.work.watch import Watcher
 from licensing.models import Limit
 from licensing.services import note_time
@@ -52,12 +52,12 @@ class Gateway:
     watcher: Watcher
     relay: Relay
     breakers: Breakers
-    full: Fullness
+    full_providers: FullProviders
     recounter: Recounter
     journal: Journal
     shipper: Shipper
-    chores: Chores
-    log_housekeeper: Housekeeper  # with a thread of its own: its chores take long
+    database_tasks: PeriodicTasks
+    log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
     metrics: Metrics
     room: Room
     # What the settings say of every request: each look at Django's is a call.
@@ -65,10 +65,10 @@ class Gateway:
     required_fields: Sequence[str]
     client_seconds: float  # that a client may be silent
     total_seconds: float
-    housekeeper: Chores = field(init=False)
+    housekeeper: PeriodicTasks = field(init=False)
 
     def __post_init__(self) -> None:
-        self.housekeeper = Chores("housekeeper", housekeeping(self), every=TICK_SECONDS)
+        self.housekeeper = PeriodicTasks("housekeeper", housekeeping(self), every=TICK_SECONDS)
 
     def start(self) -> None:
         """Load what there is and start the threads; the database may be away."""
@@ -79,7 +79,7 @@ class Gateway:
         self.housekeeper.start()
         self.recounter.start()
         self.shipper.start()
-        self.chores.start()
+        self.database_tasks.start()
         self.log_housekeeper.start()
 
     def end_calls(self) -> None:
@@ -92,7 +92,7 @@ class Gateway:
         self.housekeeper.stop()
         self.follower.stop()
         self.log_housekeeper.stop()
-        self.chores.stop()
+        self.database_tasks.stop()
         self.recounter.stop()
         self.shipper.stop()
 
@@ -145,12 +145,12 @@ def active_uses() -> Uses:
 
 def standing(limits: Sequence[Limit]) -> list[Stands]:
     """How limits stand in all processes. Asked by the management API (GATEWAY_LIMIT_STANDING)."""
-    return standing_in(_state() if _gateway is None else _gateway.state, limits)
+    return statuses_of(_state() if _gateway is None else _gateway.state, limits)
 
 
 def provider_health(providers: Sequence[Provider]) -> list[Health]:
     """How providers are in all processes of this machine. Asked by the console (GATEWAY_PROVIDER_HEALTH)."""
-    return health_in(gateway(), providers)
+    return health_of(gateway(), providers)
 
 
 def _make() -> Gateway:
@@ -171,11 +171,11 @@ def _make() -> Gateway:
         watcher=Watcher(),
         relay=Relay(heartbeat_seconds=settings.GATEWAY_HEARTBEAT),
         breakers=Breakers(failures=settings.GATEWAY_BREAKER_FAILURES, cooldown=settings.GATEWAY_BREAKER_COOLDOWN),
-        full=Fullness(),
+        full_providers=FullProviders(),
         recounter=Recounter(state, shipper, interval=settings.GATEWAY_LOG_INTERVAL),
         journal=journal,
         shipper=shipper,
-        chores=Chores("chores", _chores(state)),
+        database_tasks=PeriodicTasks("chores", _database_tasks(state)),
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         metrics=own_metrics(),
         room=Room(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),
@@ -186,13 +186,13 @@ def _make() -> Gateway:
     )
 
 
-def _chores(state: SharedState) -> tuple[Chore, ...]:
+def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
     """What is done with the database now and then, by every process."""
     return (
-        Chore(keeping_peaks(state), every=PEAKS_EVERY_SECONDS, at_end=True),
-        Chore(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
-        Chore(note_time, every=TIME_EVERY_SECONDS),
-        Chore(clear_away_all, every=SESSIONS_EVERY_SECONDS),
+        PeriodicTask(peak_recorder(state), every=PEAKS_EVERY_SECONDS, at_end=True),
+        PeriodicTask(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
+        PeriodicTask(note_time, every=TIME_EVERY_SECONDS),
+        PeriodicTask(clear_away_all, every=SESSIONS_EVERY_SECONDS),
     )
 
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from gateway_project.memory import hand_back
-from gateway_project.work.chores import Chore
-from gateway_project.work.vitals import vitals
+from gateway_project.work.periodic_tasks import PeriodicTask
+from gateway_project.work.process_metrics import process_gauges
 
 if TYPE_CHECKING:
     from gateway_project.work.gateway import Gateway
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 0.1, 1.0, 5.0, 60.0
 
 
-def housekeeping(gateway: "Gateway") -> tuple[Chore, ...]:
+def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
     """They may wait for Redis or the disk, so that deadlines have a thread of their own."""
     metrics, state = gateway.metrics, gateway.state
 
@@ -20,16 +20,16 @@ def housekeeping(gateway: "Gateway") -> tuple[Chore, ...]:
         metrics.fold(gateway.snapshot.offering)
 
     def publish() -> None:
-        metrics.publish(vitals(gateway))
+        metrics.publish(process_gauges(gateway))
 
     return (
-        Chore(fold, every=0),
-        Chore(gateway.journal.prepare, every=0),
-        Chore(gateway.flights.renew, every=0),
-        Chore(state.renew_holds, every=0),
-        Chore(state.probe, every=0),
-        Chore(publish, every=PUBLISH_EVERY_SECONDS),
-        Chore(gateway.transport.close_idle, every=TIDY_EVERY_SECONDS),
-        Chore(hand_back, every=TIDY_EVERY_SECONDS),
-        Chore(state.tidy, every=FORGET_EVERY_SECONDS),
+        PeriodicTask(fold, every=0),
+        PeriodicTask(gateway.journal.prepare, every=0),
+        PeriodicTask(gateway.flights.renew, every=0),
+        PeriodicTask(state.renew_holds, every=0),
+        PeriodicTask(state.probe, every=0),
+        PeriodicTask(publish, every=PUBLISH_EVERY_SECONDS),
+        PeriodicTask(gateway.transport.close_idle, every=TIDY_EVERY_SECONDS),
+        PeriodicTask(hand_back, every=TIDY_EVERY_SECONDS),
+        PeriodicTask(state.tidy, every=FORGET_EVERY_SECONDS),
     )

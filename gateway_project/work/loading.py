@@ -15,7 +15,7 @@ from django.utils import timezone
 from accounts.builtin import ADMIN_ROLE
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.errors import ValidationError
-from gateway_project.work.limitbook import LimitBook, LimitRow, Subject
+from gateway_project.work.limit_book import LimitBook, LimitRow, Subject
 from gateway_project.work.snapshot import Caller, KeySnapshot, ProviderSnapshot, Snapshot
 from keys.models import ApiKey
 from licensing import services as licence

@@ -12,7 +12,7 @@ from time import perf_counter
 from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.flights import StillFlying
+from gateway_project.work.flights import FlightPending
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.stages.admission import admit
 from gateway_project.work.stages.authentication import authenticate
@@ -90,7 +90,7 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]
                 if name:
                     exchange.timings.append((name, begun, ended))
             begun = ended
-    except StillFlying:
+    except FlightPending:
         pass  # exchange.following says so
     except GatewayError as error:
         exchange.error = _limits_first(error, exchange, gateway)

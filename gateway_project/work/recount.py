@@ -11,9 +11,9 @@ from itertools import groupby
 
 from gateway_project.background import Background
 from gateway_project.work.clock import Clock
-from gateway_project.work.limitbook import Subject
+from gateway_project.work.limit_book import Subject
+from gateway_project.work.limit_status import in_units, logged
 from gateway_project.work.limits import Lost
-from gateway_project.work.standing import in_units, logged
 from gateway_project.work.state import SharedState
 from providers.calls import Call
 from telemetry.shipping import Shipper
@@ -21,7 +21,7 @@ from telemetry.shipping import Shipper
 log = logging.getLogger("gateway.limits")
 
 WAIT_SECONDS = 6.0
-SLICE_SECONDS = 0.1
+CHECK_SECONDS = 0.1
 PAUSE_SECONDS = 1.0
 LEAST_LAG_SECONDS = 0.5
 # As long as one process may take until another one tries.
@@ -32,7 +32,7 @@ class Recounter(Background):
     """The thread that asks the log what was used, once entries have had the time to arrive there."""
 
     def __init__(self, state: SharedState, shipper: Shipper, *, interval: float) -> None:
-        super().__init__("recount", log, every=SLICE_SECONDS)
+        super().__init__("recount", log, every=CHECK_SECONDS)
         self._state = state
         self._shipper = shipper
         self._lag = LEAST_LAG_SECONDS + 2 * interval  # the entries of all processes are on their way so long
@@ -55,7 +55,7 @@ class Recounter(Background):
                 if time.monotonic() > deadline:
                     return False
                 call.check()
-                self._changed.wait(SLICE_SECONDS)
+                self._changed.wait(CHECK_SECONDS)
         return not self.stopped.is_set()
 
     def pause(self) -> float | None:

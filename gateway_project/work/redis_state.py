@@ -25,12 +25,12 @@ from gateway_project.work.limits import (
     days_around,
     window_end,
 )
+from gateway_project.work.local_share import LocalShare
 from gateway_project.work.redis_admission import ADMIT, ADMIT_PLAIN
-from gateway_project.work.redis_link import Away, Link
+from gateway_project.work.redis_client import RedisClient, RedisUnavailable
+from gateway_project.work.redis_connection import RedisReplyError
 from gateway_project.work.redis_memory import Memory, memory_of
 from gateway_project.work.redis_replies import admission_of, ends_of, extra_of, sorted_out, standing_of
-from gateway_project.work.redis_wire import RedisSays
-from gateway_project.work.share import Share
 from gateway_project.work.state import FLIGHT_SECONDS, Checks
 
 log = logging.getLogger("gateway.redis")
@@ -48,12 +48,12 @@ class RedisState:
 
     def __init__(self, *, prefix: str, processes: int, connections: int, timeout: float) -> None:
         self._prefix = prefix
-        self._link = Link(connections=connections, timeout=timeout)
+        self._client = RedisClient(connections=connections, timeout=timeout)
         self._process = f"{getrandbits(64):016x}"
         self._epoch = self._name("limits", "since")
         self._memory = Memory()
         self.clock = Clock()
-        self._share = Share(share_of=processes, clock=self.clock)
+        self._share = LocalShare(share_of=processes, clock=self.clock)
         self._holding: dict[str, list[Hold]] = {}
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
@@ -61,7 +61,7 @@ class RedisState:
 
     @property
     def degraded(self) -> bool:
-        return self._link.degraded
+        return self._client.degraded
 
     def admit(
         self,
@@ -81,7 +81,7 @@ class RedisState:
                 admission, now = self._admit_plain(counted, key, token, read=read)
             else:
                 admission, now = self._admit(counted, key, token, read=read, choices=choices)
-        except Away:
+        except RedisUnavailable:
             return self._by_share(checks, key, token, choices)
         if not admission.turned_away:
             self._look_on(admission, token, now, unbounded)
@@ -97,7 +97,7 @@ class RedisState:
         for number, choice in enumerate(choices, 1):
             self._add_checks(keys, arguments, choice, number)
         sent = time.time()
-        reply = self._link.run(ADMIT, keys, arguments)
+        reply = self._client.run(ADMIT, keys, arguments)
         self.clock.heard(reply[1] / 1000, sent=sent, received=time.time())
         return admission_of(reply, checks, choices, flies=flies == "1"), reply[1] / 1000
 
@@ -109,7 +109,7 @@ class RedisState:
             keys.append(f"{self._prefix}:limit:{check.name}")
             arguments += check[1:3]
             arguments.append(check.take)
-        refused, now, *rest = self._link.run(ADMIT_PLAIN, keys, arguments)
+        refused, now, *rest = self._client.run(ADMIT_PLAIN, keys, arguments)
         counts = rest if refused else rest[2:]
         standing = [standing_of(check, count, now) for check, count in zip(checks, counts, strict=True)]
         if refused:
@@ -170,7 +170,7 @@ class RedisState:
         if not told:
             script = scripts.ALONE[script]
         self._forget(settlement)  # before it is given back: it is renewed no more
-        settled = not script or self._link.quietly(script, keys, arguments)
+        settled = not script or self._client.try_run(script, keys, arguments)
         self._share.release(key, head[2])
         self._share.settled(settlement, elsewhere=settled)
 
@@ -182,14 +182,14 @@ class RedisState:
 
     def renew_holds(self) -> None:
         """Every few seconds: what the requests of this process hold, also what Redis has forgotten."""
-        if self._link.is_down:
+        if self._client.is_down:
             return
         again = time.monotonic() - self._renewed > RENEW_EVERY_SECONDS
         self._tell_uses(again=again)
         if not again:
             return
         self._renewed = time.monotonic()
-        self._renew(self._link.quietly)
+        self._renew(self._client.try_run)
 
     def used(self, checks: Checks) -> list[int | None]:
         keys = [self._name("limit", check.name) for check in checks]
@@ -197,70 +197,72 @@ class RedisState:
         for check in checks:
             arguments += (check.kind, check.window_seconds, 1 if check.since else 0, check.set_at)
         try:
-            return list(self._link.run(scripts.USED, keys, arguments))
-        except Away:
+            return list(self._client.run(scripts.USED, keys, arguments))
+        except RedisUnavailable:
             return [None] * len(checks)
 
     def still_lost(self, counts: Sequence[Lost]) -> Sequence[Lost]:
         try:
             names = [self._count_name(lost) for lost in counts]
-            flags = self._link.run(scripts.LOST, names, [lost.until_ms for lost in counts])
-        except Away:
+            flags = self._client.run(scripts.LOST, names, [lost.until_ms for lost in counts])
+        except RedisUnavailable:
             return counts
         return [lost for lost, flag in zip(counts, flags, strict=True) if flag]
 
     def alone(self, task: str, seconds: float) -> bool:
         try:
-            return self._link.command("SET", self._name("task", task), "1", "NX", "PX", int(seconds * 1000)) is not None
-        except (Away, RedisSays):
+            return (
+                self._client.command("SET", self._name("task", task), "1", "NX", "PX", int(seconds * 1000)) is not None
+            )
+        except (RedisUnavailable, RedisReplyError):
             return False
 
     def finish(self, task: str) -> None:
-        with suppress(Away, RedisSays):
-            self._link.command("DEL", self._name("task", task))
+        with suppress(RedisUnavailable, RedisReplyError):
+            self._client.command("DEL", self._name("task", task))
 
     def rebuild(self, counts: Sequence[tuple[Lost, int]]) -> None:
         keys = [self._count_name(lost) for lost, _ in counts]
         told = [part for lost, used in counts for part in (min(used, MOST), lost.until_ms)]
-        self._link.quietly(scripts.REBUILD, keys, told)
+        self._client.try_run(scripts.REBUILD, keys, told)
 
     def _tell_uses(self, *, again: bool) -> None:
         for name, uses in self._share.notes(again=again).items():
             arguments: list[Any] = [LEASE_MS, self._process]
             for check, flies in uses:
                 arguments += (check.member, check.window_seconds, "1" if flies else "0")
-            self._link.quietly(scripts.NOTE_USES, [self._name("limit", name)], arguments)
+            self._client.try_run(scripts.NOTE_USES, [self._name("limit", name)], arguments)
 
     def uses(self, name: str) -> int:
         self._tell_uses(again=False)
         try:
-            return int(self._link.run(scripts.USES, [self._name("limit", name)], ()))
-        except Away:
+            return int(self._client.run(scripts.USES, [self._name("limit", name)], ()))
+        except RedisUnavailable:
             return self._share.uses(name)
 
     def peaks(self, name: str) -> dict[int, int]:
         self._tell_uses(again=False)
         days = days_around(self.clock.now())
         try:
-            counts = self._link.command("MGET", *(self._name("limit", f"{name}:peak:{day}") for day in days))
-        except (Away, RedisSays):
+            counts = self._client.command("MGET", *(self._name("limit", f"{name}:peak:{day}") for day in days))
+        except (RedisUnavailable, RedisReplyError):
             return self._share.peaks(name)
         return {day: int(most) for day, most in zip(days, counts, strict=True) if most and most.isdigit()}
 
     def renew(self, key: str, token: str) -> None:
-        self._link.quietly(scripts.RENEW, (self._name("flight", key),), (token, FLIGHT_MS))
+        self._client.try_run(scripts.RENEW, (self._name("flight", key),), (token, FLIGHT_MS))
 
     def look(self, key: str) -> tuple[bytes | None, bool]:
         try:
-            value, flight = self._link.command("MGET", self._name("answer", key), self._name("flight", key))
-        except (Away, RedisSays):
+            value, flight = self._client.command("MGET", self._name("answer", key), self._name("flight", key))
+        except (RedisUnavailable, RedisReplyError):
             return None, False
         return value if isinstance(value, bytes) else None, flight is not None
 
     def forget(self, keys: Collection[str]) -> bool:
         try:
-            self._link.command("UNLINK", *(self._name("answer", key) for key in keys))
-        except (Away, RedisSays):
+            self._client.command("UNLINK", *(self._name("answer", key) for key in keys))
+        except (RedisUnavailable, RedisReplyError):
             return False
         return True
 
@@ -269,14 +271,14 @@ class RedisState:
         if time.monotonic() - self._probed < PROBE_SECONDS:
             return
         self._probed = time.monotonic()
-        self._link.probe(("SET", self._name("probe", ""), "1", "EX", 60), self._bring_up_to_date)
-        with suppress(Away, RedisSays):
-            self._note(memory_of(self._link.command("INFO", "memory")))
+        self._client.probe(("SET", self._name("probe", ""), "1", "EX", 60), self._bring_up_to_date)
+        with suppress(RedisUnavailable, RedisReplyError):
+            self._note(memory_of(self._client.command("INFO", "memory")))
             self._look_at_the_clock()
 
     def _look_at_the_clock(self) -> None:
         sent = time.time()
-        seconds, micro = self._link.command("TIME")
+        seconds, micro = self._client.command("TIME")
         self.clock.heard(int(seconds) + int(micro) / 1e6, sent=sent, received=time.time())
 
     def _note(self, memory: Memory) -> None:
@@ -303,7 +305,7 @@ class RedisState:
 
     def _tell(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
         """Run a script while Redis may count as away for everybody else."""
-        self._link.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=self._link.is_down)
+        self._client.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=self._client.is_down)
 
     def _name(self, kind: str, key: str) -> str:
         return f"{self._prefix}:{kind}:{key}"

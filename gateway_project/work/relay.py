@@ -1,8 +1,8 @@
-"""Live streams are carried from provider to client by one thread of a process.
+"""One thread per process forwards all live streams from provider to client.
 
-With a thread each, every chunk would wake one, which then has to wait for the interpreter, often twice: where many
-streams run, that costs more than the chunk itself. A stream's own thread sleeps meanwhile. It does what may take long:
-it waits for a client that does not keep up, fills the silences, and ends the stream.
+With one thread per stream, every chunk would wake a thread that then waits for the interpreter lock, often twice; with
+many streams that costs more than the chunk itself. So a stream's own thread sleeps and does only what may take long:
+it waits for a slow client, sends heartbeats, and ends the stream.
 """
 
 import select
@@ -20,102 +20,103 @@ from providers.formats.sse import Likeness
 from providers.reply import FIRST_READ
 
 LAG_SECONDS = 1.0
-MOST_UNTOLD = 64  # reads that went on as they came: after them the bounds of an answer and of what is kept count
+# Reads forwarded unparsed before they are reported: only then are the limits on answer size and kept bytes applied.
+MAX_UNREPORTED = 64
 
 
-class Carriage:
-    """One stream on its way; `chunks` gives what goes to the client after each read, where there is anything.
+class RelayedStream:
+    """One stream in progress; `chunks` yields what the client gets after each read (None or b"" for nothing).
 
-    `lags` is called when the client does not keep up: nobody else should have to wait for it.
+    `on_lag` is called when the client does not keep up, so that other requests stop waiting for this stream.
 
-    Most chunks are like one that was read before: they go on as they came, and `sends` is told of some of them at once.
+    Most chunks match the template of an earlier one. They are forwarded unparsed, and `on_chunk` gets them in batches.
     """
 
-    __slots__ = ("back", "call", "chunks", "ended", "error", "held", "lags", "like", "lock", "rest", "sends",
-                 "source", "stream", "told", "untold")  # fmt: skip
+    __slots__ = ("call", "chunks", "ended", "error", "handed_back", "last_write", "lock", "on_chunk", "on_lag",
+                 "source", "stream", "template", "tls_pending", "unreported", "unsent")  # fmt: skip
 
     def __init__(
         self,
         stream: Stream,
         call: Call,
         chunks: Iterator[bytes | None],
-        sends: Callable[[bytes], None],
-        lags: Callable[[], None] = lambda: None,
+        on_chunk: Callable[[bytes], None],
+        on_lag: Callable[[], None] = lambda: None,
     ) -> None:
-        self.stream, self.call, self.chunks, self.sends, self.lags = stream, call, chunks, sends, lags
+        self.stream, self.call, self.chunks, self.on_chunk, self.on_lag = stream, call, chunks, on_chunk, on_lag
         self.source = stream.conversation.source
-        self.held = getattr(self.source, "pending", None)  # what TLS holds back, where there is TLS
-        self.like: Likeness | None = None  # what the next read may be like
-        self.untold: list[bytes] = []  # the last reads, which were like that
-        self.lock = threading.Lock()  # of what is written to the client
-        self.back = threading.Lock()  # held until its own thread has something to do
-        self.rest = b""  # what the client did not take at once
-        self.told = call.since  # when something was last written to the client
+        self.tls_pending = getattr(self.source, "pending", None)  # a TLS socket's number of decrypted, unread bytes
+        self.template: Likeness | None = None  # what the next read is expected to match
+        self.unreported: list[bytes] = []  # reads that matched and were forwarded unparsed
+        self.lock = threading.Lock()  # guards writes to the client
+        self.handed_back = threading.Lock()  # released when the stream's own thread has something to do
+        self.unsent = b""  # what the client's socket did not accept at once
+        self.last_write = call.since
         self.ended = False
         self.error: BaseException | None = None
 
     @property
     def has_more(self) -> bool:
-        """Whether `chunks` goes on although the provider's socket may stay silent."""
+        """Whether `chunks` can yield more without another read from the provider's socket."""
         return self.stream.reader.is_over or self.stream.conversation.has_more
 
     def step(self) -> bool:
-        """Hand on what there is without ever waiting; whether the stream can be carried on."""
+        """Forward what has arrived, without blocking; whether the relay thread can go on with this stream."""
         try:
             with self.lock:
-                if not self.rest and (self.like is None or not self._pass_on()):
-                    self._move()
-        except BaseException as error:  # belongs to the stream's own thread
+                if not self.unsent and (self.template is None or not self._forward_unchanged()):
+                    self._forward_next()
+        except BaseException as error:  # raised again in the stream's own thread
             self.error, self.ended = error, True
-        return not (self.ended or self.rest)
+        return not (self.ended or self.unsent)
 
-    def _move(self) -> None:
+    def _forward_next(self) -> None:
         for chunk in self.chunks:
             if chunk:
                 self._write(chunk)
-            if self.rest or not self.has_more:
-                self.like = self.stream.likeness
-                return  # others have their turn before this one is read again
+            if self.unsent or not self.has_more:
+                self.template = self.stream.likeness
+                return  # other streams have their turn before this one is read again
         self.ended = True
 
-    def _pass_on(self) -> bool:
-        """Hand on reads as they came, for as long as each is like the one before; whether that was all there was.
+    def _forward_unchanged(self) -> bool:
+        """Forward reads unparsed while they match the template; False when one did not match.
 
-        A stream's cost is that of its chunks: whatever is done here is done for each.
+        This runs for every chunk of every stream: its cost is the stream's cost.
         """
-        while self.like.has_chunk(data := self._read()):
+        while self.template.has_chunk(data := self._read()):
             self.call.since = time.monotonic()
-            self.untold.append(data)
+            self.unreported.append(data)
             self._send(data)
-            if self.rest or self.held is None or not self.held():
-                if len(self.untold) >= MOST_UNTOLD:
-                    self.tell()
+            if self.unsent or self.tls_pending is None or not self.tls_pending():
+                if len(self.unreported) >= MAX_UNREPORTED:
+                    self.report()
                 return True
-        self.tell(data)
+        self.report(data)
         return False
 
-    def tell(self, unread: bytes = b"") -> None:
-        """Tell of the reads that went on as they came, and of one that has to be looked at."""
-        chunks = [data[data.index(b"\n") + 1 : -2] for data in self.untold]
-        self.untold, self.like = [], None  # the next one goes the long way, on which the answer's bound is
+    def report(self, unread: bytes = b"") -> None:
+        """Report the reads that were forwarded unparsed, and push back `unread`, which has to be parsed."""
+        chunks = [data[data.index(b"\n") + 1 : -2] for data in self.unreported]
+        self.unreported, self.template = [], None  # the next read is parsed, which checks the answer's size limit
         for chunk in chunks:
-            self.sends(chunk)
+            self.on_chunk(chunk)
         self.stream.conversation.passed(sum(map(len, chunks)), unread)
 
     def _read(self) -> bytes:
         try:
             return self.source.recv(FIRST_READ)
         except (BlockingIOError, ssl.SSLWantReadError):
-            return b""  # silent, or TLS spoke of itself
+            return b""  # nothing to read, or a TLS record without data
         except OSError as error:
             raise told(self.call, error) from error
 
     def _write(self, chunk: bytes) -> None:
-        """Write it as a chunk of HTTP/1.1."""
+        """Write it as a chunk of HTTP/1.1's chunked encoding."""
         self._send(b"%X\r\n%b\r\n" % (len(chunk), chunk))
 
     def _send(self, data: bytes) -> None:
-        """Write as far as the client takes it. Raises Interrupted where it has gone."""
+        """Write as much as the client's socket accepts. Raises Interrupted if the client has gone."""
         try:
             sent = self.call.client.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -123,86 +124,86 @@ class Carriage:
         except OSError as error:
             raise Interrupted(End.CLIENT_CLOSED) from error
         if sent < len(data):
-            self.rest = data[sent:]
-        self.told = self.call.since
+            self.unsent = data[sent:]
+        self.last_write = self.call.since
 
-    def write_rest(self) -> None:
-        """Wait for a slow client, for as long as its socket's time-out lets it. Raises Interrupted after that."""
-        rest, self.rest = self.rest, b""
-        takes = select.poll()
-        takes.register(self.call.client, select.POLLOUT)
-        if not takes.poll(LAG_SECONDS * 1000):
-            self.lags()
+    def write_unsent(self) -> None:
+        """Wait for a slow client up to its socket's time-out. Raises Interrupted after that."""
+        unsent, self.unsent = self.unsent, b""
+        poller = select.poll()
+        poller.register(self.call.client, select.POLLOUT)
+        if not poller.poll(LAG_SECONDS * 1000):
+            self.on_lag()
         try:
-            self.call.client.sendall(rest)
+            self.call.client.sendall(unsent)
         except OSError as error:
             raise Interrupted(End.CLIENT_CLOSED) from error
 
-    def beat(self, heartbeat: bytes) -> None:
-        """Tell the client that the stream lives. One that has gone ends the call, and so the provider's socket."""
+    def send_heartbeat(self, heartbeat: bytes) -> None:
+        """Show the client that the stream lives. If the client has gone, the call and the provider's socket end."""
         with self.lock:
-            if self.rest or self.ended:
+            if self.unsent or self.ended:
                 return
             try:
                 self._write(heartbeat)
-                self.told = time.monotonic()
+                self.last_write = time.monotonic()
             except Interrupted as gone:
                 self.call.interrupt(gone.end)
 
 
 class Relay:
-    """The thread that carries, and the streams it carries."""
+    """The relay thread and its streams, by the file descriptor of the provider's socket."""
 
     def __init__(self, *, heartbeat_seconds: float) -> None:
-        self._silence = heartbeat_seconds
-        self._carried: dict[int, Carriage] = {}
-        self._epoll: Any = select.epoll() if hasattr(select, "epoll") else None  # Linux's alone
+        self._heartbeat_seconds = heartbeat_seconds
+        self._streams: dict[int, RelayedStream] = {}
+        self._epoll: Any = select.epoll() if hasattr(select, "epoll") else None  # Linux only
 
     def start(self) -> None:
         if self._epoll is not None:
             threading.Thread(target=self._run, name="relay", daemon=True).start()
 
-    def takes(self, incoming: Incoming) -> bool:
-        """Whether a stream can be written to this client here: over a plain socket, in HTTP/1.1's chunks."""
+    def supports(self, incoming: Incoming) -> bool:
+        """Whether the relay can write to this client: a plain socket, and HTTP/1.1 for its chunked encoding."""
         plain = type(incoming.client) is socket.socket and incoming.headers.get("SERVER_PROTOCOL") == "HTTP/1.1"
         return plain and self._epoll is not None
 
-    def carry(self, carriage: Carriage, heartbeat: bytes) -> None:
-        """Return when all chunks are written; raises what they raise, and Interrupted for a client that has gone."""
-        carriage.source.setblocking(False)
+    def forward(self, stream: RelayedStream, heartbeat: bytes) -> None:
+        """Return when all chunks are written; raises what `chunks` raises, and Interrupted if the client has gone."""
+        stream.source.setblocking(False)
         try:
-            while not carriage.ended:
-                if not carriage.has_more or carriage.step():
-                    self._hand_over(carriage)
-                    self._await(carriage, heartbeat)
-                if carriage.rest:
-                    carriage.write_rest()
+            while not stream.ended:
+                if not stream.has_more or stream.step():
+                    self._hand_over(stream)
+                    self._wait_for(stream, heartbeat)
+                if stream.unsent:
+                    stream.write_unsent()
         finally:
-            carriage.tell()
-            carriage.source.setblocking(True)
-        if carriage.error is not None:
-            raise carriage.error
+            stream.report()
+            stream.source.setblocking(True)
+        if stream.error is not None:
+            raise stream.error
 
-    def _hand_over(self, carriage: Carriage) -> None:
-        carriage.back.acquire(blocking=False)
-        number = carriage.source.fileno()
-        self._carried[number] = carriage
+    def _hand_over(self, stream: RelayedStream) -> None:
+        stream.handed_back.acquire(blocking=False)
+        number = stream.source.fileno()
+        self._streams[number] = stream
         self._epoll.register(number, select.EPOLLIN)
 
-    def _await(self, carriage: Carriage, heartbeat: bytes) -> None:
-        """Sleep until the stream comes back, and fill its silences."""
-        wait = self._silence
-        while not carriage.back.acquire(timeout=wait):
-            left = self._silence - (time.monotonic() - carriage.told)
+    def _wait_for(self, stream: RelayedStream, heartbeat: bytes) -> None:
+        """Sleep until the relay thread hands the stream back, and send heartbeats while the provider is silent."""
+        wait = self._heartbeat_seconds
+        while not stream.handed_back.acquire(timeout=wait):
+            left = self._heartbeat_seconds - (time.monotonic() - stream.last_write)
             if left <= 0 and heartbeat:
-                carriage.beat(heartbeat)
-            wait = left if left > 0 else self._silence
+                stream.send_heartbeat(heartbeat)
+            wait = left if left > 0 else self._heartbeat_seconds
 
     def _run(self) -> None:
         while True:
             for number, _ in self._epoll.poll():
-                carriage = self._carried[number]
-                if not carriage.step():
+                stream = self._streams[number]
+                if not stream.step():
                     self._epoll.unregister(number)
-                    del self._carried[number]
-                    carriage.back.release()
+                    del self._streams[number]
+                    stream.handed_back.release()

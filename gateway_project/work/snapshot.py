@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import quote
 
-from gateway_project.work.limitbook import LimitBook
+from gateway_project.work.limit_book import LimitBook
 from licensing.terms import Terms
 from providers import auth
 from providers.formats import AS_IS, Format, Options

@@ -9,12 +9,12 @@ from django.views.decorators.csrf import csrf_exempt
 from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, NotFound
 from gateway_project.openapi.endpoints import Operation, View, endpoint, refusal
-from gateway_project.work import listing
-from gateway_project.work.described import WORK
+from gateway_project.work import model_list
 from gateway_project.work.doors import MODELS, door_of, entrance_of
 from gateway_project.work.doors.base import Door, Entrance
 from gateway_project.work.exchange import Exchange, Incoming, decoded, new_request_id
 from gateway_project.work.gateway import Gateway, gateway
+from gateway_project.work.openapi_operations import WORK
 from gateway_project.work.pipeline import serve
 from providers.calls import Call
 
@@ -48,7 +48,7 @@ def answer(environ: dict[str, Any]) -> Delivery:
         return _refused(NotFound(f"There is nothing at {decoded(environ['PATH_INFO'])}."), environ, found)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _refused(refusal(["GET", "HEAD"]), environ, found)
-    return listing.answer(_exchange(environ, Entrance(found), gateway()), models["model"] or "")
+    return model_list.deliver_models(_exchange(environ, Entrance(found), gateway()), models["model"] or "")
 
 
 def _work(environ: dict[str, Any], entrance: Entrance) -> Delivery:

@@ -20,7 +20,7 @@ SECRET = "sk-secret-of-the-provider"
 TLS_HANDSHAKE = b"\x16\x03"
 
 
-class Wire:
+class RedisConnection:
     """A port at which one client may say whatever it likes; nothing is ever answered."""
 
     def __enter__(self):
@@ -147,7 +147,7 @@ class TestWhatTheProviderSees:
 
     def test_https_is_never_spoken_in_the_clear(self, world):
         world.allow()
-        with Wire() as wire:
+        with RedisConnection() as wire:
             world.provider(url=f"https://127.0.0.1:{wire.port}/v1", credential=SECRET)
             assert world.ask("the prompt").status_code in (502, 504)
             heard = wire.heard()

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
-from gateway_project.work import uses
+from gateway_project.work import licence_uses
 from gateway_project.work.bill import bill_of
 from gateway_project.work.demand import demand_of, reserving
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.limitbook import CONCURRENT, NANO, TOKENS
+from gateway_project.work.limit_book import CONCURRENT, NANO, TOKENS
 from gateway_project.work.limits import (
     COUNT,
     LEASE,
@@ -143,7 +143,7 @@ def _checks(exchange: Exchange, gateway: Gateway, *, asks: bool) -> Checks:
     limits = exchange.limits
     checks: Checks = limits.checks
     if exchange.candidates:  # who is denied before is not at work
-        checks = (*checks, uses.check_of(exchange.caller, gateway.snapshot))
+        checks = (*checks, licence_uses.check_of(exchange.caller, gateway.snapshot))
     if exchange.standing is not None:
         held = {hold.check.name for hold in exchange.holds}
         checks = [check for check in checks if check.kind != COUNT and check.name not in held]
@@ -187,7 +187,7 @@ def _ask(
     exchange.token = token
     exchange.holds += admission.holds
     for full in admission.full:
-        gateway.full.note(full)
+        gateway.full_providers.note(full)
     if admission.refused is not None:
         exchange.standing = _newest(exchange.standing, _newest(admission.standing, [admission.refused]))
         raise refusal(admission.refused)

@@ -7,15 +7,15 @@ from django.conf import settings
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, UpstreamError
 from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.cache_key import cache_key
-from gateway_project.work.considered import note
+from gateway_project.work.cached_answer import pack, unpack
+from gateway_project.work.candidate_outcomes import note_outcome
 from gateway_project.work.exchange import Exchange, Stored
-from gateway_project.work.flights import Following, StillFlying
+from gateway_project.work.flights import FlightPending, Following
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import NOTHING_HELD, Admission
 from gateway_project.work.snapshot import Target
 from gateway_project.work.stages.admission import admit, hold_back, let_go, of_caller, settle, settlement_of
 from gateway_project.work.stages.log import cache_record, write_start
-from gateway_project.work.stored import pack, unpack
 from providers.calls import End
 from providers.formats import Answer, Usage
 from providers.formats.base import COUNT_TOKENS
@@ -30,7 +30,7 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
 
     Of identical requests without one, the first goes on and the others wait here for its answer. Where that one meets
     what another candidate may do better, they too are done with the candidate, and the next one's answer is looked up.
-    Raises RateLimited, CacheMiss where only a stored answer was wanted, or what the first one met; StillFlying where
+    Raises RateLimited, CacheMiss where only a stored answer was wanted, or what the first one met; FlightPending where
     the client of a stream needs a sign of life: then this is called again.
     """
     while True:
@@ -40,12 +40,12 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
             exchange.failure = error
             if not error.next_may_serve:
                 raise
-            note(exchange, exchange.left[0], Candidate.FAILED, error)
+            note_outcome(exchange, exchange.left[0], Candidate.FAILED, error)
             pass_on(exchange, gateway, error)
         except LimitError as full:
             if exchange.failure is None:
                 raise
-            note(exchange, exchange.left[0], Candidate.FULL, full)
+            note_outcome(exchange, exchange.left[0], Candidate.FULL, full)
             exchange.standing = of_caller(exchange.standing)
             break
     raise exchange.failure
@@ -215,7 +215,7 @@ def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admis
     try:
         with gateway.watcher.watching(exchange.call):
             value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, following.flight)
-    except StillFlying as still:
+    except FlightPending as still:
         exchange.following = Following(following.token, still.flight)
         raise
     if value is not None:

@@ -13,7 +13,7 @@ from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import MOST, Standing
-from gateway_project.work.relay import Carriage
+from gateway_project.work.relay import RelayedStream
 from gateway_project.work.stages.cache import give_up_flight, keep, let_others_go
 from gateway_project.work.stages.log import log, write_log
 from gateway_project.work.stages.provider_call import error_of, hide_credential
@@ -172,9 +172,9 @@ def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
     for chunk in chunks:
         if told := heartbeat if chunk is None else chunk:
             yield told
-            if gateway.relay.takes(exchange.incoming):
+            if gateway.relay.supports(exchange.incoming):
                 lags = partial(let_others_go, exchange, gateway)
-                gateway.relay.carry(Carriage(exchange.stream, exchange.call, chunks, sends, lags), heartbeat)
+                gateway.relay.forward(RelayedStream(exchange.stream, exchange.call, chunks, sends, lags), heartbeat)
                 return
 
 

@@ -20,7 +20,7 @@ from gateway_project.errors import (
     UpstreamError,
 )
 from gateway_project.work.bill import Bill, bill_of
-from gateway_project.work.considered import considered
+from gateway_project.work.candidate_outcomes import candidate_outcomes
 from gateway_project.work.exchange import Exchange, Stored
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import ProviderSnapshot
@@ -166,7 +166,7 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
     entry["duration_ms"] = round(exchange.elapsed_ms() if exchange.duration_ms is None else exchange.duration_ms, 3)
     entry["first_byte_ms"] = exchange.first_byte_ms
     entry["stages"] = waterfall(exchange)
-    entry["candidates"] = considered(exchange)
+    entry["candidates"] = candidate_outcomes(exchange)
 
 
 def _asked_before(exchange: Exchange) -> list[int] | None:

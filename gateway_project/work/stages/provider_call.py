@@ -13,7 +13,7 @@ from gateway_project.errors import (
     UpstreamError,
     ValidationError,
 )
-from gateway_project.work.considered import note
+from gateway_project.work.candidate_outcomes import note_outcome
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
@@ -48,7 +48,9 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
                     return
                 except (LimitError, ValidationError) as unfit:  # its limit is reached, or it has no place for something
                     exchange.failure = exchange.failure or unfit
-                    note(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
+                    note_outcome(
+                        exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit
+                    )
                 except UpstreamError as error:
                     exchange.failure = failed = error
                     # Of the last one it stays known how the call ended: one that ran out of time has read the request.
@@ -71,7 +73,7 @@ def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
         return False
     if len(exchange.left) == 1 or gateway.breakers.admits(target.provider.id):
         return True
-    note(exchange, target, Candidate.RESTING)
+    note_outcome(exchange, target, Candidate.RESTING)
     return False
 
 
@@ -91,7 +93,7 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
             _run(exchange, gateway, name, step)
     except UpstreamError as error:
         hide_credential(error, target)
-        note(exchange, target, Candidate.FAILED, error)
+        note_outcome(exchange, target, Candidate.FAILED, error)
         if error.next_may_serve:
             gateway.metrics.failed(target.provider.name, error.exception)
             _note_failure(error, exchange, gateway)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from gateway_project.errors import ProviderNotSelected, ValidationError
 from gateway_project.work.cache_key import digest
-from gateway_project.work.considered import note
+from gateway_project.work.candidate_outcomes import note_outcome
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
@@ -50,11 +50,11 @@ def _in_order(targets: list[Target], seed: bytes) -> list[Target]:
 def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
     """Without those that rest after failures, and those that are known to have no room."""
     awake = gateway.breakers.rested(ordered)
-    free = gateway.full.rest(awake)
+    free = gateway.full_providers.without_full(awake)
     if len(free) < len(ordered):
         for target in ordered:
             if target not in free:
-                note(exchange, target, Candidate.FULL if target in awake else Candidate.RESTING)
+                note_outcome(exchange, target, Candidate.FULL if target in awake else Candidate.RESTING)
     return free
 
 

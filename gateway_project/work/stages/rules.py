@@ -18,7 +18,7 @@ def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
         raise RuleDenied(f"No rule allows {exchange.caller.name} to use the model {model}.")
 
 
-def who_serves(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
+def allowed_targets(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
     """Who could serve this caller's request for the model, as it would be judged; () where nobody may or can."""
     rule, allowed = _judge(model, _offered(model, key, snapshot), caller, snapshot)
     return tuple(target for target in allowed if rule is not None and target.provider.format is not None)

@@ -51,7 +51,7 @@ class Seen(NamedTuple):
 
 def checks_of(kind):
     """The checks of one kind, for one subject each."""
-    from gateway_project.work.limitbook import LimitBook, LimitRow, Subject
+    from gateway_project.work.limit_book import LimitBook, LimitRow, Subject
 
     long_ago, (amount, _) = datetime(2020, 1, 1, tzinfo=UTC), KINDS[kind]
     book = LimitBook()

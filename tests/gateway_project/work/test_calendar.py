@@ -34,5 +34,5 @@ def test_redis_has_the_same_calendar():
     state = redis_state()
     month = ADMIT[ADMIT.index("local function month") : ADMIT.index("local function begin_of")]
     script = f"{month} local out = {{}} for day = 0, 14609 do out[day + 1] = month(day * 86400 + 86399) end return out"
-    months = state._link.command("EVAL", script, 0)
+    months = state._client.command("EVAL", script, 0)
     assert months == [window_begin(MONTH, day * DAY + DAY - 1) for day in range(14610)]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.demand import BOUNDS, MOST_ANSWERS, WITHIN, Demand, demand_of, reserving
-from gateway_project.work.limitbook import LimitBook, LimitRow, Subject
+from gateway_project.work.limit_book import LimitBook, LimitRow, Subject
 from gateway_project.work.limits import MOST
 from providers.formats import WorkRequest
 from providers.prices import Price

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gateway_project.errors import ProviderError
-from gateway_project.work.flights import Flights, StillFlying
+from gateway_project.work.flights import FlightPending, Flights
 from providers.calls import Call, End, Interrupted
 from tests.pace import patience
 
@@ -127,7 +127,7 @@ def test_who_follows_can_look_up_in_between(flights, state, led_here):
     leading = flights if led_here else Flights(state)
     flight = begin(leading, state)
     for _ in range(2):
-        with pytest.raises(StillFlying):
+        with pytest.raises(FlightPending):
             flights.follow("k", new_call(), 0.1)
     leading.land(flight, b"value", 60)
     assert flights.follow("k", new_call(), 0.1) == b"value"
@@ -135,7 +135,7 @@ def test_who_follows_can_look_up_in_between(flights, state, led_here):
 
 def test_an_error_that_comes_between_two_heartbeats_is_met_too(flights, state):
     flight = begin(flights, state)
-    with pytest.raises(StillFlying) as still:
+    with pytest.raises(FlightPending) as still:
         flights.follow("k", new_call(), 0.1)
     flights.land(flight, None, 0, ProviderError("It failed."))
     with pytest.raises(ProviderError, match="It failed"):

@@ -13,7 +13,7 @@ from accounts.models import Group, Role, Session, User
 from accounts.services import create_user
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work.follower import Follower
-from gateway_project.work.limitbook import Subject
+from gateway_project.work.limit_book import Subject
 from gateway_project.work.snapshot import Snapshot
 from keys.models import ApiKey
 from keys.services import issue_key

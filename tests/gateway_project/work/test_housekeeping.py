@@ -4,8 +4,8 @@ import errno
 import threading
 
 from gateway_project.work import gateway as gateway_of_process
-from gateway_project.work.chores import Chores
 from gateway_project.work.housekeeping import housekeeping
+from gateway_project.work.periodic_tasks import PeriodicTasks
 
 
 def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path, monkeypatch, caplog):
@@ -17,7 +17,7 @@ def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path
 
     monkeypatch.setattr(gateway.journal, "prepare", broken)
     monkeypatch.setattr(gateway.state, "renew_holds", renewed.release)
-    keeper = Chores("housekeeper", housekeeping(gateway), every=0.01)
+    keeper = PeriodicTasks("housekeeper", housekeeping(gateway), every=0.01)
     keeper.start()
     assert all(renewed.acquire(timeout=10) for _ in range(5))
     keeper.stop()

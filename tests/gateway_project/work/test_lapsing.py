@@ -15,7 +15,7 @@ from tests.gateway_project.work.conftest import needs_redis, redis_state
 class TestLapsing:
     def late(self, state, *names):
         """As if the process had not been heard of for longer than a lease lives."""
-        client = state._link._client
+        client = state._client._client
         for name in names:
             key = state._name("limit", name)
             for member in client.zrange(key, 0, -1):
@@ -41,8 +41,8 @@ class TestLapsing:
         state = redis_state()
         admission, settle = ask(state, tokens_of(100, 70), concurrent(1), use("ann", 1))
         assert admission.refused is None
-        for name in state._link._client.scan_iter(f"{state._prefix}:*"):
-            state._link._client.delete(name)
+        for name in state._client._client.scan_iter(f"{state._prefix}:*"):
+            state._client._client.delete(name)
         state._renewed = 0
         state.renew_holds()
         other = redis_state(prefix=state._prefix)
@@ -65,25 +65,25 @@ class TestLapsing:
     def test_nothing_that_is_held_stays_in_redis_for_ever(self):
         state = redis_state()
         assert admitted(state, tokens_of(100, 70), concurrent(1), use("ann", 1), LimitCheck("n", 5, MINUTE))
-        keys = list(state._link._client.scan_iter(f"{state._prefix}:*"))
+        keys = list(state._client._client.scan_iter(f"{state._prefix}:*"))
         assert len(keys) == 7
-        assert all(0 < state._link._client.ttl(key) <= HOUR + 60 for key in keys if b":peak:" not in key)
-        assert all(0 < state._link._client.ttl(key) <= 3 * DAY for key in keys)
+        assert all(0 < state._client._client.ttl(key) <= HOUR + 60 for key in keys if b":peak:" not in key)
+        assert all(0 < state._client._client.ttl(key) <= 3 * DAY for key in keys)
 
     def test_what_is_given_back_while_it_is_renewed_is_not_taken_again(self, monkeypatch):
         state = redis_state()
         checks = tokens_of(100, 70), concurrent(1), use("ann", 1, life=1)
         _, settle = ask(state, *checks)
-        ending, run = threading.Thread(target=settle, args=(20, 0, 0)), state._link.run
+        ending, run = threading.Thread(target=settle, args=(20, 0, 0)), state._client.run
 
         def slowly(script, keys, arguments):
             """The request ends when it is known what is to be renewed, and Redis has not heard of it yet."""
-            monkeypatch.setattr(state._link, "run", run)
+            monkeypatch.setattr(state._client, "run", run)
             ending.start()
             time.sleep(0.1)
             return run(script, keys, arguments)
 
-        monkeypatch.setattr(state._link, "run", slowly)
+        monkeypatch.setattr(state._client, "run", slowly)
         state._renewed = 0
         state.renew_holds()
         ending.join()

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import Feature, Group, User
 from accounts.services import create_user
 from gateway_project.work import loading
-from gateway_project.work.limitbook import Subject
+from gateway_project.work.limit_book import Subject
 from gateway_project.work.snapshot import Snapshot
 from keys.models import ApiKey
 from keys.services import issue_key, rotate_key

@@ -6,7 +6,7 @@ import pytest
 
 from gateway_project.work.clock import Clock
 from gateway_project.work.limits import COUNT, DAY, LEASE, USE, Admission, Hold, LimitCheck, Lost, Settlement, Standing
-from gateway_project.work.share import Share
+from gateway_project.work.local_share import LocalShare
 from gateway_project.work.state import LocalState
 
 REQUESTS, LEASED = LimitCheck("requests", 10, DAY, COUNT), LimitCheck("leases", 10, 0, LEASE)
@@ -83,7 +83,7 @@ def test_every_method_of_a_state_holds_its_lock(name):
 
 @pytest.mark.parametrize("name", OF_SHARES)
 def test_every_method_of_a_share_holds_its_lock(name):
-    share = Share(share_of=2, clock=Clock())
+    share = LocalShare(share_of=2, clock=Clock())
     guards = guarded(share, "_counters", "_noted", "_flying")
     OF_SHARES[name](share)
     assert any(guard.used for guard in guards)
@@ -94,4 +94,4 @@ def test_no_method_is_forgotten_here():
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
     assert methods(LocalState) == CALLS.keys() | NOTHING_SHARED
-    assert methods(Share) - methods(LocalState) == OF_SHARES.keys()
+    assert methods(LocalShare) - methods(LocalState) == OF_SHARES.keys()

@@ -57,8 +57,8 @@ def test_a_count_that_is_lost_while_a_request_runs_gets_it_from_the_log_or_at_it
     checks = [quota(10, 1.0), quota(100, 1.0, "tokens", RESERVE)]
     state.rebuild([(lost, 0) for lost in ask(state, *checks)[0].lost])
     endings = [ask(state, *checks)[1] for _ in range(3)]
-    for name in state._link._client.scan_iter(f"{state._prefix}:*"):
-        state._link._client.delete(name)
+    for name in state._client._client.scan_iter(f"{state._prefix}:*"):
+        state._client._client.delete(name)
     endings[0](1, 20)  # nothing counts yet: the log will tell it
     state._renewed = 0
     state.renew_holds()

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from gateway_project.work.limits import LimitCheck, window_begin
-from gateway_project.work.redis_link import Away
+from gateway_project.work.redis_client import RedisUnavailable
 from gateway_project.work.redis_state import FLIGHT_MS
 from tests.fault.proxy import FaultProxy
 from tests.gateway_project.work.conftest import TIMEOUT, needs_redis, redis_state
@@ -271,7 +271,7 @@ def test_a_full_redis_serves_shares_until_it_takes_something_again(server, state
 
 def test_a_probe_that_another_thread_forestalls_says_nothing(state):
     def away():
-        raise Away
+        raise RedisUnavailable
 
-    state._link.probe(("PING",), away)
+    state._client.probe(("PING",), away)
     assert not state.degraded

@@ -12,7 +12,7 @@ import pytest
 
 from gateway_project.work import exchange
 from gateway_project.work.exchange import Incoming
-from gateway_project.work.relay import Carriage, Relay
+from gateway_project.work.relay import Relay, RelayedStream
 from providers.calls import Call, End, Interrupted
 from providers.conversation import Conversation, Line
 from providers.formats import FORMATS
@@ -86,7 +86,7 @@ def carried(relay, road, heartbeat=b""):
 
     def run():
         try:
-            relay.carry(Carriage(road.stream, road.call, road.chunks(), road.passed.append), heartbeat)
+            relay.forward(RelayedStream(road.stream, road.call, road.chunks(), road.passed.append), heartbeat)
         except Exception as error:
             thread.raised = error
 
@@ -160,11 +160,11 @@ def test_silences_are_filled(relay, road):
 
 
 def test_no_heartbeat_comes_into_the_middle_of_a_chunk_or_behind_the_end(road):
-    carriage = Carriage(road.stream, road.call, iter(()), road.passed.append)
-    carriage.rest = b"what the client has not taken yet"
-    carriage.beat(BEAT)
-    carriage.rest, carriage.ended = b"", True
-    carriage.beat(BEAT)
+    relayed = RelayedStream(road.stream, road.call, iter(()), road.passed.append)
+    relayed.unsent = b"what the client has not taken yet"
+    relayed.send_heartbeat(BEAT)
+    relayed.unsent, relayed.ended = b"", True
+    relayed.send_heartbeat(BEAT)
     assert road.received() == []
 
 
@@ -375,5 +375,5 @@ def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
 )
 def test_only_plain_sockets_and_chunks_are_its_business(relay, client, protocol):
     made = client and client.__new__(client)
-    assert not relay.takes(Incoming({"SERVER_PROTOCOL": protocol}, client=made))
-    assert relay.takes(Incoming({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket)))
+    assert not relay.supports(Incoming({"SERVER_PROTOCOL": protocol}, client=made))
+    assert relay.supports(Incoming({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket)))

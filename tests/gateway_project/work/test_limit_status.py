@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from accounts.models import Group
+from gateway_project.work.limit_status import statuses_of
 from gateway_project.work.stages.log import timestamp
-from gateway_project.work.standing import standing_in
 from gateway_project.work.state import LocalState
 from licensing.models import Limit
 from telemetry.batches import insert_log_entries
@@ -39,5 +39,5 @@ def test_the_log_is_asked_once_for_all_of_a_kind_in_a_window(number, django_asse
     for limit in known:
         insert_log_entries([entry("r", timestamp=begun, user_id=limit.user_id, **asked)])
     with django_assert_num_queries(3 * 2):  # users in a day, users in a month, groups in a day; each with its time-outs
-        found = standing_in(LocalState(cache_bytes=0), known)
+        found = statuses_of(LocalState(cache_bytes=0), known)
     assert [stands.used for stands in found] == [Decimal(4), 4, 28, 28] * number + [4 * number + 1]

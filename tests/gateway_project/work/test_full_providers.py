@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.work.fullness import LONGEST_SECONDS, Fullness
-from gateway_project.work.limitbook import Subject
+from gateway_project.work.full_providers import MAX_SECONDS, FullProviders
+from gateway_project.work.limit_book import Subject
 from gateway_project.work.limits import LimitCheck, Standing
 
 
@@ -23,20 +23,20 @@ def note(fullness, number, seconds):
 
 
 def test_who_is_full_is_passed_over_while_another_can_serve():
-    fullness = Fullness()
-    assert fullness.rest((TWO, ONE)) == [TWO, ONE]
+    fullness = FullProviders()
+    assert fullness.without_full((TWO, ONE)) == [TWO, ONE]
     note(fullness, 1, 60)
-    assert fullness.rest((ONE, TWO, THREE)) == [TWO, THREE]
-    assert fullness.rest((ONE,)) == [ONE]
+    assert fullness.without_full((ONE, TWO, THREE)) == [TWO, THREE]
+    assert fullness.without_full((ONE,)) == [ONE]
     note(fullness, 2, 0)
-    assert fullness.rest((ONE, TWO)) == [TWO], "it is whole again"
+    assert fullness.without_full((ONE, TWO)) == [TWO], "it is whole again"
 
 
-@pytest.mark.parametrize(("resets", "seconds"), [(60, LONGEST_SECONDS), (2, 2)])
+@pytest.mark.parametrize(("resets", "seconds"), [(60, MAX_SECONDS), (2, 2)])
 def test_that_is_until_it_is_whole_again_and_a_few_seconds_at_most(monkeypatch, resets, seconds):
-    fullness, now = Fullness(), time.monotonic()
+    fullness, now = FullProviders(), time.monotonic()
     note(fullness, 1, resets)
     noted = time.monotonic()
     for moment, expected in ((now + seconds - 0.01, [TWO]), (noted + seconds + 0.01, [ONE, TWO])):
         monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
-        assert fullness.rest((ONE, TWO)) == expected
+        assert fullness.without_full((ONE, TWO)) == expected

@@ -1,4 +1,4 @@
-"""How providers are, for the console: the circuits of all processes of this machine, and what each served of late."""
+"""Provider health for the console: breaker states in all processes of this machine, failures and recent usage."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from gateway_project.work.vitals import vitals
+from gateway_project.work.process_metrics import process_gauges
 from providers.models import Provider
 from providers.standing import Health
 from telemetry import services
@@ -18,12 +18,12 @@ from telemetry.sums import Sums
 if TYPE_CHECKING:
     from gateway_project.work.gateway import Gateway
 
-MOST = 10_000
+MAX_ROWS = 10_000
 
 
-def health_in(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]:
-    """How these providers are."""
-    sums, processes = gateway.metrics.gather(vitals(gateway))
+def health_of(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]:
+    """The health of these providers, in their order."""
+    sums, processes = gateway.metrics.gather(process_gauges(gateway))
     failures, usage = _failures(sums), _usage()
     known, resting = _circuits(processes.values())
     return [
@@ -32,14 +32,14 @@ def health_in(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]
     ]
 
 
-def resting_in(gateway: "Gateway") -> list[str]:
-    """The names of the providers that rest in any process."""
-    _, processes = gateway.metrics.gather(vitals(gateway))
+def resting_providers(gateway: "Gateway") -> list[str]:
+    """The names of the providers whose breaker is open in any process."""
+    _, processes = gateway.metrics.gather(process_gauges(gateway))
     return sorted(+_circuits(processes.values())[1])
 
 
 def _circuits(processes: Iterable[Gauges]) -> tuple[Counter[str], Counter[str]]:
-    """By the name of a provider in how many processes it is known, and in how many of them it rests."""
+    """By provider name: the number of processes that know it, and of those in which its breaker is open."""
     known: Counter[str] = Counter()
     resting: Counter[str] = Counter()
     for gauges in processes:
@@ -57,7 +57,7 @@ def _failures(sums: Sums) -> dict[str, dict[str, int]]:
 
 
 def _usage() -> dict[int, dict[str, Any]]:
-    """What each provider served since the beginning of the last hour."""
+    """What each provider served since the beginning of the previous hour, by its id."""
     now = timezone.now()
-    rows = services.usage(Question(*services.period(now - timedelta(hours=1), now), by=("provider",)), 0, MOST).rows
+    rows = services.usage(Question(*services.period(now - timedelta(hours=1), now), by=("provider",)), 0, MAX_ROWS).rows
     return {row["provider_id"]: row for row in rows}

@@ -14,7 +14,7 @@ from gateway_project.work.limits import (
     Settlement,
     Standing,
 )
-from gateway_project.work.share import Share
+from gateway_project.work.local_share import LocalShare
 from tests.gateway_project.work.asking import MIDNIGHT, Standstill, admitted, ask, concurrent, use
 
 PROCESSES = 4
@@ -22,7 +22,7 @@ PROCESSES = 4
 
 @pytest.fixture
 def share():
-    return Share(share_of=PROCESSES, clock=Standstill())
+    return LocalShare(share_of=PROCESSES, clock=Standstill())
 
 
 def requests(amount=40, window=DAY, **fields):

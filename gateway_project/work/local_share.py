@@ -8,7 +8,7 @@ from gateway_project.work.limits import Admission, LimitCheck, Settlement
 from gateway_project.work.state import LocalState
 
 
-class Share(LocalState):
+class LocalShare(LocalState):
     """The state of a process without Redis, by Redis' clock; while there is Redis it looks on."""
 
     def __init__(self, *, share_of: int, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class Share(LocalState):
             noted, self._noted = self._noted | (self._flying if again else {}), {}
             told = defaultdict(list)
             for key, check in noted.items():
-                flies = self._counters.uses.flies(check)
+                flies = self._counters.uses.is_in_flight(check)
                 told[check.name].append((check, flies))
                 if flies:
                     self._flying[key] = check

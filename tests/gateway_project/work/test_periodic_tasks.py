@@ -1,10 +1,10 @@
-"""Chores: done when they are due, whatever goes wrong in between."""
+"""Periodic tasks: run when they are due, whatever goes wrong in between."""
 
 import threading
 
 from django.db import OperationalError
 
-from gateway_project.work.chores import Chore, Chores
+from gateway_project.work.periodic_tasks import PeriodicTask, PeriodicTasks
 
 
 def counting(then=None):
@@ -22,11 +22,11 @@ def counting(then=None):
 def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
     often, done = counting()
     rarely, once = counting()
-    chores = Chores("chores", [Chore(often, every=0.01), Chore(rarely, every=1000)])
-    chores.start()
+    tasks = PeriodicTasks("chores", [PeriodicTask(often, every=0.01), PeriodicTask(rarely, every=1000)])
+    tasks.start()
     for _ in range(3):
         assert done.acquire(timeout=10)
-    chores.stop()
+    tasks.stop()
     assert once.acquire(blocking=False)
     assert not once.acquire(blocking=False)
 
@@ -34,9 +34,9 @@ def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
 def test_what_is_to_be_done_at_the_end_is_done_then(db):
     action, done = counting()
     other, never = counting()
-    chores = Chores("chores", [Chore(action, every=1000, at_end=True), Chore(other, every=1000)])
-    chores.start()
-    chores.stop()
+    tasks = PeriodicTasks("chores", [PeriodicTask(action, every=1000, at_end=True), PeriodicTask(other, every=1000)])
+    tasks.start()
+    tasks.stop()
     assert done.acquire(blocking=False)
     assert not never.acquire(blocking=False)
 
@@ -45,12 +45,14 @@ def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, ca
     broken, tried = counting(RuntimeError("broken"))
     away, asked = counting(OperationalError("the server is gone\nand more"))
     good, done = counting()
-    chores = Chores("chores", [Chore(broken, every=0.01), Chore(away, every=0.01), Chore(good, every=0.01)])
-    chores.start()
+    tasks = PeriodicTasks(
+        "chores", [PeriodicTask(broken, every=0.01), PeriodicTask(away, every=0.01), PeriodicTask(good, every=0.01)]
+    )
+    tasks.start()
     for counter in (tried, asked, done):
         assert counter.acquire(timeout=10)
         assert counter.acquire(timeout=10)
-    chores.stop()
+    tasks.stop()
     told = [record.getMessage() for record in caplog.records if "database" in record.getMessage()]
     assert told == ["The chore action waits for the database: the server is gone"]
 
@@ -58,12 +60,12 @@ def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, ca
 def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeypatch):
     first, done = counting()
     second, done_too = counting()
-    chores = Chores("chores", [Chore(first, every=0.01), Chore(second, every=0.01)])
+    tasks = PeriodicTasks("chores", [PeriodicTask(first, every=0.01), PeriodicTask(second, every=0.01)])
     monkeypatch.setattr("gateway_project.background.connection", Refusing())
-    chores.start()
+    tasks.start()
     for counter in (done, done_too, done, done_too):
         assert counter.acquire(timeout=10)
-    chores.stop()
+    tasks.stop()
 
 
 class Refusing:

@@ -12,11 +12,11 @@ from gateway_project.work.gateway import Gateway, gateway
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.delivery import add_headers
 from gateway_project.work.stages.log import write_log
-from gateway_project.work.stages.rules import who_serves
+from gateway_project.work.stages.rules import allowed_targets
 from telemetry.journal import JournalFull
 
 
-def answer(exchange: Exchange, model: str) -> Delivery:
+def deliver_models(exchange: Exchange, model: str) -> Delivery:
     """The list of models, or the one that is named, in the shape of the caller's door."""
     try:
         authenticate(exchange, gateway())
@@ -33,7 +33,7 @@ def answer(exchange: Exchange, model: str) -> Delivery:
     return delivery
 
 
-def allowed(exchange: Exchange, gateway: Gateway) -> list[Model]:
+def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
     """The models that the caller could ask now, by name; a key that is linked to a provider sees that one's."""
     key, snapshot = exchange.key, gateway.snapshot
     provider = snapshot.providers.get(key.provider_id) if key is not None and key.provider_id is not None else None
@@ -45,7 +45,7 @@ def allowed(exchange: Exchange, gateway: Gateway) -> list[Model]:
 def _document(exchange: Exchange, name: str, gateway: Gateway) -> dict:
     door = exchange.entrance.door
     if not name:
-        return door.listing(allowed(exchange, gateway), exchange.incoming.headers.get("QUERY_STRING", ""))
+        return door.listing(allowed_models(exchange, gateway), exchange.incoming.headers.get("QUERY_STRING", ""))
     model = _model(name, exchange, gateway)
     if model is None:
         raise NotFound(f"There is no model {name} that you may use.", reason="model_not_found")
@@ -53,7 +53,7 @@ def _document(exchange: Exchange, name: str, gateway: Gateway) -> dict:
 
 
 def _model(name: str, exchange: Exchange, gateway: Gateway) -> Model | None:
-    targets = who_serves(name, exchange.caller, exchange.key, gateway.snapshot)
+    targets = allowed_targets(name, exchange.caller, exchange.key, gateway.snapshot)
     if not targets:
         return None
     return Model(name, min(targets, key=lambda target: target.provider.priority).provider.name)

@@ -14,23 +14,23 @@ NAME = "uses"
 
 
 def check_of(caller: Caller, snapshot: Snapshot) -> LimitCheck:
-    """What a request takes of the licence: the use of its user, who may have one already."""
+    """The check that takes an active use for this user, who may have one already."""
     return _check(caller.id, snapshot.terms.max_active_uses, snapshot.terms.active_use_life_time)
 
 
-@lru_cache(maxsize=4096)  # it is the same for each request of a user
-def _check(user_id: int, most: int, life_seconds: int) -> LimitCheck:
-    return LimitCheck(NAME, most, life_seconds, USE, member=str(user_id))
+@lru_cache(maxsize=4096)  # the same check for every request of a user
+def _check(user_id: int, max_uses: int, life_seconds: int) -> LimitCheck:
+    return LimitCheck(NAME, max_uses, life_seconds, USE, member=str(user_id))
 
 
 def uses_of(state: SharedState) -> Uses:
-    """How many uses are live in all processes, and the most of each of the last days."""
-    peaks = {datetime.fromtimestamp(begin, UTC).date(): most for begin, most in state.peaks(NAME).items()}
+    """The number of live uses in all processes, and the peak of each of the last days."""
+    peaks = {datetime.fromtimestamp(begin, UTC).date(): peak for begin, peak in state.peaks(NAME).items()}
     return Uses(state.uses(NAME), peaks)
 
 
-def keeping_peaks(state: SharedState) -> Callable[[], None]:
-    """The chore that writes the days' peaks down. Every peak is in the shared state until it is old: none is missed."""
+def peak_recorder(state: SharedState) -> Callable[[], None]:
+    """A periodic task that stores daily peaks. The shared state keeps each peak for days, so none is missed."""
     written: Uses | None = None
 
     def keep_peaks() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway_project.work.cached_answer import pack, unpack
 from gateway_project.work.exchange import Stored
-from gateway_project.work.stored import pack, unpack
 from providers.formats.usage import MOST_TOKENS
 
 BODY = b'{"a": "\xc3\xa4\\n"}\n'

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.work.limitbook import LimitBook, LimitRow, Subject
+from gateway_project.work.limit_book import LimitBook, LimitRow, Subject
 from gateway_project.work.limits import COUNT, DAY, LEASE, MINUTE, MONTH, MOST, RESERVE
 from gateway_project.work.stages.delivery import add_headers
 from gateway_project.work.state import LocalState

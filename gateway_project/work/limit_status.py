@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from gateway_project.work.clock import Clock
-from gateway_project.work.limitbook import COST, NANO, REQUESTS, TOKENS, LimitBook, LimitRow, Subject
+from gateway_project.work.limit_book import COST, NANO, REQUESTS, TOKENS, LimitBook, LimitRow, Subject
 from gateway_project.work.limits import LimitCheck, window_begin, window_end
 from gateway_project.work.state import SharedState
 from licensing.models import Limit
@@ -18,7 +18,7 @@ BOOK = LimitBook()
 NEARLY_SECONDS = 1.0
 
 
-def standing_in(state: SharedState, limits: Sequence[Limit]) -> list[Stands]:
+def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[Stands]:
     """How these limits stand."""
     now, checks = state.clock.now(), [_check(limit) for limit in limits]
     counted = state.used(checks)

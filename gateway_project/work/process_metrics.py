@@ -1,4 +1,4 @@
-"""How this process is at the moment: what its metrics tell beside what it has counted."""
+"""The gauges of this process: its current state, published beside the counters."""
 
 import os
 import threading
@@ -16,8 +16,8 @@ STARTED = time.time()
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def vitals(gateway: "Gateway") -> Gauges:
-    """Every gauge with its labels and value."""
+def process_gauges(gateway: "Gateway") -> Gauges:
+    """Every gauge by name, as (label values, value) pairs."""
     snapshot, backlog = gateway.snapshot, gateway.shipper.backlog()
     resting = gateway.breakers.resting()
     return {
@@ -38,19 +38,19 @@ def vitals(gateway: "Gateway") -> Gauges:
             (("database",), float(gateway.follower.fresh)),
             (("cache",), float(not gateway.state.degraded)),
         ],
-        **_of_the_process(),
+        **_process_gauges(),
     }
 
 
-def _of_the_process() -> Gauges:
+def _process_gauges() -> Gauges:
     times = os.times()
-    known: Gauges = {
+    gauges: Gauges = {
         "process_cpu_seconds": [((), times.user + times.system)],
         "process_threads": [((), threading.active_count())],
         "process_start_time_seconds": [((), STARTED)],
     }
-    with suppress(OSError):  # Linux has these
+    with suppress(OSError):  # Linux only
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
-        known["process_resident_memory_bytes"] = [((), resident)]
-        known["process_open_fds"] = [((), len(os.listdir("/proc/self/fd")))]
-    return known
+        gauges["process_resident_memory_bytes"] = [((), resident)]
+        gauges["process_open_fds"] = [((), len(os.listdir("/proc/self/fd")))]
+    return gauges

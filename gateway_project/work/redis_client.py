@@ -1,4 +1,4 @@
-"""One process's connections to Redis, and whether it is there: who asks waits once, and not again while it is away."""
+"""This process's connections to Redis. While Redis is down commands fail at once; only the first one waits."""
 
 import hashlib
 import logging
@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from gateway_project.work import redis_admission, redis_scripts
-from gateway_project.work.redis_wire import RedisSays, Wire
+from gateway_project.work.redis_connection import RedisConnection, RedisReplyError
 
 log = logging.getLogger("gateway.redis")
 
@@ -21,17 +21,17 @@ WAIT_FOR_CONNECTION_SECONDS = 1.0
 SCRIPTS = (*redis_admission.ALL, *redis_scripts.ALL)
 
 
-class Away(Exception):
-    """Redis did not answer in time."""
+class RedisUnavailable(Exception):
+    """Redis did not answer in time, or refused the command."""
 
 
-class Link:
-    """Runs commands and scripts. Redis is down while it does not answer, and refusing while it answers with errors."""
+class RedisClient:
+    """Runs commands and scripts. Redis is down while it does not answer, refusing while it answers with errors."""
 
     def __init__(self, *, connections: int, timeout: float) -> None:
         self._timeout = timeout
         self._client = get_redis_connection("default")
-        self._idle: deque[Wire] = deque()  # the last used first: opening one costs as much as many requests
+        self._idle: deque[RedisConnection] = deque()  # a stack: opening a connection costs as much as many requests
         self._permits: SimpleQueue[None] = SimpleQueue()
         for _ in range(connections):
             self._permits.put(None)
@@ -48,108 +48,111 @@ class Link:
         return self.is_down or self._refusing
 
     def probe(self, words: Sequence[Any], bring_up_to_date: Callable[[], None]) -> None:
-        """Whether Redis takes a command, and what it has to be told: before that it does not count as back."""
+        """Try a command and bring Redis up to date; only when both succeed does it count as available again."""
         try:
             self.exchange(words, fresh=self.is_down)
             bring_up_to_date()
-        except RedisSays as said:
-            self._refused(said)
+        except RedisReplyError as error:
+            self._mark_refusing(error)
             return
         except (RedisError, OSError) as error:
-            self._gone(error)
+            self._mark_down(error)
             return
-        except Away:  # another thread has just found out
+        except RedisUnavailable:  # another thread has just marked it as down
             return
         if self.degraded:
             log.warning("Redis serves again.")
         self._down_since, self._refusing = None, False
 
-    def quietly(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> bool:
-        """Run a script; whether it was run."""
+    def try_run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> bool:
+        """Run a script; False if Redis is unavailable."""
         try:
             self.run(script, keys, arguments)
-        except Away:
+        except RedisUnavailable:
             return False
         return True
 
     def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """A script's reply. Raises Away, also where Redis refuses it."""
+        """A script's reply. Raises RedisUnavailable, also if Redis refuses the script."""
         digest = self._digests[script]
         try:
             return self.command("EVALSHA", digest, len(keys), *keys, *arguments)
-        except RedisSays as said:
-            if not str(said).startswith("NOSCRIPT"):
-                raise self._refused(said) from said
+        except RedisReplyError as error:
+            if not str(error).startswith("NOSCRIPT"):
+                raise self._mark_refusing(error) from error
         try:  # Redis was restarted, or meets this script for the first time
             return self.command("EVAL", script, len(keys), *keys, *arguments)
-        except RedisSays as said:
-            raise self._refused(said) from said
+        except RedisReplyError as error:
+            raise self._mark_refusing(error) from error
 
     def command(self, *words: Any) -> Any:
-        """One command's reply. Raises Away, at once while Redis is known to be away, and RedisSays."""
+        """One command's reply. Raises RedisUnavailable, at once while Redis is down, and RedisReplyError."""
         if self.is_down:
-            raise Away
+            raise RedisUnavailable
         try:
             return self.exchange(words)
         except (BlockingIOError, TimeoutError, RedisTimeout) as error:
-            raise self._gone(error) from error
+            raise self._mark_down(error) from error
         except (OSError, RedisError):
-            pass  # the connection was closed while it was idle: a new one decides
+            pass  # the connection was closed while idle: try a new one
         try:
             return self.exchange(words, fresh=True)
         except (OSError, RedisError) as error:
-            raise self._gone(error) from error
+            raise self._mark_down(error) from error
 
     def exchange(self, words: Sequence[Any], *, fresh: bool = False) -> Any:
-        """One try, also while Redis is down if the connection is to be fresh. Raises OSError, RedisError, RedisSays."""
+        """One attempt; with `fresh` on a new connection, even while Redis is down.
+
+        Raises OSError, RedisError and RedisReplyError.
+        """
         try:
             self._permits.get(timeout=WAIT_FOR_CONNECTION_SECONDS)
         except Empty:
             raise BlockingIOError("all connections are busy") from None
         try:
-            if fresh:  # one was found dead, and the others are as old
+            if fresh:  # one was dead, and the others are as old
                 self._idle.clear()
-            elif self.is_down:  # others found out while this one waited for its turn
-                raise Away
-            wire = self._wire()
+            elif self.is_down:  # it went down while this thread waited for its permit
+                raise RedisUnavailable
+            connection = self._connection()
             try:
-                reply = wire.ask(words)
-            except RedisSays:
-                self._idle.append(wire)
+                reply = connection.execute(words)
+            except RedisReplyError:
+                self._idle.append(connection)
                 raise
             except BaseException:
-                wire.close()
+                connection.close()
                 raise
-            self._idle.append(wire)
+            self._idle.append(connection)
             return reply
         finally:
             self._permits.put(None)
 
-    def _wire(self) -> Wire:
+    def _connection(self) -> RedisConnection:
         try:
             return self._idle.pop()
         except IndexError:
-            # Of the pool's kind, but not made by it: it would remember each one, with a buffer of 16 KB, for ever.
+            # Of the pool's class, but not made by the pool, which keeps each one for ever with a buffer of 16 KB.
             pool = self._client.connection_pool
-            return Wire(pool.connection_class(**pool.connection_kwargs), self._timeout)
+            return RedisConnection(pool.connection_class(**pool.connection_kwargs), self._timeout)
 
-    def _refused(self, said: RedisSays) -> Away:
-        """Redis answers and will not do it: it is full, read-only, or holds something else under our key."""
+    def _mark_refusing(self, error: RedisReplyError) -> RedisUnavailable:
+        """Redis answers with an error: it is full, read-only, or holds another type under our key."""
         if not self._refusing:
             self._refusing = True
-            log.warning("Redis refuses (%s): requests are served without it until it takes them.", said)
-        return Away()
+            log.warning("Redis refuses (%s): requests are served without it until it takes them.", error)
+        return RedisUnavailable()
 
-    def _gone(self, error: Exception) -> Away:
+    def _mark_down(self, error: Exception) -> RedisUnavailable:
         if self._down_since is None:
             self._down_since = time.monotonic()
             log.warning(
                 "Redis does not answer (%s): no cache, and each process keeps to its share of the limits.",
-                self._told(error),
+                self._describe(error),
             )
-        return Away()
+        return RedisUnavailable()
 
-    def _told(self, error: Exception) -> str:
+    def _describe(self, error: Exception) -> str:
         # What the kernel, or TLS, says when a read has taken too long.
         if isinstance(error, TimeoutError) or (isinstance(error, BlockingIOError) and error.errno):
             return f"silent for {self._timeout:g} s"

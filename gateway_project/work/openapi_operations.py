@@ -104,7 +104,7 @@ WORK = Operation(
 )
 
 
-def of_entrance(entrance: Entrance, *, model_in_path: bool = False) -> Operation:
+def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Operation:
     """The same for a path of a door: body and answers are those of its clients' own documentation."""
     shape = f"As {entrance.door.ecosystem} documents it"
     return Operation(
@@ -129,7 +129,7 @@ def of_entrance(entrance: Entrance, *, model_in_path: bool = False) -> Operation
     )
 
 
-def of_models(door: ClientDoor, *, one: bool) -> Operation:
+def models_operation(door: ClientDoor, *, one: bool) -> Operation:
     """The list of models, or one of it."""
     return Operation(
         summary="A model that the caller may ask" if one else "The models that the caller may ask",
