@@ -17,9 +17,9 @@ from accounts import services, sessions, viewsets
 from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
-from gateway_project.console.deeds import deed
+from gateway_project.console.audit import caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
-from gateway_project.console.log import caller, record, teller
+from gateway_project.console.row_actions import row_action
 from gateway_project.errors import GatewayError
 
 # Django's own, which nothing here reads; it comes out of the module that registers it.
@@ -61,7 +61,7 @@ class UserForm(ServiceForm):
             self.fields["password"].help_text = "At least eight characters."
             self.fields["roles"].help_text += " Empty: the role user."
 
-    def of_row(self, row: User) -> dict[str, Any]:
+    def initial_of(self, row: User) -> dict[str, Any]:
         return {"password": ""}  # and not the hash, which nobody would have typed
 
     def clean(self) -> dict[str, Any]:
@@ -71,9 +71,11 @@ class UserForm(ServiceForm):
         if "present_password" in self.fields and values.get("password") and not self.errors:
             try:
                 address = self.request.META.get("REMOTE_ADDR", "")
-                sessions.check_own_password(self.request.user, present, address=address, tell=teller(self.request))
+                sessions.check_own_password(
+                    self.request.user, present, address=address, tell=session_event_recorder(self.request)
+                )
             except GatewayError as error:
-                self.tell(error.message)
+                self.add_service_error(error.message)
         return values
 
 
@@ -83,7 +85,7 @@ class UserAdmin(ServiceAdmin):
 
     viewset = viewsets.UserViewSet
     form = UserForm
-    empty_means = "There are no users."
+    empty_message = "There are no users."
     list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
     list_filter = [("is_active", FlagFilter), ("is_deleted", FlagFilter), "roles"]
     search_fields = ["name_key", "display_name", "email"]
@@ -98,7 +100,7 @@ class UserAdmin(ServiceAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> list:
         own = ["present_password"] if obj is not None and obj.pk == request.user.pk else []
         # What cannot be typed would be shown: of the password its hash.
-        over = obj is not None and self.is_over(obj)
+        over = obj is not None and self.is_archived(obj)
         groups = [] if obj is None else ["group_names"]
         return [
             (None, {"fields": ["username", "display_name", "email", *([] if over else ["password", *own])]}),
@@ -109,10 +111,10 @@ class UserAdmin(ServiceAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         return [*self.readonly_fields, *(["username"] if obj else [])]
 
-    def is_over(self, row: User) -> bool:
+    def is_archived(self, row: User) -> bool:
         return row.is_deleted
 
-    def offered(self, rows: QuerySet[User]) -> QuerySet[User]:
+    def selectable(self, rows: QuerySet[User]) -> QuerySet[User]:
         return rows.live()
 
     @display(description="Roles")
@@ -144,13 +146,13 @@ class UserAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: User) -> None:
         services.delete_user(row)
 
-    def deleting_means(self, row: User) -> list[str]:
+    def deletion_effects(self, row: User) -> list[str]:
         return [
             "The user's logins end and their keys are refused, at once.",
             "The record and its log stay; the name cannot be given again.",
         ]
 
-    @deed("Sign out everywhere", icon="logout", path="sign-out", means="All of the user's logins end at once.")
+    @row_action("Sign out everywhere", icon="logout", path="sign-out", effect="All of the user's logins end at once.")
     def sign_out(self, request: HttpRequest, user: User) -> str:
         ended = sessions.end_sessions(user=user)
         self.record(request, "sign out", user.pk)
@@ -170,7 +172,7 @@ class GroupAdmin(ServiceAdmin):
 
     viewset = viewsets.GroupViewSet
     form = GroupForm
-    empty_means = "There are no groups: rules and limits are for single users, or for everyone."
+    empty_message = "There are no groups: rules and limits are for single users, or for everyone."
     list_display = ["name", "size"]
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
@@ -193,7 +195,7 @@ class GroupAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: Group) -> None:
         services.delete_group(row)
 
-    def deleting_means(self, row: Group) -> list[str]:
+    def deletion_effects(self, row: Group) -> list[str]:
         return ["Its rules stay and match nobody any more; its limits go with it."]
 
 
@@ -210,7 +212,7 @@ class RoleAdmin(ServiceAdmin):
 
     viewset = viewsets.RoleViewSet
     form = RoleForm
-    empty_means = "There are no roles."
+    empty_message = "There are no roles."
     list_display = ["name", "feature_names"]
     search_fields = ["name"]
     ordering = ["id"]
@@ -255,7 +257,7 @@ class FeatureAdmin(ServiceAdmin):
 
     viewset = viewsets.FeatureViewSet
     form = FeatureForm
-    empty_means = "There are no features."
+    empty_message = "There are no features."
     list_display = ["name"]
     search_fields = ["name"]
     ordering = ["id"]
@@ -274,7 +276,7 @@ class FeatureAdmin(ServiceAdmin):
 class SessionAdmin(ReadOnlyAdmin):
     """Live and ended logins, of the API and of the console."""
 
-    empty_means = "Nobody is logged in."
+    empty_message = "Nobody is logged in."
     list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
     list_filter = [equals("user", "user", "user__name_key")]
     list_filter_submit = True
@@ -287,12 +289,12 @@ class SessionAdmin(ReadOnlyAdmin):
     def state(self, row: Session) -> str:
         return "live" if row.is_live(timezone.now()) else "ended"
 
-    @deed(
+    @row_action(
         "Sign out",
         icon="logout",
         path="end",
-        means="The tokens and pages of this login are refused at once.",
-        fits=lambda session: session.is_live(timezone.now()),
+        effect="The tokens and pages of this login are refused at once.",
+        applies_to=lambda session: session.is_live(timezone.now()),
     )
     def end(self, request: HttpRequest, session: Session) -> str:
         sessions.end_session(session.pk)

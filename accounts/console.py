@@ -12,7 +12,7 @@ from unfold.forms import AuthenticationForm
 
 from accounts import sessions
 from accounts.models import Session, User
-from gateway_project.console.log import LOGIN, tell, teller
+from gateway_project.console.audit import LOGIN, record_session_event, session_event_recorder
 from gateway_project.errors import GatewayError
 
 
@@ -35,14 +35,16 @@ class SignIn(AuthenticationForm):
                     password=password,
                     device=self.request.META.get("HTTP_USER_AGENT", ""),
                     address=self.request.META.get("REMOTE_ADDR", ""),
-                    tell=teller(self.request),
+                    tell=session_event_recorder(self.request),
                 )
             except GatewayError as error:
                 raise forms.ValidationError(error.message) from None
             self.user_cache.backend = "accounts.console.Backend"
             if not self.user_cache.is_staff:
                 sessions.end_session(self.request.login)
-                tell(self.request, "The console turned a user away who is no admin.", user=self.user_cache)
+                record_session_event(
+                    self.request, "The console turned a user away who is no admin.", user=self.user_cache
+                )
                 raise forms.ValidationError("The console is for users with the role admin.")
         return self.cleaned_data
 
@@ -58,7 +60,7 @@ def forget(sender: object, request: HttpRequest, user: User | None, **more: Any)
     """Signing out ends the login."""
     if login := request.session.get(LOGIN):
         sessions.end_session(UUID(login))
-        tell(request, f"{user.username} left the console.", user=user)
+        record_session_event(request, f"{user.username} left the console.", user=user)
 
 
 def is_alive(request: HttpRequest) -> bool:

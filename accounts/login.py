@@ -11,7 +11,7 @@ from accounts.tokens import read_access, read_refresh
 from gateway_project.access import Caller
 from gateway_project.errors import AuthenticationFailed, PermissionDenied, RateLimited, ValidationError
 from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.shapes import CodeAndMessage, Shape
+from gateway_project.jsonapi.response_specs import CodeAndMessage, ResponseSpec
 from gateway_project.jsonapi.viewsets import ApiViewSet
 
 SETS_COOKIES = {"Set-Cookie": "SvcUserCookie, the access token, and SvcAuthCookie, the refresh token."}
@@ -23,16 +23,16 @@ class AuthViewSet(ApiViewSet):
     resource_name = "auth"
     # Whose old cookies or tokens have expired must be able to log in; logout looks for itself.
     authentication_classes = ()
-    bodiless = ("logout",)
+    body_optional = ("logout",)
     login_attributes = LoginAttributes
     logout_attributes = LogoutAttributes
-    shapes = {
-        "login": Shape(
+    response_specs = {
+        "login": ResponseSpec(
             (CodeAndMessage, NewTokens),
             headers=SETS_COOKIES,
             errors=(AuthenticationFailed, PermissionDenied, RateLimited),
         ),
-        "logout": Shape(None, headers={"Set-Cookie": "Makes a browser forget both cookies."}),
+        "logout": ResponseSpec(None, headers={"Set-Cookie": "Makes a browser forget both cookies."}),
     }
 
     def login(self, request) -> Response:
@@ -59,7 +59,9 @@ class AuthViewSet(ApiViewSet):
             ended = sessions.end_sessions(user=caller.user, except_for=kept)
         if ended:
             number = "1 session" if ended == 1 else f"{ended} sessions"
-            self.tell(f"{caller.user.username} logged out ({device}): {number} ended.", user=caller.user)
+            self.record_session_event(
+                f"{caller.user.username} logged out ({device}): {number} ended.", user=caller.user
+            )
 
     # -- Logging in -------------------------------------------------------------------------------------
 
@@ -69,7 +71,7 @@ class AuthViewSet(ApiViewSet):
             password=values["password"],
             device=self.request.META.get("HTTP_USER_AGENT", ""),
             address=self.address,
-            tell=self.tell,
+            tell=self.record_session_event,
         )
         response = Response(Plain(code=200, message="Logged in."))
         cookies.put(response, tokens)
@@ -80,7 +82,7 @@ class AuthViewSet(ApiViewSet):
         return Response(Plain(code=200, message=f"The token is good; it is {caller.user.username}'s."))
 
     def by_refresh_token(self, values: dict[str, Any]) -> Response:
-        tokens = sessions.refresh(values.get("refresh_token") or self.refresh_cookie(), tell=self.tell)
+        tokens = sessions.refresh(values.get("refresh_token") or self.refresh_cookie(), tell=self.record_session_event)
         told = Plain(
             accessToken=tokens.access, refreshToken=tokens.refresh, grantType="Bearer", message="The tokens are new."
         )

@@ -7,7 +7,7 @@ from django.core.validators import EmailValidator
 from rest_framework import serializers
 
 from accounts.models import LONGEST_PASSWORD, Group, Role, User, check_name, check_text, feature_name
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Named, OneOf, References, Text
+from gateway_project.jsonapi.fields import Attributes, Boolean, Choice, Id, Named, References, Text
 
 LONGEST_TOKEN = 8192
 
@@ -73,7 +73,7 @@ class _UserAttributes(Attributes):
         allow_blank=True,
         required=False,
     )
-    active = Flag(required=False, source="is_active")
+    active = Boolean(required=False, source="is_active")
     roles = References(required=False, source="role_ids", help_text="All of them; only an admin gives roles.")
 
 
@@ -89,7 +89,7 @@ class NewUserAttributes(_UserAttributes):
     }
     user_name = _name(User, "username", source="username")
     password = _new_password()
-    is_deleted = Flag(required=False)
+    is_deleted = Boolean(required=False)
 
 
 class UserAttributes(_UserAttributes):
@@ -149,8 +149,8 @@ class LoginAttributes(Attributes):
         ("Bearer", "refreshToken"): (),  # the cookie may hold it
     }
 
-    grant_type = OneOf(["password", "Bearer"])
-    token_type = OneOf(
+    grant_type = Choice(["password", "Bearer"])
+    token_type = Choice(
         ["accessToken", "refreshToken"], required=False, help_text="With grantType Bearer, and only there."
     )
     user_name = Text(max_length=1000, required=False)
@@ -173,10 +173,10 @@ class LogoutAttributes(Attributes):
     """Whose session ends, and which."""
 
     example = {"logoutDevice": "otherDevices"}
-    grant_type = OneOf(["Bearer"], required=False)
-    token_type = OneOf(["accessToken"], required=False)
+    grant_type = Choice(["Bearer"], required=False)
+    token_type = Choice(["accessToken"], required=False)
     access_token = Text(max_length=LONGEST_TOKEN, required=False)
-    logout_device = OneOf(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
+    logout_device = Choice(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
 
 
 class NewTokens(serializers.Serializer):

@@ -14,14 +14,14 @@ from gateway_project.access import OWNER, admit
 from gateway_project.errors import NotFound, PermissionDenied, RateLimited
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.fields import Attributes, read_id
-from gateway_project.jsonapi.filters import Flag, Text, Whole
-from gateway_project.jsonapi.shapes import Shape
-from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, Creates, Destroys, Lists, Updates
+from gateway_project.jsonapi.filters import Boolean, Integer, Text
+from gateway_project.jsonapi.response_specs import ResponseSpec
+from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 
-BY_ID_AND_NAME = {"id": Whole("id"), "name": Text("name")}
+BY_ID_AND_NAME = {"id": Integer("id"), "name": Text("name")}
 
 
-class FeatureViewSet(Lists, Creates):
+class FeatureViewSet(ListMixin, CreateMixin):
     """What can be allowed."""
 
     resource_name = "features"
@@ -35,7 +35,7 @@ class FeatureViewSet(Lists, Creates):
         return services.create_feature(name=values["name"])
 
 
-class RoleViewSet(Lists, Creates, Updates):
+class RoleViewSet(ListMixin, CreateMixin, UpdateMixin):
     """Sets of features, for users."""
 
     resource_name = "roles"
@@ -52,7 +52,7 @@ class RoleViewSet(Lists, Creates, Updates):
         services.update_role(row, name=values.get("name"), feature_ids=values.get("features"))
 
 
-class UserViewSet(Lists, Creates, Updates, Destroys):
+class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """People and programs; an update without an id is one's own."""
 
     resource_name = "users"
@@ -62,14 +62,14 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
     create_attributes = serializers.NewUserAttributes
     update_attributes = serializers.UserAttributes
     filters = {
-        "currentUser": Flag("", "Only oneself, which needs no permission."),  # get_queryset() looks at it
-        "id": Whole("id"),
-        "isDeleted": Flag("is_deleted"),
-        "active": Flag("is_active"),
+        "currentUser": Boolean("", "Only oneself, which needs no permission."),  # get_queryset() looks at it
+        "id": Integer("id"),
+        "isDeleted": Boolean("is_deleted"),
+        "active": Boolean("is_active"),
         "userNameContains": Text("name_key__icontains", "A part of the name, in any case."),
     }
     variants = {"list": ("current",)}
-    shapes = {"update": Shape(errors=(RateLimited,))}  # a wrong currentPassword counts as a failed login
+    response_specs = {"update": ResponseSpec(errors=(RateLimited,))}  # a wrong currentPassword counts as a failed login
 
     @property
     def operation(self) -> str:
@@ -101,7 +101,7 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
         admit(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
         if self.caller.owns(self.target_id()) and "new_password" in values:
-            check_own_password(self.caller.user, current, address=self.address, tell=self.tell)
+            check_own_password(self.caller.user, current, address=self.address, tell=self.record_session_event)
 
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
         present = {role.pk for role in row.roles.all()}
@@ -117,7 +117,7 @@ class UserViewSet(Lists, Creates, Updates, Destroys):
 MEMBERS = Prefetch("members", User.objects.only("id", "username").order_by("id"))
 
 
-class GroupViewSet(Lists, Creates, Updates, Destroys):
+class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """Users under one name."""
 
     resource_name = "groups"
@@ -128,7 +128,7 @@ class GroupViewSet(Lists, Creates, Updates, Destroys):
     filters = {
         **BY_ID_AND_NAME,
         "userName": Text("members__name_key", "Groups that contain the user of this name, in any case."),
-        "userId": Whole("members__id", "Groups that contain this user."),
+        "userId": Integer("members__id", "Groups that contain this user."),
     }
 
     def filter_values(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class MemberViewSet(ApiViewSet):
     resource_name = "members"
     create_attributes = serializers.MemberAttributes
     serializer_class = serializers.MemberSerializer
-    shapes = {"list": Shape((serializers.MembersAnswer,)), "create": Shape(status=201)}
+    response_specs = {"list": ResponseSpec((serializers.MembersAnswer,)), "create": ResponseSpec(status=201)}
 
     def group(self) -> Group:
         group = Group.objects.filter(pk=read_id(self.kwargs["group_id"])).first()

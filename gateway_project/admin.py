@@ -16,8 +16,8 @@ from django.template.response import TemplateResponse
 from django.views.decorators.http import require_POST
 
 from accounts.tokens import issue_access
-from gateway_project.console.admin import plain
-from gateway_project.console.log import LOGIN
+from gateway_project.console.admin import plain_decimal
+from gateway_project.console.audit import LOGIN
 from gateway_project.version import version
 from gateway_project.work.gateway import gateway
 from gateway_project.work.process_metrics import process_gauges
@@ -152,7 +152,7 @@ def _in_words(value: Any) -> str:
 def _limits(limits: Mapping[tuple[str, str], Decimal]) -> str:
     """As Env.limits() reads them."""
     kinds = {(measure, window): measure if window == "none" else f"{measure}/{window}" for measure, window in limits}
-    return ", ".join(f"{kinds[kind]}={plain(amount)}" for kind, amount in limits.items())
+    return ", ".join(f"{kinds[kind]}={plain_decimal(amount)}" for kind, amount in limits.items())
 
 
 def _without_password(url: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from gateway_project import overload
 from gateway_project.errors import GatewayError, PayloadTooLarge, ServiceUnavailable, ValidationError
 
-MOST_MANAGING_BYTES = 1024 * 1024  # in a body that is no work
+MAX_MANAGEMENT_BYTES = 1024 * 1024  # in a body that is no work
 SLOWEST_BYTES_A_SECOND = 64 * 1024
 # A client that stops altogether is told so by the read that runs out of its time: that must come first.
 GRACE_SECONDS = 2

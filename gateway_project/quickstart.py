@@ -196,7 +196,7 @@ def _prices() -> None:
 
 def _record(viewset: type[ApiViewSet], row: models.Model) -> None:
     """Tell the log what was made, without its secrets."""
-    record_command("create", viewset.resource_name, row.pk, after=viewset.as_listed(row))
+    record_command("create", viewset.resource_name, row.pk, after=viewset.serialize_row(row))
 
 
 def _model() -> str | None:

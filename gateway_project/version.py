@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from gateway_project import PRODUCT_VERSION
 from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.shapes import Shape
+from gateway_project.jsonapi.response_specs import ResponseSpec
 from gateway_project.jsonapi.viewsets import ApiViewSet
 
 
@@ -34,7 +34,7 @@ class VersionViewSet(ApiViewSet):
 
     resource_name = "version"
     authentication_classes = ()
-    shapes = {"list": Shape((VersionAnswer,))}
+    response_specs = {"list": ResponseSpec((VersionAnswer,))}
 
     def list(self, request, **kwargs) -> Response:
         self.filter_values()

@@ -16,7 +16,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.models import Feature, User
 from gateway_project.console.admin import ServiceAdmin, ServiceForm
-from gateway_project.console.deeds import deed
+from gateway_project.console.row_actions import row_action
 from keys import services
 from keys.models import ApiKey
 from keys.secrets import without_secrets
@@ -79,7 +79,7 @@ class KeyAdmin(ServiceAdmin):
 
     viewset = KeyViewSet
     form = KeyForm
-    empty_means = "There are no API keys: work comes only from those who log in."
+    empty_message = "There are no API keys: work comes only from those who log in."
     list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
     list_filter = [StateFilter]
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
@@ -115,10 +115,10 @@ class KeyAdmin(ServiceAdmin):
             "last_used", "former",
         ]  # fmt: skip
 
-    def is_over(self, row: ApiKey) -> bool:
+    def is_archived(self, row: ApiKey) -> bool:
         return row.is_deleted
 
-    def offered(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+    def selectable(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
         return rows.live()
 
     @display(description="Permissions")
@@ -161,7 +161,7 @@ class KeyAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: ApiKey) -> None:
         services.delete_keys([row])
 
-    def deleting_means(self, row: ApiKey) -> list[str]:
+    def deletion_effects(self, row: ApiKey) -> list[str]:
         return ["It is refused from now on, by every process, and cannot be brought back.", "Its log stays."]
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
@@ -175,51 +175,51 @@ class KeyAdmin(ServiceAdmin):
 
     # -- Actions ----------------------------------------------------------------------------------------
 
-    @deed(
+    @row_action(
         "Lock",
         icon="lock",
         path="lock",
-        means="The key is refused until somebody unlocks it.",
-        fits=lambda key: key.locked_time is None,
+        effect="The key is refused until somebody unlocks it.",
+        applies_to=lambda key: key.locked_time is None,
     )
     def lock(self, request: HttpRequest, key: ApiKey) -> str:
-        with self.changing(request, key, attributes=["locked"]):
+        with self.recorded_change(request, key, attributes=["locked"]):
             services.update_key(key, locked=True)
         return "The key is locked."
 
-    @deed(
+    @row_action(
         "Unlock",
         icon="lock_open",
         path="unlock",
-        means="The key is accepted again, unless it has expired.",
-        fits=lambda key: key.locked_time is not None,
+        effect="The key is accepted again, unless it has expired.",
+        applies_to=lambda key: key.locked_time is not None,
     )
     def unlock(self, request: HttpRequest, key: ApiKey) -> str:
-        with self.changing(request, key, attributes=["locked"]):
+        with self.recorded_change(request, key, attributes=["locked"]):
             services.update_key(key, locked=False)
         return "The key is unlocked."
 
-    @deed(
+    @row_action(
         "Expire",
         icon="timer_off",
         path="expire",
-        means="The key is refused from now on, for good.",
-        fits=lambda key: not key.is_expired(),
+        effect="The key is refused from now on, for good.",
+        applies_to=lambda key: not key.is_expired(),
     )
     def expire(self, request: HttpRequest, key: ApiKey) -> str:
-        with self.changing(request, key, attributes=["expire"]):
+        with self.recorded_change(request, key, attributes=["expire"]):
             services.update_key(key, expire=True)
         return "The key has expired."
 
-    @deed(
+    @row_action(
         "Rotate",
         icon="autorenew",
         path="rotate",
-        means=f"The key gets another secret and keeps its limits and its history; what it is now is accepted for "
+        effect=f"The key gets another secret and keeps its limits and its history; what it is now is accepted for "
         f"{services.OVERLAP.days * 24} hours more. What it was before an earlier rotation ends at once.",
     )
     def rotate(self, request: HttpRequest, key: ApiKey) -> HttpResponse:
-        with self.changing(request, key, "rotate"):
+        with self.recorded_change(request, key, "rotate"):
             issued = services.rotate_key(key)
         return self.show(request, issued)
 

@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.models import Feature
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Text, Whole
-from gateway_project.jsonapi.shapes import Message
+from gateway_project.jsonapi.fields import Attributes, Boolean, DateTime, Id, Integer, Text
+from gateway_project.jsonapi.response_specs import Message
 from keys.models import ApiKey
 
 MOST_PERMISSIONS = 1000
@@ -69,7 +69,7 @@ class PermissionNames(serializers.Field):
         raise serializers.ValidationError(f'Must be a list of {{"name": …}}, at most {MOST_PERMISSIONS} long.')
 
 
-class Told(Flag):
+class Told(Boolean):
     """true or false, also as a text: the specification sends "true"."""
 
     schema = {"enum": [True, False, "true", "false"]}
@@ -92,7 +92,7 @@ class NewKeyAttributes(Attributes):
 
     example = {"name": "nightly", "expiry": "2100-01-01T00:00:00Z", "permissions": [{"name": "work"}]}
     name = Text(max_length=LONGEST_NAME)
-    expiry = Moment(required=False, allow_null=True, help_text="When it lapses; a year from now unless told.")
+    expiry = DateTime(required=False, allow_null=True, help_text="When it lapses; a year from now unless told.")
     permissions = PermissionNames(required=False, help_text="Out of the owner's features; `work` unless told.")
     provider = Id(required=False, allow_null=True, help_text="The only one that it may use, with any model.")
     user = Id(required=False, help_text="Whose it is; the caller's unless told.")
@@ -102,7 +102,7 @@ class RotationAttributes(Attributes):
     """What may be sent to rotate a key."""
 
     example = {"overlapHours": 1}
-    overlap_hours = Whole(
+    overlap_hours = Integer(
         required=False,
         min_value=0,
         max_value=MOST_OVERLAP_HOURS,
@@ -117,4 +117,4 @@ class KeyAttributes(WhichKeys):
     new_name = Text(required=False, max_length=LONGEST_NAME)
     expire = Told(required=False, help_text="Lets it lapse now.")
     provider = Id(required=False, allow_null=True, help_text="The only one that it may use; 0 or null: any.")
-    locked = Flag(required=False, help_text="A locked key is refused; for admins.")
+    locked = Boolean(required=False, help_text="A locked key is refused; for admins.")

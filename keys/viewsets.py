@@ -11,9 +11,9 @@ from accounts.models import User
 from gateway_project.access import OWNER, admit
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from gateway_project.jsonapi.documents import Plain, flat
-from gateway_project.jsonapi.filters import WHOLE, Flag, Text, Whole, read_parameters
-from gateway_project.jsonapi.shapes import Message, Shape
-from gateway_project.jsonapi.viewsets import Lists
+from gateway_project.jsonapi.filters import DIGITS, Boolean, Integer, Text, read_parameters
+from gateway_project.jsonapi.response_specs import Message, ResponseSpec
+from gateway_project.jsonapi.viewsets import ListMixin
 from gateway_project.saving import referred
 from keys import services
 from keys.models import ApiKey
@@ -28,10 +28,10 @@ from keys.serializers import (
 from providers.models import Provider
 
 SEES_ALL = "keys.view_all"
-BY_QUERY = {"user": Whole("owner_id", "Whose keys; the caller's unless told."), "name": Text("name")}
+BY_QUERY = {"user": Integer("owner_id", "Whose keys; the caller's unless told."), "name": Text("name")}
 
 
-class KeyViewSet(Lists):
+class KeyViewSet(ListMixin):
     """Credentials for work: one's own, or everybody's for those who may see or manage them."""
 
     resource_name = "keys"
@@ -41,17 +41,17 @@ class KeyViewSet(Lists):
     update_attributes = KeyAttributes
     destroy_attributes = WhichKeys
     rotate_attributes = RotationAttributes
-    shapes = {
-        "create": Shape((IssuedKey,), status=201),
-        "update": Shape((Message,)),
-        "rotate": Shape((IssuedKey,)),
+    response_specs = {
+        "create": ResponseSpec((IssuedKey,), status=201),
+        "update": ResponseSpec((Message,)),
+        "rotate": ResponseSpec((IssuedKey,)),
     }
     volatile = frozenset({"lastUsed"})
-    bodiless = by_id_alone = ("destroy", "rotate")
+    body_optional = attributes_optional = ("destroy", "rotate")
     filters = {
-        "userId": Whole("owner_id"),
-        "isDeleted": Flag("is_deleted"),
-        "isExpired": Flag(lambda keys, expired: keys.expired() if expired else keys.unexpired()),
+        "userId": Integer("owner_id"),
+        "isDeleted": Boolean("is_deleted"),
+        "isExpired": Boolean(lambda keys, expired: keys.expired() if expired else keys.unexpired()),
         "nameContains": Text("name__icontains", "A part of the name, in any case."),
     }
     parameters = {"destroy": BY_QUERY}
@@ -62,7 +62,7 @@ class KeyViewSet(Lists):
 
     def owner_id(self) -> int:
         given = self.request.query_params.get("user", "")
-        return int(given) if WHOLE.match(given) else self.caller.user.pk
+        return int(given) if DIGITS.match(given) else self.caller.user.pk
 
     # -- Creation ---------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class KeyViewSet(Lists):
             (owner,) = referred(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
             issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
-            self.record(issued.key.pk, after=self.shown(issued.key))
+            self.record(issued.key.pk, after=self.serialized(issued.key))
         return self.created(issued.key.pk, _seen_once(issued))
 
     # -- Changes ----------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class KeyViewSet(Lists):
             key = self.one_key(which)
             if "provider" in values:
                 values["provider"] = _provider(values["provider"])
-            with self.changing(key):
+            with self.recorded_change(key):
                 services.update_key(key, **values)
         return Response(Plain(message=f"The key {key.name!r} is changed."))
 
@@ -104,7 +104,7 @@ class KeyViewSet(Lists):
         overlap = timedelta(hours=values["overlap_hours"]) if "overlap_hours" in values else services.OVERLAP
         with transaction.atomic():
             key = self.one_key({})
-            with self.changing(key):
+            with self.recorded_change(key):
                 issued = services.rotate_key(key, overlap=overlap)
         return Response(_seen_once(issued))
 

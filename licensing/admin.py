@@ -17,8 +17,8 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
-from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain
-from gateway_project.console.log import record
+from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.console.audit import record
 from gateway_project.errors import GatewayError
 from keys.models import ApiKey
 from licensing import services
@@ -92,7 +92,7 @@ class LimitAdmin(ServiceAdmin):
 
     viewset = LimitViewSet
     form = LimitForm
-    empty_means = "There are no limits but the defaults, which stand among the settings on the page System."
+    empty_message = "There are no limits but the defaults, which stand among the settings on the page System."
     list_display = ["limit", "kind", "subject_name", "used", "share", "resets_at"]
     list_filter = [SubjectFilter, "measure", "window"]
     search_fields = [
@@ -141,7 +141,7 @@ class LimitAdmin(ServiceAdmin):
     @display(description="Used now")
     def used(self, row: Limit) -> str:
         used = _stands(row).used
-        return "unknown" if used is None else plain(used)
+        return "unknown" if used is None else plain_decimal(used)
 
     @display(description="Of it")
     def share(self, row: Limit) -> str:
@@ -171,7 +171,7 @@ class LimitAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: Limit) -> None:
         services.delete_limit(row)
 
-    def deleting_means(self, row: Limit) -> list[str]:
+    def deletion_effects(self, row: Limit) -> list[str]:
         return [f"It is the limit of {row.subject}; from now on the setting for all others holds there."]
 
 

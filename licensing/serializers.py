@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from accounts.models import Group, User
 from gateway_project.jsonapi.documents import flat
-from gateway_project.jsonapi.fields import Attributes, Id, OneOf, Text
+from gateway_project.jsonapi.fields import Attributes, Choice, Id, Text
 from gateway_project.jsonapi.names import camel
 from gateway_project.saving import referred
 from keys.models import ApiKey
@@ -163,8 +163,8 @@ class LimitAttributes(LimitChanges):
     user_id = Row(User.objects.live(), source="user")
     group_id = Row(Group.objects.all(), source="group")
     provider_id = Row(Provider.objects.all(), source="provider")
-    measure = OneOf(Measure.values)
-    window = OneOf(Window.values, required=False)
+    measure = Choice(Measure.values)
+    window = Choice(Window.values, required=False)
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         # null as lists show it: a limit of a user has no key.

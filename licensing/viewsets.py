@@ -11,9 +11,9 @@ from django.db.models import QuerySet
 from rest_framework.response import Response
 
 from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.filters import Filter, OneOf, Whole
-from gateway_project.jsonapi.shapes import CodeAndMessage, Shape
-from gateway_project.jsonapi.viewsets import ApiViewSet, Creates, Destroys, Lists, Updates
+from gateway_project.jsonapi.filters import Choice, Filter, Integer
+from gateway_project.jsonapi.response_specs import CodeAndMessage, ResponseSpec
+from gateway_project.jsonapi.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from licensing import services
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.serializers import (
@@ -47,7 +47,7 @@ class LicenceViewSet(ApiViewSet):
 
     resource_name = "licence"
     create_attributes = LicenceAttributes
-    shapes = {"list": Shape((LicenceAnswer,)), "create": Shape((CodeAndMessage,))}
+    response_specs = {"list": ResponseSpec((LicenceAnswer,)), "create": ResponseSpec((CodeAndMessage,))}
 
     def list(self, request, **kwargs) -> Response:
         """Which licence is in force."""
@@ -78,7 +78,7 @@ class StatsViewSet(ApiViewSet):
 
     resource_name = "stats"
     filters = {"days": Days("", about="How many days up to today (UTC) are told.")}
-    shapes = {"list": Shape((StatsAnswer,))}
+    response_specs = {"list": ResponseSpec((StatsAnswer,))}
 
     def list(self, request, **kwargs) -> Response:
         """How many users are active, and how many were at most on each of the last days."""
@@ -91,7 +91,7 @@ def lasting(found: dict[str, Any] | None) -> dict[str, Any] | None:
     return found and {name: value for name, value in found.items() if name not in VOLATILE}
 
 
-class LimitViewSet(Lists, Creates, Updates, Destroys):
+class LimitViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """So much of one measure for one key, user, group or provider; one sees one's own, admins see all."""
 
     resource_name = "limits"
@@ -101,10 +101,10 @@ class LimitViewSet(Lists, Creates, Updates, Destroys):
     create_attributes = LimitAttributes
     update_attributes = LimitChanges
     filters = {
-        "id": Whole("id"),
-        **{f"{subject}Id": Whole(f"{subject}_id") for subject in SUBJECTS},
-        "measure": OneOf("measure", Measure.values),
-        "window": OneOf("window", Window.values),
+        "id": Integer("id"),
+        **{f"{subject}Id": Integer(f"{subject}_id") for subject in SUBJECTS},
+        "measure": Choice("measure", Measure.values),
+        "window": Choice("window", Window.values),
     }
 
     def get_queryset(self) -> QuerySet[Limit]:

@@ -13,8 +13,8 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain
-from gateway_project.console.deeds import deed
+from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.console.row_actions import row_action
 from providers import services
 from providers.discovery import ask_for_models
 from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider
@@ -104,7 +104,7 @@ class ProviderAdmin(ServiceAdmin):
 
     viewset = ProviderViewSet
     form = ProviderForm
-    empty_means = "There are no providers: no work can be sent anywhere."
+    empty_message = "There are no providers: no work can be sent anywhere."
     list_display = ["name", "format", "address", "state", "last_hour", "priority", "weight", "model_count"]
     list_filter = ["enabled", "format"]
     search_fields = ["name", "url", "models__name"]
@@ -185,14 +185,14 @@ class ProviderAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: Provider) -> None:
         services.delete_provider(row)
 
-    def deleting_means(self, row: Provider) -> list[str]:
+    def deletion_effects(self, row: Provider) -> list[str]:
         return ["Its models and limits go with it.", "While live keys or rules refer to it, it stays."]
 
-    @deed(
+    @row_action(
         "Test connection",
         icon="network_check",
         path="test",
-        means="The provider is asked for its list of models, with its credential; no prompt is sent.",
+        effect="The provider is asked for its list of models, with its credential; no prompt is sent.",
         atomic=False,
     )
     def test_connection(self, request: HttpRequest, provider: Provider) -> str:
@@ -202,16 +202,16 @@ class ProviderAdmin(ServiceAdmin):
         self.record(request, "test", provider.pk)
         return f"{provider.name} answered within {took:.0f} ms and lists {len(offered)} models."
 
-    @deed(
+    @row_action(
         "Fetch models",
         icon="download",
         path="fetch-models",
-        means="The provider is asked for its list of models, and those that it does not have here are added.",
+        effect="The provider is asked for its list of models, and those that it does not have here are added.",
         atomic=False,
     )
     def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
         offered = _ask(provider)
-        with transaction.atomic(), self.changing(request, provider, attributes=["models"]):
+        with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
             known = set(provider.models.values_list("name", flat=True))
             new = [name for name in dict.fromkeys(offered) if name not in known]
             for name in new:
@@ -244,7 +244,7 @@ def amount(field: str) -> Any:
     @display(description=field.replace("_", " ").capitalize(), ordering=field)
     def shown(row: ModelPrice) -> str:
         value = getattr(row, field)
-        return "" if value is None else plain(value)
+        return "" if value is None else plain_decimal(value)
 
     return shown
 
@@ -255,7 +255,7 @@ class PriceAdmin(ServiceAdmin):
 
     viewset = PriceViewSet
     form = PriceForm
-    empty_means = "There are no prices: what work costs is unknown."
+    empty_message = "There are no prices: what work costs is unknown."
     list_display = ["model", "provider", "host", "currency", *map(amount, LISTED), "origin", "validity"]
     list_filter = ["source", "currency", CurrentFilter]
     search_fields = ["model", "host", "provider__name"]
@@ -268,11 +268,11 @@ class PriceAdmin(ServiceAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: ModelPrice | None = None) -> list:
         [(name, told)] = super().get_fieldsets(request, obj)
-        if obj is None or not self.is_over(obj):
+        if obj is None or not self.is_archived(obj):
             return [(name, told)]
         return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in told["fields"]]})]
 
-    def is_over(self, row: ModelPrice) -> bool:
+    def is_archived(self, row: ModelPrice) -> bool:
         return row.valid_until is not None
 
     @display(description="Source", ordering="source")
@@ -291,16 +291,16 @@ class PriceAdmin(ServiceAdmin):
         """The stored row: a new one, where the price had begun."""
         if form.instance.pk is None or not form.changed_data:
             return super().store(request, form)
-        row, before = form.instance, self.shown(form.instance)
+        row, before = form.instance, self.serialized(form.instance)
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
         new = services.change_price(row, **changed)
-        self.record(request, "update", new.pk, before=before, after=self.shown(new), attributes=changed)
+        self.record(request, "update", new.pk, before=before, after=self.serialized(new), attributes=changed)
         return new
 
     def destroy(self, request: HttpRequest, row: ModelPrice) -> None:
         services.end_price(row)
 
-    def deleting_means(self, row: ModelPrice) -> list[str]:
+    def deletion_effects(self, row: ModelPrice) -> list[str]:
         return ["From now on its models have no such price; entries keep theirs.", "The row stays as history."]
 
 
@@ -324,7 +324,7 @@ class ModelAdmin(ServiceAdmin):
 
     viewset = ModelViewSet
     form = ModelForm
-    empty_means = "There are no models: a provider serves those that are added here or fetched on its page."
+    empty_message = "There are no models: a provider serves those that are added here or fetched on its page."
     list_display = ["name", "provider"]
     list_filter = ["provider"]
     search_fields = ["name", "provider__name"]
@@ -344,5 +344,5 @@ class ModelAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: Model) -> None:
         services.remove_model(row)
 
-    def deleting_means(self, row: Model) -> list[str]:
+    def deletion_effects(self, row: Model) -> list[str]:
         return [f"Requests for it are no longer sent to {row.provider.name}."]

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Moment, Named, OneOf, Text, Whole
+from gateway_project.jsonapi.fields import Attributes, Boolean, Choice, DateTime, Id, Integer, Named, Text
 from providers.formats.usage import MONEY_DECIMALS
 from providers.models import (
     AMOUNTS,
@@ -76,7 +76,7 @@ class ProviderChanges(Attributes):
         max_length=Provider._meta.get_field("url").max_length,
         help_text="The base to which the format adds an operation's path. A new host clears the credential.",
     )
-    auth_method = OneOf(AuthMethod.values, required=False)
+    auth_method = Choice(AuthMethod.values, required=False)
     api_key = Text(
         source="credential",
         required=False,
@@ -85,19 +85,19 @@ class ProviderChanges(Attributes):
         help_text="The provider's credential, literally; the mask that is shown changes nothing.",
     )
     format_id = FormatId(source="format_name")
-    enabled = Flag(required=False)
-    priority = Whole(required=False, min_value=0, max_value=GREATEST_WHOLE, help_text="Lower is tried first.")
-    weight = Whole(
+    enabled = Boolean(required=False)
+    priority = Integer(required=False, min_value=0, max_value=GREATEST_WHOLE, help_text="Lower is tried first.")
+    weight = Integer(
         required=False, min_value=1, max_value=GREATEST_WHOLE, help_text="Share of the work within a priority."
     )
-    cache_scope = OneOf(CacheScope.values, required=False, help_text="Who shares answers; empty: as the setting says.")
-    cache_ttl_seconds = Whole(required=False, allow_null=True, min_value=0, max_value=GREATEST_WHOLE)
+    cache_scope = Choice(CacheScope.values, required=False, help_text="Who shares answers; empty: as the setting says.")
+    cache_ttl_seconds = Integer(required=False, allow_null=True, min_value=0, max_value=GREATEST_WHOLE)
     connect_timeout_seconds = _timeout()
     first_byte_timeout_seconds = _timeout()
     idle_timeout_seconds = _timeout()
     total_timeout_seconds = _timeout()
-    max_response_bytes = Whole(required=False, allow_null=True, min_value=1)
-    unknown_parameters = OneOf(
+    max_response_bytes = Integer(required=False, allow_null=True, min_value=1)
+    unknown_parameters = Choice(
         UnknownParameters.values,
         required=False,
         help_text="What becomes of those that the format does not know; of a new provider pass, or drop where those of "
@@ -137,7 +137,7 @@ class ModelAttributes(Attributes):
 
     example = {"name": "gpt-5-nano"}
     name = Text(max_length=Model._meta.get_field("name").max_length)
-    max_output_tokens = Whole(
+    max_output_tokens = Integer(
         required=False,
         allow_null=True,
         min_value=1,
@@ -226,7 +226,7 @@ class PriceChanges(Attributes):
     reasoning = _amount("reasoning", required=False, allow_null=True)
     # A digit less than the column has: SQLite keeps fifteen, and rounds more nines up to a number that does not fit.
     request = Money(whole=5, decimals=MONEY_DECIMALS, required=False)
-    valid_from = Moment(required=False)
+    valid_from = DateTime(required=False)
 
 
 class PriceAttributes(PriceChanges):
@@ -235,4 +235,4 @@ class PriceAttributes(PriceChanges):
     provider_id = ProviderId(source="provider", required=False, allow_null=True)
     host = Text(required=False, allow_blank=True, max_length=ModelPrice._meta.get_field("host").max_length)
     model = Text(max_length=ModelPrice._meta.get_field("model").max_length)
-    above_input_tokens = Whole(required=False, min_value=0)
+    above_input_tokens = Integer(required=False, min_value=0)

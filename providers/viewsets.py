@@ -7,9 +7,9 @@ from django.db.models import QuerySet
 
 from gateway_project.errors import NotFound, PermissionDenied
 from gateway_project.jsonapi.fields import read_id
-from gateway_project.jsonapi.filters import Flag, OneOf, Text, Whole
-from gateway_project.jsonapi.shapes import Shape
-from gateway_project.jsonapi.viewsets import Creates, Destroys, Lists, Updates
+from gateway_project.jsonapi.filters import Boolean, Choice, Integer, Text
+from gateway_project.jsonapi.response_specs import ResponseSpec
+from gateway_project.jsonapi.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from providers import services
 from providers.models import Model, ModelPrice, PriceSource, Provider, ProviderFormat
 from providers.serializers import (
@@ -25,7 +25,7 @@ from providers.serializers import (
 )
 
 
-class ProviderViewSet(Lists, Creates, Updates, Destroys):
+class ProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """Where work can go."""
 
     resource_name = "providers"
@@ -34,7 +34,7 @@ class ProviderViewSet(Lists, Creates, Updates, Destroys):
     serializer_class = ProviderSerializer
     create_attributes = ProviderAttributes
     update_attributes = ProviderChanges
-    filters = {"id": Whole("id")}
+    filters = {"id": Integer("id")}
 
     def perform_create(self, values: dict[str, Any]) -> Provider:
         return services.create_provider(**values)
@@ -46,7 +46,7 @@ class ProviderViewSet(Lists, Creates, Updates, Destroys):
         services.delete_provider(row)
 
 
-class ModelViewSet(Lists, Creates, Updates, Destroys):
+class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """What one provider offers."""
 
     resource_name = "models"
@@ -89,16 +89,16 @@ class ModelViewSet(Lists, Creates, Updates, Destroys):
         services.remove_model(row)
 
 
-class FormatViewSet(Lists):
+class FormatViewSet(ListMixin):
     """The wire formats that the gateway speaks."""
 
     resource_name = "formats"
     queryset = ProviderFormat.objects.all()
     serializer_class = FormatSerializer
-    filters = {"id": Whole("id"), "name": Text("name")}
+    filters = {"id": Integer("id"), "name": Text("name")}
 
 
-class PriceViewSet(Lists, Creates, Updates, Destroys):
+class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """What models cost; a changed price is a new row, and a deleted one ends."""
 
     resource_name = "prices"
@@ -107,17 +107,21 @@ class PriceViewSet(Lists, Creates, Updates, Destroys):
     serializer_class = PriceSerializer
     create_attributes = PriceAttributes
     update_attributes = PriceChanges
-    shapes = {
-        "update": Shape(headers={"PriceId": "The row of the new price.", "Content-Location": "Where it is found."})
+    response_specs = {
+        "update": ResponseSpec(
+            headers={"PriceId": "The row of the new price.", "Content-Location": "Where it is found."}
+        )
     }
     filters = {
-        "id": Whole("id"),
-        "providerId": Whole(lambda prices, number: prices.filter(provider_id=number or None)),
+        "id": Integer("id"),
+        "providerId": Integer(lambda prices, number: prices.filter(provider_id=number or None)),
         "host": Text(lambda prices, host: prices.filter(host=host.lower())),
         "model": Text(lambda prices, model: prices.filter(model=model.lower())),
         "modelContains": Text("model__icontains"),
-        "source": OneOf("source", PriceSource.values),
-        "current": Flag(lambda prices, wanted: prices.current() if wanted else prices.exclude(pk__in=prices.current())),
+        "source": Choice("source", PriceSource.values),
+        "current": Boolean(
+            lambda prices, wanted: prices.current() if wanted else prices.exclude(pk__in=prices.current())
+        ),
     }
 
     def perform_create(self, values: dict[str, Any]) -> ModelPrice:

@@ -12,7 +12,7 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.admin import ServiceAdmin, ServiceForm
-from gateway_project.console.deeds import deed
+from gateway_project.console.row_actions import row_action
 from rules import services
 from rules.models import Everyone, Rule
 from rules.preview import preview, warnings_of
@@ -45,7 +45,7 @@ class RuleForm(ServiceForm):
         if self.instance.pk is not None and self.instance.for_nobody:
             self.fields["audience"].choices = [*AUDIENCES, NOBODY]  # it can stay so, whatever else is changed
 
-    def of_row(self, row: Rule) -> dict[str, Any]:
+    def initial_of(self, row: Rule) -> dict[str, Any]:
         if row.for_nobody:
             return {"audience": "nobody"}
         return {"audience": "everyone" if row.everyone else "group" if row.group_id else "user"}
@@ -74,7 +74,7 @@ class RuleAdmin(ServiceAdmin):
 
     viewset = RuleViewSet
     form = RuleForm
-    empty_means = "There are no rules: all work is denied."
+    empty_message = "There are no rules: all work is denied."
     list_display = ["id", "name", "is_enabled", "audience", "models", "provider", "hint"]
     list_display_links = ["id", "name"]
     list_filter = ["enabled", "provider"]
@@ -129,33 +129,33 @@ class RuleAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: Rule) -> None:
         services.delete_rule(row)
 
-    def deleting_means(self, row: Rule) -> list[str]:
+    def deletion_effects(self, row: Rule) -> list[str]:
         return ["What only this rule allows is denied from now on."]
 
-    @deed(
+    @row_action(
         "Enable",
         icon="toggle_on",
         path="enable",
-        means=f"It is tried again from now on. {AT_ONCE}",
-        fits=lambda rule: not rule.enabled,
+        effect=f"It is tried again from now on. {AT_ONCE}",
+        applies_to=lambda rule: not rule.enabled,
     )
     def enable(self, request: HttpRequest, rule: Rule) -> str:
         self.switch(request, rule, enabled=True)
         return "The rule is enabled now."
 
-    @deed(
+    @row_action(
         "Disable",
         icon="toggle_off",
         path="disable",
-        means=f"It is passed over: what only it allows is denied. {AT_ONCE}",
-        fits=lambda rule: rule.enabled,
+        effect=f"It is passed over: what only it allows is denied. {AT_ONCE}",
+        applies_to=lambda rule: rule.enabled,
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:
         self.switch(request, rule, enabled=False)
         return "The rule is not enabled now."
 
     def switch(self, request: HttpRequest, rule: Rule, *, enabled: bool) -> None:
-        with self.changing(request, rule, attributes=["enabled"]):
+        with self.recorded_change(request, rule, attributes=["enabled"]):
             services.update_rule(rule, enabled=enabled)
 
 

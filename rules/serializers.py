@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from gateway_project.jsonapi.fields import Attributes, Flag, Id, Text
+from gateway_project.jsonapi.fields import Attributes, Boolean, Id, Text
 from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Everyone, Rule
 
 LONGEST_NAME = Rule._meta.get_field("name").max_length
@@ -48,7 +48,7 @@ class RuleAttributes(Attributes):
     example = {"name": "Everyone may use the small models", "enabled": True, "regex": "gpt-5-.*", "userId": 0}
     name = Text(max_length=LONGEST_NAME)
     description = Text(required=False, allow_blank=True, max_length=LONGEST_DESCRIPTION)
-    enabled = Flag(required=False)
+    enabled = Boolean(required=False)
     regex = Pattern(required=False, help_text="RE2, for the whole name of a model; empty or null: every model.")
     user_id = Id(required=False, allow_null=True, help_text="Whom it is for; 0 is everyone. Not beside groupId.")
     group_id = Id(required=False, allow_null=True, help_text="Whom it is for; 0 is everyone. Not beside userId.")

@@ -4,9 +4,9 @@ from typing import Any
 
 from rest_framework.response import Response
 
-from gateway_project.jsonapi.filters import Filter, Flag, Text, Whole
+from gateway_project.jsonapi.filters import Boolean, Filter, Integer, Text
 from gateway_project.jsonapi.paging import listing
-from gateway_project.jsonapi.viewsets import Creates, Destroys, Lists, Updates
+from gateway_project.jsonapi.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from rules import services
 from rules.models import Everyone, Rule
 from rules.serializers import RuleAttributes, RuleSerializer
@@ -14,13 +14,13 @@ from rules.serializers import RuleAttributes, RuleSerializer
 
 def _for(field: str, everyone: str) -> Filter:
     """Rules for one user or group; 0 finds those for everyone, and nothing else does."""
-    return Whole(
+    return Integer(
         lambda rules, given: rules.filter(**{field: given}) if given else rules.filter(everyone=everyone),
         "0 finds the rules for everyone, and nothing else does.",
     )
 
 
-class RuleViewSet(Lists, Creates, Updates, Destroys):
+class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     """What lets work through."""
 
     resource_name = "rules"
@@ -31,11 +31,11 @@ class RuleViewSet(Lists, Creates, Updates, Destroys):
     filters = {
         "userId": _for("user_id", Everyone.USER),
         "groupId": _for("group_id", Everyone.GROUP),
-        "providerId": Whole(
+        "providerId": Integer(
             lambda rules, given: rules.filter(provider_id=given or None), "0 finds the rules for any provider."
         ),
         "name": Text("name"),
-        "allResults": Flag("", "All of them on one page."),  # list() looks at it
+        "allResults": Boolean("", "All of them on one page."),  # list() looks at it
     }
 
     def list(self, request, **kwargs) -> Response:

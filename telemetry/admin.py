@@ -20,8 +20,8 @@ from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 import telemetry.console  # noqa: F401 - its page
 from gateway_project.console.admin import ReadOnlyAdmin
+from gateway_project.console.audit import record
 from gateway_project.console.filters import MomentFilter, equals
-from gateway_project.console.log import record
 from gateway_project.console.money import exactly
 from gateway_project.errors import GatewayError
 from telemetry import services
@@ -139,7 +139,7 @@ class LogAdmin(EntryAdmin):
     """What happened."""
 
     unlisted = LONG
-    empty_means = "Nothing is in the log: each request and each change leaves an entry here."
+    empty_message = "Nothing is in the log: each request and each change leaves an entry here."
     list_display = [
         "moment", "user", "asked", "provider", "result", "cache", "duration", "tokens", "price", "told",
     ]  # fmt: skip
@@ -263,7 +263,7 @@ class CacheAdmin(EntryAdmin):
     """Stored answers."""
 
     unlisted = ("response",)
-    empty_means = "No answers are stored: those of providers come here, and go when they expire."
+    empty_message = "No answers are stored: those of providers come here, and go when they expire."
     list_display = [
         STORED, "model", "provider_name", "username", "size", "hits", "saved",
         moment("last_hit_at", "Last hit"), moment("expires_at", "Expires"),
@@ -318,11 +318,11 @@ class CacheAdmin(EntryAdmin):
             except TookTooLong:
                 return self.took_too_long(request)
             number = f"{count:,}" if count <= 10_000 else "more than 10,000"
-            means = f"It removes {number} stored answers; the next requests of their kind ask the provider again."
+            effect = f"It removes {number} stored answers; the next requests of their kind ask the provider again."
             if not request.GET:
-                means += " Nothing is filtered: these are all."
+                effect += " Nothing is filtered: these are all."
             context = self.admin_site.context(
-                request, "Purge what is filtered", means=means, back=back, opts=self.opts, row="cache entries"
+                request, "Purge what is filtered", effect=effect, back=back, opts=self.opts, row="cache entries"
             )
             return TemplateResponse(request, "console/confirm.html", context)
         try:

@@ -10,10 +10,10 @@ from rest_framework.response import Response
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.jsonapi.documents import Plain, prefers
 from gateway_project.jsonapi.fields import read_id
-from gateway_project.jsonapi.filters import Filter, Moment, OneOf, Text, Whole, read_parameters
+from gateway_project.jsonapi.filters import Choice, DateTime, Filter, Integer, Text, read_parameters
 from gateway_project.jsonapi.names import camel, snake
 from gateway_project.jsonapi.paging import ApiPagination, listing
-from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, Lists
+from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, ListMixin
 from telemetry import services, statistics
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry
 from telemetry.paging import EntryPagination
@@ -22,14 +22,14 @@ from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, Unpr
 
 CSV = "text/csv"
 COMMON = {
-    "start": Moment(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
-    "end": Moment(lambda entries, moment: entries.between(end=moment), "The moment before which they are."),
+    "start": DateTime(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
+    "end": DateTime(lambda entries, moment: entries.between(end=moment), "The moment before which they are."),
     "search": Text(lambda entries, text: entries.telling(text), "A part of what they tell."),
-    "id": Whole("user_id", "The user who left them."),
+    "id": Integer("user_id", "The user who left them."),
 }
 
 
-class EntryViewSet(Lists):
+class EntryViewSet(ListMixin):
     """Entries that the caller's own requests left; everybody's with the feature `sees_all`."""
 
     sees_all: ClassVar[str]
@@ -49,8 +49,8 @@ class LogViewSet(EntryViewSet):
     serializer_class = LogEntrySerializer
     filters = {
         **COMMON,
-        "type": OneOf("entry_type", EntryType.values),
-        "source": OneOf("entry_source", EntrySource.values),
+        "type": Choice("entry_type", EntryType.values),
+        "source": Choice("entry_source", EntrySource.values),
     }
 
 
@@ -146,8 +146,8 @@ class Form(Filter):
 
 
 PERIOD = {
-    "from": Moment("", "From the hour of this moment on; unless told, 30 days with today (UTC)."),
-    "to": Moment("", "To the end of the hour before this moment."),
+    "from": DateTime("", "From the hour of this moment on; unless told, 30 days with today (UTC)."),
+    "to": DateTime("", "To the end of the hour before this moment."),
 }
 
 
@@ -156,17 +156,17 @@ class UsageViewSet(ApiViewSet):
 
     resource_name = "usage"
     serializer_class = UsageSerializer
-    other_forms = {"list": (CSV,)}
+    other_media_types = {"list": (CSV,)}
     pagination_class = ApiPagination
     filters = {
         **PERIOD,
         "by": Dimensions("", "By what it is added up."),
         "sort": Sort("", "What comes first: unless told, the earliest, or else the most requests."),
         "format": Form("", "Comma-separated values, all of them; so does Accept: text/csv."),
-        "userId": Whole("user_id"),
-        "groupId": Whole("group"),
-        "keyId": Whole("key_id"),
-        "providerId": Whole("provider_id"),
+        "userId": Integer("user_id"),
+        "groupId": Integer("group"),
+        "keyId": Integer("key_id"),
+        "providerId": Integer("provider_id"),
         "model": Text("model"),
         "tag": Tag("tag", "One tag that requests have, as name=value."),
     }

@@ -27,7 +27,7 @@ def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
 
 
 class FlagFilter(BooleanFieldListFilter):
-    """By what the lists call active or deleted, under that name and not under the field's."""
+    """A boolean filter titled as the lists head its column: `is_active` is "active"."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -35,9 +35,9 @@ class FlagFilter(BooleanFieldListFilter):
 
 
 class MomentFilter(RangeDateTimeFilter):
-    """From one moment (UTC) to another; a day without a time is meant from its beginning, or to its end.
+    """From one moment (UTC) to another; a day without a time counts from its beginning, or to its end.
 
-    The theme's own passes over what it cannot read, and so selects everything: for a purge, too.
+    The theme's own filter ignores what it cannot parse and so selects every row, for a purge too.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -45,7 +45,7 @@ class MomentFilter(RangeDateTimeFilter):
         self.title = f"{self.title} (UTC)"
 
     def queryset(self, request: HttpRequest, rows: QuerySet) -> QuerySet:
-        """Raises IncorrectLookupParameters, with a word on the next page."""
+        """Raises IncorrectLookupParameters; the next page says why."""
         try:
             bounds = {"gte": self._moment("from", time.min), "lte": self._moment("to", time.max)}
         except ValidationError:

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 
 def money(amount: Decimal, currency: str) -> str:
-    """In hundredths; what is less than one in millionths: cents say nothing of a day that cost a thousandth of one."""
+    """With two decimals; amounts below one with six, since a day may cost a thousandth of a cent."""
     return f"{amount:,.{6 if 0 < amount < 1 else 2}f} {currency}".rstrip()
 
 

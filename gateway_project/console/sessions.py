@@ -1,11 +1,11 @@
-"""The console's sessions: Django's own, looked up by what can be a key of one and by nothing else."""
+"""The console's sessions: Django's own, looked up only by strings that can be session keys."""
 
 from django.contrib.sessions.backends.base import VALID_KEY_CHARS
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
 
 
 class SessionStore(DatabaseStore):
-    """A session; a cookie that can hold no key is none: in a quoted one NUL can stand, which PostgreSQL refuses."""
+    """A cookie with other characters counts as none: a quoted cookie can contain NUL, which PostgreSQL refuses."""
 
     def __init__(self, session_key: str | None = None) -> None:
         is_key = session_key is not None and set(session_key) <= set(VALID_KEY_CHARS)

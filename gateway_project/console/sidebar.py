@@ -1,4 +1,4 @@
-"""What stands in the console's side bar, and where its icon, style and script are."""
+"""The entries of the console's side bar, and the addresses of its icon, style and script."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The console's site: who gets in, and the pages that are no table's."""
+"""The console's site: access control, and the registry of pages that belong to no table."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,18 +15,27 @@ from gateway_project.errors import LicenceInvalid
 from gateway_project.jsonapi import licence
 
 Page = Callable[[HttpRequest], HttpResponse]
-# Accounts know whether a login is alive; they say so here, since this room lies below them.
+# Whether a login is still alive; a dotted path, since this module may not import accounts.
 IS_ALIVE = "accounts.console.is_alive"
 
-# The pages, by the beginnings of their names, that are shown whatever the licence is: the first one, the ways in and
-# out, and those with which it is put right.
-OPEN = ("index", "login", "logout", "jsi18n", "licence", "licensing_licence_", "rules_rule_", "rule-preview")
-# Of what the fields of these tables look for as one types, too.
-OPEN_FIELDS = ("rules",)
+# URL names, by prefix, of the pages that need no licence: the first one, login and logout, and those that are needed
+# to put the licence right.
+LICENCE_FREE_PAGES = (
+    "index",
+    "login",
+    "logout",
+    "jsi18n",
+    "licence",
+    "licensing_licence_",
+    "rules_rule_",
+    "rule-preview",
+)
+# Apps whose fields may autocomplete without a licence.
+LICENCE_FREE_AUTOCOMPLETE = ("rules",)
 
 
 class ConsoleSite(UnfoldAdminSite):
-    """Lets usable admins in as long as their login lives; `page` adds pages beside those of the tables."""
+    """Admits active admins for as long as their login lives; `page` adds pages beside those of the tables."""
 
     site_header = site_title = "Gateway"
     index_title = "Overview"
@@ -41,18 +50,18 @@ class ConsoleSite(UnfoldAdminSite):
         return super().has_permission(request) and import_string(IS_ALIVE)(request)
 
     def admin_view(self, view: Page, cacheable: bool = False) -> Page:
-        return super().admin_view(self._licensed(view), cacheable)
+        return super().admin_view(self._checked(view), cacheable)
 
-    def _licensed(self, view: Page) -> Page:
-        """The view, or a word on the licence where it is expired or invalid and the page is not one of OPEN.
+    def _checked(self, view: Page) -> Page:
+        """The view, behind the checks of the licence (but for LICENCE_FREE_PAGES) and of the address.
 
-        Or a word on the address where nothing can be made of it.
+        A failed check answers with a page that says why.
         """
 
         @wraps(view)
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             try:
-                if not _is_open(request):
+                if not _is_licence_free(request):
                     licence.require()
                 if "%00" in request.META.get("QUERY_STRING", ""):
                     raise BadRequest
@@ -69,21 +78,21 @@ class ConsoleSite(UnfoldAdminSite):
         return TemplateResponse(request, "console/refused.html", context, status=code)
 
     def get_urls(self) -> list:
-        # Nothing has a page outside of the console.
+        # No row has a page outside of the console.
         return [route for route in super().get_urls() if getattr(route, "name", None) != "view_on_site"]
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """The theme's search over all tables, which is shown nowhere: each table has its own."""
+        """404: the theme's search over all tables is not used; each table has its own."""
         raise Http404
 
     def password_change(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """To one's own page: Django's own form would pass by the services, and by the log."""
+        """Redirect to the user's own page: Django's form would bypass the services and the log."""
         return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[request.user.pk]))
 
     def page(self, route: str, *, name: str, part: bool = False) -> Callable[[Page], Page]:
-        """Decorates a view: `admin:name` at this route below /admin/, for those whom the console lets in.
+        """Decorates a view: `admin:name` at this route below /admin/, for those whom the console admits.
 
-        A `part` is no page by itself: another page asks for it.
+        A `part` is a fragment that another page fetches.
         """
         if part:
             self.parts.add(route)
@@ -95,14 +104,16 @@ class ConsoleSite(UnfoldAdminSite):
         return add
 
     def extra_urls(self) -> list[URLPattern]:
-        """What UnfoldAdminSite puts before the tables' own paths."""
+        """The added pages; UnfoldAdminSite puts them before the tables' own paths."""
         return [path(route, self.admin_view(view), name=name) for name, (route, view) in self._pages.items()]
 
     def context(self, request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
-        """What a page's template needs."""
+        """The context that a page's template needs."""
         return {**self.each_context(request), "title": title, **more}
 
 
-def _is_open(request: HttpRequest) -> bool:
+def _is_licence_free(request: HttpRequest) -> bool:
     name = request.resolver_match.url_name or ""
-    return name.startswith(OPEN) or (name == "autocomplete" and request.GET.get("app_label") in OPEN_FIELDS)
+    if name == "autocomplete":
+        return request.GET.get("app_label") in LICENCE_FREE_AUTOCOMPLETE
+    return name.startswith(LICENCE_FREE_PAGES)

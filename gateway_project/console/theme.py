@@ -1,4 +1,4 @@
-"""How the console looks. The settings import it, and with them the server that starts workers: nothing else here."""
+"""The console's theme. The settings import it, and so does gunicorn's master: no other imports here."""
 
 SIDEBAR = "gateway_project.console.sidebar"
 UNFOLD = {

@@ -1,6 +1,6 @@
-"""What the log is told of every change, by the API, the console and commands.
+"""Writes each change made by the API, the console or a command to the log.
 
-The room that keeps the log is named by the setting GATEWAY_AUDIT.
+The setting GATEWAY_AUDIT names the function that stores it.
 """
 
 import os
@@ -16,7 +16,7 @@ from gateway_project.access import Caller
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change; before and after are the row as lists show it, so without secrets."""
+    """One change; before and after are the row as lists show it, which has no secrets."""
 
     caller: Caller | None
     correlation_id: str
@@ -26,9 +26,9 @@ class Change:
     id: int | None
     before: Any = None
     after: Any = None
-    attributes: tuple[str, ...] = ()  # the names of what was sent
-    message: str = ""  # what to say of it, where it is no plain change of a row
-    operator: str = ""  # this machine's user, for a change by a command
+    attributes: tuple[str, ...] = ()  # the names of those that were sent
+    message: str = ""  # the log's text, if it is not simply the change of a row
+    operator: str = ""  # the user of this machine, for a change by a command
     severity: str = "info"
 
 
@@ -37,10 +37,10 @@ def record(change: Change) -> None:
     import_string(settings.GATEWAY_AUDIT)(change)
 
 
-def record_command(operation: str, resource: str, row_id: int | None = None, **told: Any) -> None:
-    """Write down what a command has changed: nobody is logged in there, but this machine knows who runs it."""
-    known = {"caller": None, "correlation_id": "", "address": "", "operator": operator()}
-    record(Change(operation=operation, resource=resource, id=row_id, **known | told))
+def record_command(operation: str, resource: str, row_id: int | None = None, **fields: Any) -> None:
+    """Write what a command has changed, with the user of this machine in the place of a caller."""
+    defaults = {"caller": None, "correlation_id": "", "address": "", "operator": operator()}
+    record(Change(operation=operation, resource=resource, id=row_id, **defaults | fields))
 
 
 def operator() -> str:

@@ -1,4 +1,4 @@
-"""Bodies: the envelope that requests come in, and the two forms that answers go out in."""
+"""Bodies: the envelope of requests, and the two media types of responses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,20 +15,20 @@ from gateway_project.strictjson import parse_object
 
 JSON_API, JSON = "application/vnd.api+json", "application/json"
 ENVELOPE = 'The body must look like {"data": {"attributes": {…}}}.'
-MOST_ATTRIBUTES = 100  # many more than anything has
-# What may stand beside what is read; anything else could only be ignored, and a misspelt `attributes` with it.
+MAX_ATTRIBUTES = 100  # many more than any resource has
+# The members allowed in a document; others are refused, so that a misspelt `attributes` is not ignored.
 DOCUMENT_MEMBERS = frozenset({"data", "jsonapi", "links", "meta"})
 DATA_MEMBERS = frozenset({"type", "id", "attributes", "relationships", "links", "meta"})
 
 
 class Document(dict):
-    """The attributes of a request under their Python names, and `id`, the text of data.id if it was given."""
+    """The attributes of a request under their Python names; `id` is the text of data.id, if given."""
 
     id: str | None = None
 
 
 class Plain(dict):
-    """A body that goes out as it is: the shapes that the specification writes out, errors, and {}."""
+    """A body that is rendered as it is: errors, {}, and the bodies that the specification spells out."""
 
 
 class ApiParser(BaseParser):
@@ -38,12 +38,12 @@ class ApiParser(BaseParser):
 
     def parse(self, stream, media_type=None, parser_context=None) -> Document:
         view, data = parser_context["view"], _data(parse_object(stream.read()))
-        enough = "id" in data and view.action in view.by_id_alone
-        attributes = data.get("attributes", {} if enough else None)
+        needs_no_attributes = "id" in data and view.action in view.attributes_optional
+        attributes = data.get("attributes", {} if needs_no_attributes else None)
         if not isinstance(attributes, dict):
             raise ValidationError(ENVELOPE)
         _check_type(data, view.resource_name)
-        document = Document(_named(attributes))
+        document = Document(_python_names(attributes))
         document.id = _id(data)
         return document
 
@@ -65,9 +65,9 @@ def _data(document: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _named(attributes: dict[str, Any]) -> dict[str, Any]:
-    if len(attributes) > MOST_ATTRIBUTES:
-        raise ValidationError(f"attributes: has more than {MOST_ATTRIBUTES}.")
+def _python_names(attributes: dict[str, Any]) -> dict[str, Any]:
+    if len(attributes) > MAX_ATTRIBUTES:
+        raise ValidationError(f"attributes: has more than {MAX_ATTRIBUTES}.")
     names = {given: snake(given) for given in attributes}
     if unknown := [given for given, name in names.items() if name is None]:
         raise ValidationError(f"{unknown[0][:100]}: there is no such attribute.")
@@ -125,12 +125,12 @@ class FlatRenderer(renderers.JSONRenderer):
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A serialized row under the names of the wire."""
+    """A serialized row with camelCase names."""
     return {camel(name): value for name, value in row.items()}
 
 
 class Negotiation(DefaultContentNegotiation):
-    """JSON:API unless application/json is asked for above it; whatever else is asked for is no error."""
+    """JSON:API unless application/json is preferred; an Accept that allows neither gets JSON:API, not an error."""
 
     def select_renderer(self, request, renderers, format_suffix=None):
         chosen = JSON if prefers(request, JSON) else JSON_API
@@ -139,13 +139,13 @@ class Negotiation(DefaultContentNegotiation):
 
 
 def prefers(request, media_type: str) -> bool:
-    """Whether the client asks for this media type above JSON:API."""
-    wanted = [MediaType(part.strip().lower()) for part in request.headers.get("Accept", "").split(",")]
-    return _liking(wanted, media_type) > _liking(wanted, JSON_API)
+    """Whether the client prefers this media type to JSON:API."""
+    ranges = [MediaType(part.strip().lower()) for part in request.headers.get("Accept", "").split(",")]
+    return _preference(ranges, media_type) > _preference(ranges, JSON_API)
 
 
-def _liking(wanted: list[MediaType], media_type: str) -> tuple[float, int]:
+def _preference(ranges: list[MediaType], media_type: str) -> tuple[float, int]:
     """(quality, specificity) of the most specific range that covers the media type."""
-    fitting = [accepted for accepted in wanted if accepted.match(media_type)]
-    best = max(fitting, key=lambda accepted: accepted.specificity, default=None)
+    matching = [accepted for accepted in ranges if accepted.match(media_type)]
+    best = max(matching, key=lambda accepted: accepted.specificity, default=None)
     return (best.quality, best.specificity) if best is not None and best.quality else (0, 0)

@@ -1,6 +1,6 @@
-"""Attributes, read strictly: a number is no text, a text is no flag.
+"""Serializer fields without type coercion: "5" is no number, and 1 is not true.
 
-`schema` is the JSON schema of a field that no framework knows.
+`schema` is the JSON schema of a field that drf-spectacular does not know.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from django.utils.dateparse import parse_date, parse_datetime
 from rest_framework import serializers
 
 from gateway_project.errors import ValidationError
-from gateway_project.jsonapi.filters import GREATEST_ID, WHOLE
+from gateway_project.jsonapi.filters import DIGITS, MAX_ID
 
-MOST_REFERENCES = 10_000
+MAX_REFERENCES = 10_000
 
 
 class Text(serializers.CharField):
-    """A JSON string, with the blanks that it has."""
+    """A JSON string; blanks around it are kept."""
 
     def __init__(self, *, trim_whitespace: bool = False, **options: Any) -> None:
         super().__init__(trim_whitespace=trim_whitespace, **options)
@@ -27,7 +27,7 @@ class Text(serializers.CharField):
         return super().to_internal_value(data)
 
 
-class OneOf(Text):
+class Choice(Text):
     """A text out of a few."""
 
     def __init__(self, values: list[str], **options: Any) -> None:
@@ -42,7 +42,7 @@ class OneOf(Text):
         return text
 
 
-class Flag(serializers.BooleanField):
+class Boolean(serializers.BooleanField):
     """true or false."""
 
     def to_internal_value(self, data: Any) -> bool:
@@ -51,10 +51,10 @@ class Flag(serializers.BooleanField):
         return data
 
 
-class Whole(serializers.IntegerField):
-    """A JSON number without a fraction, that fits into 64 bits unless told."""
+class Integer(serializers.IntegerField):
+    """A JSON number without a fraction; within 64 bits unless bounds are given."""
 
-    def __init__(self, *, min_value: int = -GREATEST_ID - 1, max_value: int = GREATEST_ID, **options: Any) -> None:
+    def __init__(self, *, min_value: int = -MAX_ID - 1, max_value: int = MAX_ID, **options: Any) -> None:
         super().__init__(min_value=min_value, max_value=max_value, **options)
 
     def to_internal_value(self, data: Any) -> int:
@@ -63,19 +63,19 @@ class Whole(serializers.IntegerField):
         return data
 
 
-class Moment(serializers.DateTimeField):
+class DateTime(serializers.DateTimeField):
     """An ISO 8601 date-time, UTC where it has no offset."""
 
     def to_internal_value(self, value: Any):
         if not isinstance(value, str):
             raise serializers.ValidationError("Must be an ISO 8601 date-time.")
-        if not _is_in_the_calendar(value):
+        if not _is_in_calendar(value):
             raise serializers.ValidationError("There is no such day, or no such time of a day.")
         return super().to_internal_value(value)
 
 
-def _is_in_the_calendar(text: str) -> bool:
-    """Whether it is a moment, or of no form that this could be asked of."""
+def _is_in_calendar(text: str) -> bool:
+    """False for a well-formed date-time that does not exist, such as 30 February."""
     try:
         parse_datetime(text) or parse_date(text)
     except ValueError:
@@ -89,13 +89,13 @@ class Id(serializers.Field):
     schema: ClassVar[dict[str, Any]] = {
         "type": ["integer", "string"],
         "minimum": 0,
-        "maximum": GREATEST_ID,
+        "maximum": MAX_ID,
         "pattern": "^[0-9]{1,19}$",
     }
 
     def to_internal_value(self, data: Any) -> int:
         text = str(data) if isinstance(data, int | str) and not isinstance(data, bool) else ""
-        if not WHOLE.match(text) or int(text) > GREATEST_ID:
+        if not DIGITS.match(text) or int(text) > MAX_ID:
             raise serializers.ValidationError("Must be an id: a whole number.")
         return int(text)
 
@@ -104,27 +104,27 @@ class Id(serializers.Field):
 
 
 class References(serializers.Field):
-    """[{"id": 5}, …] as a list of ids, each once; what else an element holds is what a list showed with it."""
+    """[{"id": 5}, …] as a list of ids without duplicates; other members, which lists show, are ignored."""
 
     schema: ClassVar[dict[str, Any]] = {
         "type": "array",
         "items": {"type": "object", "properties": {"id": Id.schema}, "required": ["id"]},
-        "maxItems": MOST_REFERENCES,
+        "maxItems": MAX_REFERENCES,
     }
-    default_error_messages = {"invalid": 'Must be a list of {{"id": …}}, at most {most} long.'}
+    default_error_messages = {"invalid": 'Must be a list of {{"id": …}}, at most {max_length} long.'}
 
     def to_internal_value(self, data: Any) -> list[int]:
-        if not isinstance(data, list) or len(data) > MOST_REFERENCES:
-            self.fail("invalid", most=MOST_REFERENCES)
+        if not isinstance(data, list) or len(data) > MAX_REFERENCES:
+            self.fail("invalid", max_length=MAX_REFERENCES)
         if not all(isinstance(element, dict) and "id" in element for element in data):
-            self.fail("invalid", most=MOST_REFERENCES)
+            self.fail("invalid", max_length=MAX_REFERENCES)
         return list(dict.fromkeys(Id().to_internal_value(element["id"]) for element in data))
 
 
 class Attributes(serializers.Serializer):
-    """What may be sent to an operation: an attribute that is not declared is refused, never ignored."""
+    """The attributes that an operation accepts: an undeclared one is refused, never ignored."""
 
-    # Under the names of the wire, for readers of the OpenAPI document.
+    # For the OpenAPI document, under the names of the wire.
     example: ClassVar[Mapping[str, Any]] = {}
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Named(serializers.Serializer):
 
 
 def read_id(text: str, name: str = "id") -> int:
-    """An id out of a path, a query or data.id; raises ValidationError."""
-    if not WHOLE.match(text) or int(text) > GREATEST_ID:
+    """An id from a path, a query or data.id; raises ValidationError."""
+    if not DIGITS.match(text) or int(text) > MAX_ID:
         raise ValidationError(f"{name}: must be a whole number.")
     return int(text)

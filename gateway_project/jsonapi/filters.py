@@ -10,19 +10,19 @@ from rest_framework.filters import BaseFilterBackend
 
 from gateway_project.errors import ValidationError
 
-GREATEST_ID = 2**63 - 1
-WHOLE = re.compile(r"[0-9]{1,19}\Z")
-LONGEST_TEXT = 1000
+MAX_ID = 2**63 - 1
+DIGITS = re.compile(r"[0-9]{1,19}\Z")
+MAX_TEXT_LENGTH = 1000
 WITHOUT_NUL = r"^[^\u0000]*$"
 
 Lookup = str | Callable[[QuerySet, Any], QuerySet]
 
 
 class Filter:
-    """One query parameter: how its text is read, and what it selects.
+    """One query parameter: how its text is parsed, and which rows it selects.
 
-    `lookup` is a lookup of the ORM, a function of queryset and value, or '' where the viewset itself looks at the
-    value; `about` tells readers of the OpenAPI document what it selects.
+    `lookup` is a lookup of the ORM, a function of queryset and value, or '' if the viewset itself uses the value;
+    `about` is its description in the OpenAPI document.
     """
 
     expected: str
@@ -42,19 +42,19 @@ class Filter:
         return queryset.filter(**{self.lookup: value}) if self.lookup else queryset
 
 
-class Whole(Filter):
+class Integer(Filter):
     """An id."""
 
     expected = "a whole number"
-    schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": GREATEST_ID}
+    schema = {"type": "integer", "format": "int64", "minimum": 0, "maximum": MAX_ID}
 
     def read(self, text: str) -> int:
-        if not WHOLE.match(text) or int(text) > GREATEST_ID:
+        if not DIGITS.match(text) or int(text) > MAX_ID:
             raise ValueError
         return int(text)
 
 
-class Flag(Filter):
+class Boolean(Filter):
     expected = "true or false"
     schema = {"type": "boolean"}
 
@@ -63,17 +63,17 @@ class Flag(Filter):
 
 
 class Text(Filter):
-    expected = f"a text of at most {LONGEST_TEXT} characters without NUL"
-    schema = {"type": "string", "maxLength": LONGEST_TEXT, "pattern": WITHOUT_NUL}
+    expected = f"a text of at most {MAX_TEXT_LENGTH} characters without NUL"
+    schema = {"type": "string", "maxLength": MAX_TEXT_LENGTH, "pattern": WITHOUT_NUL}
 
     def read(self, text: str) -> str:
-        if len(text) > LONGEST_TEXT or "\0" in text:
+        if len(text) > MAX_TEXT_LENGTH or "\0" in text:
             raise ValueError
         return text
 
 
-class OneOf(Filter):
-    """A text out of a few: a misspelt one would find nothing, and look as if there were nothing."""
+class Choice(Filter):
+    """One of a few texts; a misspelt one is refused, as its empty result would look as if there were no rows."""
 
     def __init__(self, lookup: Lookup, values: Iterable[str], about: str = "") -> None:
         super().__init__(lookup, about)
@@ -87,22 +87,22 @@ class OneOf(Filter):
         return text
 
 
-class Moment(Filter):
+class DateTime(Filter):
     """A date-time in any offset, UTC where none is given."""
 
     expected = "an ISO 8601 date-time"
     schema = {"type": "string", "format": "date-time"}
 
     def read(self, text: str) -> datetime:
-        # A plus sign that was not escaped arrives as a blank.
+        # An unescaped plus sign arrives as a blank.
         moment = datetime.fromisoformat(re.sub(r" (?=\d\d(:?\d\d)?\Z)", "+", text) if "T" in text else text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def read_parameters(parameters: Any, known: Mapping[str, Filter | None]) -> dict[str, Any]:
-    """The values of the filters that are given; raises ValidationError naming the parameter that is wrong.
+    """The values of the filters that are given; raises ValidationError naming the wrong parameter.
 
-    A name whose filter is None is known, and read by somebody else.
+    A name whose filter is None is allowed and not read here.
     """
     refuse_unknown(parameters, known)
     return {name: _read(name, known[name], parameters[name]) for name in parameters if known[name] is not None}

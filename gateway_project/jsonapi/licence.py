@@ -1,4 +1,4 @@
-"""What is served only under a good licence; the room that knows it is named by the setting GATEWAY_LICENCE_CHECK."""
+"""The licence gate of the management API; the setting GATEWAY_LICENCE_CHECK names the function that checks."""
 
 from django.conf import settings
 from django.utils.module_loading import import_string

@@ -1,11 +1,11 @@
-"""The wire is camelCase, Python is snake_case; this is the one place that translates."""
+"""Translates names between camelCase, on the wire, and snake_case, in Python."""
 
 import re
 from functools import lru_cache
 
 from rest_framework_json_api.utils import format_value
 
-ON_THE_WIRE = re.compile(r"[a-z][a-zA-Z0-9]{0,63}\Z")
+CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]{0,63}\Z")
 
 
 @lru_cache(maxsize=4096)
@@ -15,8 +15,8 @@ def camel(name: str) -> str:
 
 
 def snake(name: str) -> str | None:
-    """displayName -> display_name; None for what is no name of the wire: one thing has one name there."""
-    if not ON_THE_WIRE.match(name):
+    """displayName -> display_name; None unless the name is exactly the camelCase form of its translation."""
+    if not CAMEL_CASE.match(name):
         return None
     found = format_value(name, "underscore")
     return found if camel(found) == name else None

@@ -1,15 +1,15 @@
-"""Pages of lists: page[size] and page[number], and the meta that tells which one it is."""
+"""Pages of lists: page[size] and page[number], and the meta of the page that is served."""
 
 from django.core.paginator import Page
 from rest_framework.response import Response
 from rest_framework_json_api.pagination import JsonApiPageNumberPagination
 
 from gateway_project.errors import ValidationError
-from gateway_project.jsonapi.filters import WHOLE
+from gateway_project.jsonapi.filters import DIGITS
 
 
 class ApiPagination(JsonApiPageNumberPagination):
-    """Pages of 20 unless told and of 100 at most; raises ValidationError for a page that does not exist."""
+    """Pages of 20 by default and of 100 at most; raises ValidationError for a page that does not exist."""
 
     page_size = 20
 
@@ -23,7 +23,7 @@ class ApiPagination(JsonApiPageNumberPagination):
         return list(self.page)
 
     def check(self, request) -> None:
-        """Refuse parameters that are no numbers above 0, also where no page is made."""
+        """Raise ValidationError unless both parameters are above 0, for answers that have no pages."""
         self.size(request)
         self.number(request)
 
@@ -49,6 +49,6 @@ def _above_zero(request, name: str, default: int) -> int:
     text = request.query_params.get(name)
     if text is None:
         return default
-    if not WHOLE.match(text) or int(text) < 1:
+    if not DIGITS.match(text) or int(text) < 1:
         raise ValidationError(f"{name}: must be a whole number above 0.")
     return int(text)

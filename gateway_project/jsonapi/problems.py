@@ -1,4 +1,4 @@
-"""Whatever goes wrong in a view becomes {code, exception, message}: the one error body of the management API."""
+"""Turns exceptions in views into {code, exception, message}, the error body of the management API."""
 
 import logging
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from gateway_project.saving import CROSSED, is_crossed, is_read_only
 
 log = logging.getLogger("gateway.management")
 
-# A pool that is used up looks like a database that is away: nobody gets a connection.
+# An exhausted pool cannot be told from a database that is away: both give no connection.
 NO_DATABASE = "The database does not answer: it is away, or all connections to it are in use."
 
 READ_ONLY = "The database can only be read for now: nothing was written."
 
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
-    """The response that tells what went wrong; what nobody foresaw is logged and told as InternalError."""
+    """The error response; an exception that has no GatewayError is logged and answered as InternalError."""
     error = as_gateway_error(exception)
     if error is None:
         log.exception("Request %s failed.", context["request"].correlation_id)
@@ -34,35 +34,35 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
 
 
 def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
-    """Our error for an exception of ours, of the framework or of Django; None for all others."""
+    """The GatewayError of an exception of the gateway, of DRF or of Django; None for all others."""
     if isinstance(exception, errors.GatewayError):
         return exception
     if isinstance(exception, rest.ValidationError):
-        return errors.ValidationError(" ".join(_told(exception.detail)))
+        return errors.ValidationError(" ".join(_messages(exception.detail)))
     if is_crossed(exception):
         return errors.Conflict(CROSSED)
     if is_read_only(exception):
         return errors.ServiceUnavailable(READ_ONLY)
-    for kinds, error, message in MEANINGS:
+    for kinds, error, message in TRANSLATIONS:
         if isinstance(exception, kinds):
             return error(message)
     return None
 
 
-def _told(detail: Any, path: str = "") -> Iterator[str]:
-    """`userName: This field is required.` for each problem, wherever in the attributes it is."""
+def _messages(detail: Any, path: str = "") -> Iterator[str]:
+    """`userName: This field is required.` for each problem, with the path of a nested field."""
     if isinstance(detail, dict):
         for name, inner in detail.items():
-            whole = path if name == "non_field_errors" else f"{path}.{camel(str(name))}".removeprefix(".")
-            yield from _told(inner, whole)
+            inner_path = path if name == "non_field_errors" else f"{path}.{camel(str(name))}".removeprefix(".")
+            yield from _messages(inner, inner_path)
     elif isinstance(detail, list):
         for inner in detail:
-            yield from _told(inner, path)
+            yield from _messages(inner, path)
     else:
         yield f"{path}: {detail}" if path else str(detail)
 
 
-MEANINGS = (
+TRANSLATIONS = (
     (rest.ParseError, errors.ValidationError, "The body cannot be read."),
     (rest.UnsupportedMediaType, errors.UnsupportedMediaType, ""),
     ((rest.NotAuthenticated, rest.AuthenticationFailed), errors.AuthenticationFailed, ""),
@@ -70,7 +70,7 @@ MEANINGS = (
     ((rest.NotFound, Http404, django.ObjectDoesNotExist), errors.NotFound, ""),
     (rest.MethodNotAllowed, errors.MethodNotAllowed, ""),
     (django.SuspiciousOperation, errors.ValidationError, "The request is malformed."),
-    # What a field should have refused and the database did: a number or a text beyond its column.
+    # A number or a text beyond its column, which no field has refused before the database did.
     (DataError, errors.ValidationError, "A value is out of range."),
     ((OperationalError, InterfaceError), errors.ServiceUnavailable, NO_DATABASE),
     (ConnectionInterrupted, errors.ServiceUnavailable, "The cache does not answer."),

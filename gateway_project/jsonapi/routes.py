@@ -1,4 +1,4 @@
-"""The paths of a resource, from what its viewset can do; a trailing slash is optional on each."""
+"""The paths of a resource, from the operations of its viewset; a trailing slash is optional on each."""
 
 from django.urls import URLPattern, re_path
 
@@ -10,7 +10,7 @@ ID = "[0-9]{1,19}"
 
 
 def resource(viewset: type[ApiViewSet], *, prefix: str = "", item: bool = True) -> list[URLPattern]:
-    """`/{resource}/`, and `/{resource}/{id}/` unless told; `prefix` is what comes before, a regular expression."""
+    """`/{resource}/`, and `/{resource}/{id}/` if `item`; `prefix`, a regular expression, comes before both."""
     name = viewset.resource_name
     paths = [path(rf"{prefix}{name}", viewset, COLLECTION, name=name)]
     if item:
@@ -19,6 +19,6 @@ def resource(viewset: type[ApiViewSet], *, prefix: str = "", item: bool = True) 
 
 
 def path(pattern: str, viewset: type[ApiViewSet], operations: dict[str, str], *, name: str) -> URLPattern:
-    """One path with those of the operations (by method) that the viewset has."""
+    """One path, with those of the operations (by HTTP method) that the viewset has."""
     found = {method: operation for method, operation in operations.items() if hasattr(viewset, operation)}
     return re_path(rf"^{pattern}/?\Z", viewset.as_view(found), name=name)

@@ -24,50 +24,50 @@ from gateway_project.jsonapi.fields import Attributes, read_id
 from gateway_project.jsonapi.filters import Filter, read_parameters, refuse_unknown
 from gateway_project.jsonapi.names import camel
 from gateway_project.jsonapi.requests import ApiRequest
-from gateway_project.jsonapi.shapes import Shape
+from gateway_project.jsonapi.response_specs import ResponseSpec
 
 PAGING = ("page[size]", "page[number]")
 
 
 class ApiViewSet(GenericViewSet):
-    """What every resource can do; Lists, Creates, Updates and Destroys add the operations."""
+    """What every resource can do; ListMixin, CreateMixin, UpdateMixin and DestroyMixin add the operations."""
 
     resource_name: ClassVar[str]  # in paths, as JSON:API's type, and in the table of access.py
     # What may be sent to an operation: {operation}_attributes.
     create_attributes: ClassVar[type[Attributes]]
     update_attributes: ClassVar[type[Attributes]]
-    # Answers that are not as the base gives them, by operation.
-    shapes: ClassVar[Mapping[str, Shape]] = {}
-    # Media types of other answers that it can give, by operation.
-    other_forms: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    # What of a row changes by itself, under the names of the wire.
+    # For the OpenAPI document: responses that differ from the base's, by operation.
+    response_specs: ClassVar[Mapping[str, ResponseSpec]] = {}
+    # Other media types that an operation can answer with.
+    other_media_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # Attributes that change without a request, under the names of the wire.
     volatile: ClassVar[frozenset[str]] = frozenset()
     filters: ClassVar[Mapping[str, Filter]] = {}
-    # Query parameters beside the filters, by operation; whoever names one reads it.
+    # Query parameters beside the filters, by operation; the subclass that declares one reads it.
     parameters: ClassVar[Mapping[str, Mapping[str, Filter]]] = {}
-    # Names in the table of access.py that an operation goes by at times; `operation` says when.
+    # Other names of an operation in the table of access.py; `operation` returns the one that applies.
     variants: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    # Operations that take a body, and need none.
-    bodiless: ClassVar[tuple[str, ...]] = ("destroy",)
-    # Operations that an id in the body says everything about; all others want attributes in theirs.
-    by_id_alone: ClassVar[tuple[str, ...]] = ("destroy",)
+    # Operations whose body may be left out.
+    body_optional: ClassVar[tuple[str, ...]] = ("destroy",)
+    # Operations whose body may hold an id without attributes.
+    attributes_optional: ClassVar[tuple[str, ...]] = ("destroy",)
     id_header: ClassVar[str] = ""
 
     @property
     def caller(self) -> Caller | None:
-        """Who asks; None for nobody."""
+        """The authenticated caller; None for an anonymous request."""
         return self.request.auth
 
     @property
     def operation(self) -> str:
-        """The name of what is done, as the table of access.py has it."""
+        """The operation's name in the table of access.py."""
         return self.action
 
     def owner_id(self) -> int | None:
-        """Whose object is touched, for operations of owners; None if no other user's can be."""
+        """The owner of the object, for operations that owners may do; None if it can only be the caller's own."""
         raise ImproperlyConfigured(f"{type(self).__name__} does not say whose its objects are.")
 
-    # -- The way of a request ---------------------------------------------------------------------------
+    # -- Handling of a request --------------------------------------------------------------------------
 
     def initialize_request(self, request, *args, **kwargs) -> ApiRequest:
         made = super().initialize_request(request, *args, **kwargs)
@@ -93,7 +93,7 @@ class ApiViewSet(GenericViewSet):
 
     @property
     def default_response_headers(self) -> dict[str, str]:
-        # Answers hold what one caller may see: no cache between us and them may keep one.
+        # Responses hold what one caller may see: no cache on the way may store them.
         return {**super().default_response_headers, "Cache-Control": "no-store"}
 
     def check_query(self) -> None:
@@ -102,16 +102,16 @@ class ApiViewSet(GenericViewSet):
             refuse_unknown(self.request.query_params, self.known_parameters())
 
     def known_parameters(self) -> tuple[str, ...]:
-        by_query = ("id",) if self.action in ("update", "destroy") and "id" not in self.kwargs else ()
-        return (*by_query, *self.parameters.get(self.operation, ()))
+        id_parameter = ("id",) if self.action in ("update", "destroy") and "id" not in self.kwargs else ()
+        return (*id_parameter, *self.parameters.get(self.operation, ()))
 
     def filter_values(self) -> dict[str, Any]:
         """The filters of this request with their values."""
-        paging = PAGING if self.serializer_class is not None else ()  # else it is no list of rows
+        paging = PAGING if self.serializer_class is not None else ()  # without one it lists no rows
         known = dict.fromkeys((*paging, *self.parameters.get(self.operation, ()))) | dict(self.filters)
         return read_parameters(self.request.query_params, known)
 
-    # -- What was sent ----------------------------------------------------------------------------------
+    # -- The request's document -------------------------------------------------------------------------
 
     @property
     def document(self) -> Document:
@@ -119,7 +119,7 @@ class ApiViewSet(GenericViewSet):
         document = self.request.data
         if isinstance(document, Document):
             return document
-        if self.action in self.bodiless:
+        if self.action in self.body_optional:
             return Document()
         raise ValidationError(ENVELOPE)
 
@@ -127,34 +127,35 @@ class ApiViewSet(GenericViewSet):
         """The checked attributes of the request; raises ValidationError."""
         data = dict(self.document)
         if partial and "id" not in kind().fields:
-            data.pop("id", None)  # says which row is meant, and is no change
-        for name in self.sent_back():
+            data.pop("id", None)  # identifies the row, and is no change
+        for name in self.read_only_values():
             del data[name]
         serializer = kind(data=data, partial=partial, context=self.get_serializer_context())
         serializer.is_valid(raise_exception=True)
         return serializer.validated_data
 
-    def sent_back(self) -> dict[str, Any]:
-        """What an update says of attributes that are only shown: whoever sends a whole answer back sends them too."""
-        seen_by = TABLE[self.resource_name].get("retrieve", USER)
-        # Who may change rows and not see them must not find out by trying what stands in them.
-        if self.action != "update" or not (seen_by in SORTS or self.caller.has(seen_by)):
+    def read_only_values(self) -> dict[str, Any]:
+        """The read-only attributes in the document of an update: clients may send back a whole resource object."""
+        permission = TABLE[self.resource_name].get("retrieve", USER)
+        # A caller who may change rows but not read them must not learn their values by guessing.
+        if self.action != "update" or not (permission in SORTS or self.caller.has(permission)):
             return {}
-        writable, shown = self.update_attributes().fields, self.serializer_class().fields
-        return {name: said for name, said in self.document.items() if name in shown.keys() - writable.keys() - {"id"}}
+        writable, readable = self.update_attributes().fields, self.serializer_class().fields
+        read_only = readable.keys() - writable.keys() - {"id"}
+        return {name: value for name, value in self.document.items() if name in read_only}
 
-    def refuse_other(self, before: Mapping[str, Any] | None) -> None:
-        """Raise ValidationError where what is only shown would become another."""
-        said = flat(self.sent_back())
-        if not said or before is None:  # whoever changes a row finds that it has gone
+    def refuse_read_only_changes(self, before: Mapping[str, Any] | None) -> None:
+        """Raise ValidationError if a read-only attribute was sent with another value than the row's."""
+        sent = flat(self.read_only_values())
+        if not sent or before is None:  # for a row that is gone, the service raises NotFound
             return
-        known = json.loads(JSONRenderer().render(before))
-        kept = known.keys() - self.volatile
-        if other := [name for name in said if name in kept and said[name] != known[name]]:
-            raise ValidationError.from_fields(dict.fromkeys(other, ("is only shown, and cannot be changed here.",)))
+        current = json.loads(JSONRenderer().render(before))
+        constant = current.keys() - self.volatile
+        if changed := [name for name in sent if name in constant and sent[name] != current[name]]:
+            raise ValidationError.from_fields(dict.fromkeys(changed, ("is only shown, and cannot be changed here.",)))
 
     def target_id(self) -> int | None:
-        """Which row is meant: by the path, else the query, else data.id, else attributes.id; None if none says it."""
+        """The id of the row, from the path, the query, data.id or attributes.id; None if none of them has it."""
         found = {read_id(str(given)) for given in self._given_ids()}
         if len(found) > 1:
             raise Conflict("id: path, query and body name different ones.")
@@ -168,7 +169,7 @@ class ApiViewSet(GenericViewSet):
         return [place["id"] for place in places if "id" in place]
 
     def get_object(self):
-        """The row that is meant, among those that the caller may see; raises ValidationError and NotFound."""
+        """The target row, among those that the caller may see; raises ValidationError and NotFound."""
         target = self.target_id()
         if target is None:
             raise ValidationError("id: is missing; it says which one is meant.")
@@ -180,27 +181,27 @@ class ApiViewSet(GenericViewSet):
             raise NotFound(f"There is no such thing in {self.resource_name} with the id {row_id}.")
         return row
 
-    # -- What goes out, and what the log is told --------------------------------------------------------
+    # -- The response, and the log ----------------------------------------------------------------------
 
-    def shown(self, row) -> dict[str, Any] | None:
-        """The row as lists show it, read anew; None if it is gone."""
+    def serialized(self, row) -> dict[str, Any] | None:
+        """The row as lists show it, read again from the database; None if it is gone."""
         fresh = self.get_queryset().filter(pk=row.pk).first()
         return flat(self.get_serializer(fresh).data) if fresh is not None else None
 
     @classmethod
-    def as_listed(cls, row) -> dict[str, Any] | None:
-        """The same where there is no request: for the console and for commands."""
-        # None where the rows of a resource are those of a path.
+    def serialize_row(cls, row) -> dict[str, Any] | None:
+        """The same without a request, for the console and for commands."""
+        # A viewset without a queryset takes its rows from the path.
         rows = type(row)._default_manager.all() if cls.queryset is None else cls.queryset.all()
         fresh = rows.filter(pk=row.pk).first()
         return flat(cls.serializer_class(fresh, context={"view": cls()}).data) if fresh is not None else None
 
     def location(self, row_id: int) -> str:
-        """Where a row is found."""
+        """The URL of a row."""
         return f"{settings.GATEWAY_BASE_URL}/{self.resource_name}/{row_id}/"
 
     def created(self, row_id: int, body: Plain | None = None) -> Response:
-        """201 with the headers that lead to the row; the body is {} unless told."""
+        """201 with the headers that name the row; the body is {} unless given."""
         location = self.location(row_id)
         headers = {"Location": location, "Content-Location": location}
         if self.id_header:
@@ -212,34 +213,34 @@ class ApiViewSet(GenericViewSet):
         """The client's address."""
         return self.request.META.get("REMOTE_ADDR", "")
 
-    def record(self, row_id: int | None, **told: Any) -> None:
-        """Tell the log what this request has changed: before and after, or whatever else a Change can say."""
-        known = {
+    def record(self, row_id: int | None, **fields: Any) -> None:
+        """Write what this request has changed to the log; `fields` are those of a Change, such as before and after."""
+        defaults = {
             "caller": self.caller,
             "correlation_id": self.request.correlation_id,
             "address": self.address,
             "operation": self.operation,
             "resource": self.resource_name,
             "id": row_id,
-            "attributes": tuple(sorted(map(camel, self.document.keys() - self.sent_back().keys()))),
+            "attributes": tuple(sorted(map(camel, self.document.keys() - self.read_only_values().keys()))),
         }
-        audit.record(audit.Change(**known | told))
+        audit.record(audit.Change(**defaults | fields))
 
     @contextmanager
-    def changing(self, row) -> Iterator[None]:
-        """Around a change of a row: tells the log how it was before and after."""
-        before = self.shown(row)
-        self.refuse_other(before)
+    def recorded_change(self, row) -> Iterator[None]:
+        """Around a change of a row: writes the row before and after it to the log."""
+        before = self.serialized(row)
+        self.refuse_read_only_changes(before)
         yield
-        self.record(row.pk, before=before, after=self.shown(row))
+        self.record(row.pk, before=before, after=self.serialized(row))
 
-    def tell(self, message: str, *, user: Any = None, severity: str = "info") -> None:
-        """Tell the log what happened to a user's sessions; `user` None: nobody knows whose they would be."""
+    def record_session_event(self, message: str, *, user: Any = None, severity: str = "info") -> None:
+        """Write to the log what happened to a user's sessions; `user` is None where it is unknown."""
         caller = Caller(user=user) if user is not None else None
         self.record(None, caller=caller, message=message, severity=severity)
 
 
-class Lists(ApiViewSet):
+class ListMixin(ApiViewSet):
     """GET of all rows and of one."""
 
     def list(self, request, **kwargs) -> Response:
@@ -250,21 +251,21 @@ class Lists(ApiViewSet):
         return Response(self.get_serializer(self.get_object()).data)
 
 
-class Creates(ApiViewSet):
+class CreateMixin(ApiViewSet):
     """POST; a subclass calls its service in perform_create()."""
 
     def create(self, request, **kwargs) -> Response:
         values = self.values(self.create_attributes)
         with transaction.atomic():
             row = self.perform_create(values)
-            self.record(row.pk, after=self.shown(row))
+            self.record(row.pk, after=self.serialized(row))
         return self.created(row.pk)
 
     def perform_create(self, values: dict[str, Any]):
         raise NotImplementedError
 
 
-class Updates(ApiViewSet):
+class UpdateMixin(ApiViewSet):
     """PATCH; a subclass calls its service in perform_update()."""
 
     def update(self, request, **kwargs) -> Response:
@@ -272,27 +273,27 @@ class Updates(ApiViewSet):
         self.prepare_update(values)
         with transaction.atomic():
             row = self.get_object()
-            with self.changing(row):
+            with self.recorded_change(row):
                 self.perform_update(row, values)
         return Response(Plain())
 
     def prepare_update(self, values: dict[str, Any]) -> None:
-        """What must not wait inside the transaction, or must stay when it fails."""
+        """Work that must not hold the transaction open, or must be kept if it fails."""
 
     def perform_update(self, row, values: dict[str, Any]) -> None:
         raise NotImplementedError
 
 
-class Destroys(ApiViewSet):
+class DestroyMixin(ApiViewSet):
     """DELETE; a subclass calls its service in perform_destroy()."""
 
     def destroy(self, request, **kwargs) -> Response:
         self.values(Attributes, partial=True)  # an id, and nothing else
         with transaction.atomic():
             row = self.get_object()
-            row_id, before = row.pk, self.shown(row)
+            row_id, before = row.pk, self.serialized(row)
             self.perform_destroy(row)
-            self.record(row_id, before=before, after=self.shown(row))
+            self.record(row_id, before=before, after=self.serialized(row))
         return Response(Plain())
 
     def perform_destroy(self, row) -> None:

@@ -7,10 +7,10 @@ from gateway_project import errors
 from gateway_project.access import ADMIN, ANYBODY, HOLDER, LOGIN, OWNER, SORTS, TABLE, WITHOUT_LICENCE
 from gateway_project.jsonapi import viewsets
 from gateway_project.jsonapi.fields import Id
-from gateway_project.jsonapi.filters import Filter, Whole
+from gateway_project.jsonapi.filters import Filter, Integer
 from gateway_project.jsonapi.names import camel
 from gateway_project.jsonapi.paging import ApiPagination
-from gateway_project.jsonapi.shapes import Shape
+from gateway_project.jsonapi.response_specs import ResponseSpec
 from gateway_project.openapi.answers import MANAGEMENT, Errors, header, response
 from gateway_project.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN
 from gateway_project.openapi.schemas import EMPTY, Schemas
@@ -102,7 +102,9 @@ def credentials(who: str) -> tuple[str, ...]:
 
 
 def path_parameters(route: Route) -> list[dict[str, Any]]:
-    return [{"name": camel(name), "in": "path", "required": True, "schema": Whole.schema} for name in route.parameters]
+    return [
+        {"name": camel(name), "in": "path", "required": True, "schema": Integer.schema} for name in route.parameters
+    ]
 
 
 def query_parameters(route: Route) -> list[dict[str, Any]]:
@@ -113,7 +115,7 @@ def query_parameters(route: Route) -> list[dict[str, Any]]:
     found = [_by_query(name, kind) for name, kind in known.items()]
     if route.operation in ("update", "destroy") and not {"id"} & {*route.parameters, *known}:
         nowhere_else = not hasattr(route.view, f"{route.operation}_attributes")
-        found.append({**_by_query("id", Whole("id", "Which one.")), "required": nowhere_else})
+        found.append({**_by_query("id", Integer("id", "Which one.")), "required": nowhere_else})
     paged = route.operation == "list" and route.view.serializer_class is not None
     return [*found, *PAGING] if paged else found
 
@@ -157,7 +159,7 @@ def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
     shown = {"schema": {**envelope, "required": ["data"]}}
     if kind.example:
         shown["example"] = {"data": {"attributes": kind.example}}
-    required = route.operation not in route.view.bodiless
+    required = route.operation not in route.view.body_optional
     return {"required": required, "content": dict.fromkeys(MANAGEMENT, shown)}
 
 
@@ -167,7 +169,7 @@ def _strict(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _needed(route: Route) -> dict[str, Any]:
     """What must stand in `data`."""
-    if route.operation in route.view.by_id_alone:
+    if route.operation in route.view.attributes_optional:
         return {"anyOf": [{"required": ["attributes"]}, {"required": ["id"]}]}
     return {"required": ["attributes"]}
 
@@ -187,21 +189,21 @@ def responses(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any
     return {str(shape.status): good, **failures.responses(errors_of(route, shape), MANAGEMENT)}
 
 
-def shape_of(route: Route) -> Shape:
-    usual = Shape(status=201 if route.operation == "create" else 200)
-    return route.view.shapes.get(route.operation, usual)
+def shape_of(route: Route) -> ResponseSpec:
+    usual = ResponseSpec(status=201 if route.operation == "create" else 200)
+    return route.view.response_specs.get(route.operation, usual)
 
 
-def contents(route: Route, shape: Shape, schemas: Schemas) -> dict[str, Any]:
+def contents(route: Route, shape: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
     """The schema of the body in each media type."""
     return _usual_contents(route, shape, schemas) | {
-        media_type: {"type": "string"} for media_type in route.view.other_forms.get(route.operation, ())
+        media_type: {"type": "string"} for media_type in route.view.other_media_types.get(route.operation, ())
     }
 
 
-def _usual_contents(route: Route, shape: Shape, schemas: Schemas) -> dict[str, Any]:
+def _usual_contents(route: Route, shape: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
     """The same in the two media types that all resources have."""
-    if route.operation not in route.view.shapes and route.operation in ("list", "retrieve"):
+    if route.operation not in route.view.response_specs and route.operation in ("list", "retrieve"):
         rows = (schemas.resource(route.resource, route.view.serializer_class), schemas.row(route.view.serializer_class))
         form = listed if route.operation == "list" else single
         return {media_type: form(row) for media_type, row in zip(MANAGEMENT, rows, strict=True)}
@@ -220,7 +222,7 @@ def single(row: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"data": row}, "required": ["data"]}
 
 
-def success_headers(route: Route, shape: Shape) -> dict[str, Any]:
+def success_headers(route: Route, shape: ResponseSpec) -> dict[str, Any]:
     """The operation's own, and those that lead to what was created."""
     found = {name: header(told, required=False) for name, told in shape.headers.items()}
     if shape.status != 201:
@@ -241,7 +243,7 @@ def links(route: Route) -> dict[str, Any]:
     return {name: {"operationId": name, "parameters": given} for name in map(operation_id, items)}
 
 
-def errors_of(route: Route, shape: Shape) -> set[type[errors.GatewayError]]:
+def errors_of(route: Route, shape: ResponseSpec) -> set[type[errors.GatewayError]]:
     """What the operation can end with besides what it is meant to."""
     found = {errors.ValidationError, errors.InternalError, errors.ServiceUnavailable, *shape.errors}
     if route.who != ANYBODY:

@@ -9,12 +9,12 @@ from io import BytesIO
 from time import monotonic
 from typing import Any
 
-from gateway_project.bodies import FREE_BYTES, MOST_MANAGING_BYTES, Room, patience, read_body
+from gateway_project.bodies import FREE_BYTES, MAX_MANAGEMENT_BYTES, Room, patience, read_body
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work.gateway import Gateway
 from providers.calls import Call
 
-ROOM_BYTES = 64 * MOST_MANAGING_BYTES  # for all of them at one moment
+ROOM_BYTES = 64 * MAX_MANAGEMENT_BYTES  # for all of them at one moment
 CONSOLE = "/admin"
 
 
@@ -38,7 +38,7 @@ class ManagementBodies:
         body = environ["wsgi.input"] = _Body(self, environ)
         try:
             if environ["PATH_INFO"].startswith(CONSOLE):
-                environ["wsgi.input"] = BytesIO(read_body(environ, MOST_MANAGING_BYTES))
+                environ["wsgi.input"] = BytesIO(read_body(environ, MAX_MANAGEMENT_BYTES))
             yield
         finally:
             self.room.give_back(body.held)
@@ -77,12 +77,12 @@ class _Body:
         if self._call.client is None:
             return read()
         gateway, now = self._bounds.gateway(), monotonic()
-        self._until = self._until or now + patience(self._environ, MOST_MANAGING_BYTES, gateway.client_seconds)
+        self._until = self._until or now + patience(self._environ, MAX_MANAGEMENT_BYTES, gateway.client_seconds)
         return gateway.watcher.arriving(self._call, self._until - now, read)
 
     def _pieces(self, size: int) -> bytes:
         """What has been announced takes no room until it comes."""
-        left, pieces = size if size >= 0 else MOST_MANAGING_BYTES + 1, []
+        left, pieces = size if size >= 0 else MAX_MANAGEMENT_BYTES + 1, []
         while left and (piece := self._counted(self._source.read(min(left, FREE_BYTES)))):
             pieces.append(piece)
             left -= len(piece)

@@ -7,7 +7,7 @@ import requests
 from django.urls import get_resolver, reverse
 
 from gateway_project.access import ANYBODY, OTHER_ROUTES, TABLE, WITHOUT_LICENCE
-from gateway_project.console.site import OPEN
+from gateway_project.console.site import LICENCE_FREE_PAGES
 from gateway_project.routes import routes
 from licensing.services import install
 from tests.gateway_project.test_access import EMPTY, MISSING
@@ -101,7 +101,7 @@ def test_the_console_shows_the_way_in_and_out_and_what_puts_it_right(console, ba
         if not name.startswith(("log", "password_change")):
             response = console.get(console.base + address)
             refusal = response.status_code == 403 and "/licence/" in response.text
-            assert refusal != name.startswith(OPEN), (name, response.status_code)
+            assert refusal != name.startswith(LICENCE_FREE_PAGES), (name, response.status_code)
 
 
 def test_a_rule_for_somebody_can_be_made_in_the_console(console, bad_licence):

@@ -19,9 +19,9 @@ from rest_framework import serializers
 from accounts.services import create_group
 from gateway_project.access import OTHER_ROUTES, TABLE
 from gateway_project.jsonapi.fields import Attributes, Text
-from gateway_project.jsonapi.filters import Flag
+from gateway_project.jsonapi.filters import Boolean
 from gateway_project.jsonapi.routes import resource
-from gateway_project.jsonapi.viewsets import Creates, Lists
+from gateway_project.jsonapi.viewsets import CreateMixin, ListMixin
 from gateway_project.openapi import document as documents
 from gateway_project.openapi import views
 from gateway_project.openapi.page import prose, words
@@ -198,13 +198,13 @@ class ThingAttributes(Attributes):
     long_name = Text(max_length=7)
 
 
-class ThingViewSet(Lists, Creates):
+class ThingViewSet(ListMixin, CreateMixin):
     """Things."""
 
     resource_name = "things"
     serializer_class = ThingSerializer
     create_attributes = ThingAttributes
-    filters = {"isGood": Flag("good")}
+    filters = {"isGood": Boolean("good")}
 
 
 class Paths:

@@ -105,7 +105,7 @@ def test_a_key_has_buttons_for_what_can_be_done_with_it(console, changes, offere
     key = issue_key(owner=new_user(), name="k").key
     update_key(key, **changes)
     page = console.get(f"/admin/keys/apikey/{key.pk}/change/").text
-    assert {deed for deed in ("lock", "unlock", "expire") if f"/{key.pk}/{deed}/" in page} == offered
+    assert {action for action in ("lock", "unlock", "expire") if f"/{key.pk}/{action}/" in page} == offered
 
 
 def test_keys_are_filtered_by_what_the_list_says_of_them(console):

@@ -35,7 +35,7 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def _change(self, user: User, password: str) -> None:
-        before = UserViewSet.as_listed(user)
+        before = UserViewSet.serialize_row(user)
         services.update_user(user, password=password)
-        after = UserViewSet.as_listed(user)
+        after = UserViewSet.serialize_row(user)
         record_command("update", "users", user.pk, before=before, after=after, attributes=("newPassword",))

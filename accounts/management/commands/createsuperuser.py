@@ -42,7 +42,7 @@ class Command(BaseCommand):
                 user = services.create_user(
                     username=username, password=password, email=email, roles=[ADMIN_ROLE, USER_ROLE]
                 )
-                record_command("create", "users", user.pk, after=UserViewSet.as_listed(user))
+                record_command("create", "users", user.pk, after=UserViewSet.serialize_row(user))
         except GatewayError as refused:
             raise CommandError(refused.message) from None
         self.stdout.write(f"{user.username} is an administrator.")

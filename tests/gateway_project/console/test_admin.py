@@ -100,7 +100,7 @@ class TestAnEmptyList:
         assert "There are no users" not in told
 
     def test_every_table_says_it(self):
-        assert all(table.empty_means for table in admin.site._registry.values())
+        assert all(table.empty_message for table in admin.site._registry.values())
 
 
 def test_a_name_stands_above_its_page_as_it_was_given(console):

@@ -9,7 +9,7 @@ from io import BytesIO
 import pytest
 import requests
 
-from gateway_project.bodies import MOST_MANAGING_BYTES, read_body
+from gateway_project.bodies import MAX_MANAGEMENT_BYTES, read_body
 from gateway_project.errors import ServiceUnavailable, ValidationError
 from gateway_project.work.management_bodies import ROOM_BYTES, ManagementBodies
 from tests.world import response_on
@@ -51,7 +51,7 @@ def test_bodies_that_drip_end_with_their_time_and_work_goes_on_meanwhile(world, 
         client.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n\r\n".encode() + drop)
     time.sleep(0.3)  # all threads are taken until those are refused that are too many
     length = 0 if "chunked" in headers else 1000
-    until = time.monotonic() + (FREED_WITHIN if length else FREED_WITHIN + MOST_MANAGING_BYTES / 65536)
+    until = time.monotonic() + (FREED_WITHIN if length else FREED_WITHIN + MAX_MANAGEMENT_BYTES / 65536)
     statuses = set()
     while clients and time.monotonic() < until:
         statuses.add(world.ask(f"{path} {time.monotonic()}").status_code)
@@ -90,7 +90,7 @@ def test_for_what_nobody_reads_nobody_waits(world, strangers):
 
 
 def test_what_a_form_uploads_is_bounded(world):
-    files = {"file": ("x", b"x" * (MOST_MANAGING_BYTES + 1))}
+    files = {"file": ("x", b"x" * (MAX_MANAGEMENT_BYTES + 1))}
     cookies = {"csrftoken": "abcdefghijklmnopqrstuvwxyzabcdef"}
     response = requests.post(f"{world.gateway.url}/admin/login/", files=files, cookies=cookies, timeout=20)
     assert (response.status_code, response.json()["exception"]) == (413, "PayloadTooLarge")
@@ -120,13 +120,13 @@ def bounds(readers: int, *, come: bool = False) -> ManagementBodies:
 
 def test_what_is_announced_takes_no_room_before_it_comes():
     bodies = bounds(1)
-    sent = {"PATH_INFO": "/users/", "CONTENT_LENGTH": str(MOST_MANAGING_BYTES), "wsgi.input": BytesIO(b"x")}
+    sent = {"PATH_INFO": "/users/", "CONTENT_LENGTH": str(MAX_MANAGEMENT_BYTES), "wsgi.input": BytesIO(b"x")}
     with bodies.bounding(sent) as _, pytest.raises(ValidationError, match="shorter"):
-        read_body(sent, MOST_MANAGING_BYTES)
+        read_body(sent, MAX_MANAGEMENT_BYTES)
     chunks = {"PATH_INFO": "/users/", "HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": BytesIO(b"x")}
     bodies.room.take(ROOM_BYTES)
     with bodies.bounding(chunks):
-        assert read_body(chunks, MOST_MANAGING_BYTES) == b"x"
+        assert read_body(chunks, MAX_MANAGEMENT_BYTES) == b"x"
 
 
 def body_of(size: int, path: str = "/users/") -> dict:
@@ -134,7 +134,7 @@ def body_of(size: int, path: str = "/users/") -> dict:
 
 
 def test_all_of_them_have_so_much_room_together_and_give_it_back():
-    bodies, size = bounds(8), MOST_MANAGING_BYTES
+    bodies, size = bounds(8), MAX_MANAGEMENT_BYTES
     with ExitStack() as held:
         for _ in range(ROOM_BYTES // size):
             held.enter_context(bodies.bounding(environ := body_of(size)))

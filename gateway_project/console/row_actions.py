@@ -1,4 +1,4 @@
-"""Actions on one row: each asks first, saying what it will do, and acts on a POST alone."""
+"""Actions on one row: GET shows a confirmation page that says what will happen, POST acts."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,20 +13,20 @@ def always(row: Any) -> bool:
     return True
 
 
-def deed(
+def row_action(
     description: str,
     *,
     icon: str,
     path: str,
-    means: str,
+    effect: str,
     atomic: bool = True,
-    fits: Callable[[Any], bool] = always,
+    applies_to: Callable[[Any], bool] = always,
 ) -> Callable[[Callable], Callable]:
-    """Decorates a method of a ServiceAdmin (request, row): a button on the row's page.
+    """Decorates a method of a ConsoleAdmin (request, row): a button on the row's page.
 
-    `means` is one sentence on what will happen. The method raises GatewayError where it cannot be done, and returns
-    a response, or the sentence to tell on the row's page. Not `atomic` is what talks to a provider: no lock is held
-    meanwhile. Rows that it does not fit (`fits`) have no such button: nobody unlocks what is open.
+    `effect` is one sentence on what will happen. The method raises GatewayError if it cannot act, and returns a
+    response, or a sentence that the row's page shows. An action that calls a provider is not `atomic`, so that no
+    lock is held meanwhile. Rows that it does not apply to have no button: only locked ones can be unlocked.
     """
 
     def decorate(do: Callable[[Any, HttpRequest, Any], HttpResponse | str]) -> Callable:
@@ -34,10 +34,10 @@ def deed(
         @wraps(do)
         def ask_and_do(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
             row = self.get_object(request, object_id)
-            if row is None or self.is_over(row):
+            if row is None or self.is_archived(row):
                 raise Http404
             if request.method != "POST":
-                context = {"row": row, "means": means, "back": self.page_of(row.pk), "opts": self.opts}
+                context = {"row": row, "effect": effect, "back": self.page_of(row.pk), "opts": self.opts}
                 return TemplateResponse(
                     request, "console/confirm.html", self.admin_site.context(request, description, **context)
                 )
@@ -49,7 +49,7 @@ def deed(
                 self.message_user(request, results[0])
             return HttpResponseRedirect(self.page_of(row.pk))
 
-        ask_and_do.fits = fits
+        ask_and_do.applies_to = applies_to
         return ask_and_do
 
     return decorate

@@ -1,4 +1,4 @@
-"""How an operation answers where it is not as the base of all resources does."""
+"""Responses that differ from those of the base viewset, for the OpenAPI document."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from gateway_project.errors import GatewayError
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What the OpenAPI document says of one operation's answer.
+class ResponseSpec:
+    """What the OpenAPI document says about the response of one operation.
 
-    `bodies` are whole bodies, of which it is one; () is {}, and None nothing at all. `headers` may be there, each
-    with what it says; `errors` can happen besides those of every operation of its kind.
+    `bodies` are serializers of whole bodies, one of which is sent; () stands for {}, None for no body. `headers` are
+    optional headers with their descriptions; `errors` are those beyond the ones of every operation of its kind.
     """
 
     bodies: tuple[type[serializers.Serializer], ...] | None = ()
