@@ -1,4 +1,4 @@
-"""The journals of processes that died: what is in them is logged, and what was open there is closed."""
+"""Adopts the journals of dead processes: stores their records, and logs their open requests as aborted."""
 
 import contextlib
 import logging
@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from telemetry import journal as journals
-from telemetry.carrying import carry, next_batch, position
+from telemetry.ingestion import next_batch, store_batch, stored_position
 from telemetry.journal import END, START, Record
 from telemetry.models import JournalPosition
 from telemetry.records import empty_log_entry
@@ -18,20 +18,21 @@ log = logging.getLogger("gateway.shipper")
 
 
 def adopt(folder: Path) -> int:
-    """Ship a dead process's journal, close its open requests as aborted, and remove it; the number closed."""
-    opened: dict[int, bytes] = {}
+    """Store a dead process's journal, log its open requests as aborted, and remove it; returns their number."""
+    started: dict[int, bytes] = {}
     ended: set[int] = set()
     paths = journals.segment_paths(folder)
     for path in paths:
-        _adopt_segment(f"{folder.name}/{path.name}", path, opened, ended)
-    aborted = [payload for number, payload in opened.items() if number not in ended]
+        _adopt_segment(f"{folder.name}/{path.name}", path, started, ended)
+    aborted = [payload for number, payload in started.items() if number not in ended]
     closed = f"{folder.name}/closed"
-    if aborted and not position(closed):  # some of the files may be gone since, and with them the ends in them
-        _close(f"{folder.name}/aborted", aborted, folder.parent)
+    # Once closed, some files may be removed, and with them end records: open requests are not counted again.
+    if aborted and not stored_position(closed):
+        _log_aborted(f"{folder.name}/aborted", aborted, folder.parent)
     if paths:
         JournalPosition.objects.get_or_create(journal=closed, defaults={"position": 1})
     for path in journals.segment_paths(folder):
-        _remove(path)
+        _remove_segment(path)
     (folder / journals.LOCK_NAME).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
@@ -41,32 +42,32 @@ def adopt(folder: Path) -> int:
     return len(aborted)
 
 
-def _adopt_segment(name: str, path: Path, opened: dict[int, bytes], ended: set[int]) -> None:
+def _adopt_segment(name: str, path: Path, started: dict[int, bytes], ended: set[int]) -> None:
     if not path.stat().st_size:
-        return  # its process died while it made the file, which cannot be mapped
-    shipped = position(name)
+        return  # its process died while creating the file; an empty file cannot be mapped
+    shipped = stored_position(name)
     with _mapped(path) as data:
-        for record in journals.salvaged(data):
+        for record in journals.recover_records(data):
             if record.kind == START:
-                opened[record.number] = record.payload
+                started[record.number] = record.payload
             elif record.kind == END:
                 ended.add(record.number)
-        while batch := next_batch(journals.salvaged(data, shipped)):
-            carry(name, shipped, batch, path.parent.parent)
+        while batch := next_batch(journals.recover_records(data, shipped)):
+            store_batch(name, shipped, batch, path.parent.parent)
             shipped = batch[-1].end
 
 
-def _close(name: str, starts: list[bytes], root: Path) -> None:
-    """Log requests that nobody will end, each once: how many of them are logged is a position like a segment's."""
-    entries = [Record(END, 0, _aborted(start), place) for place, start in enumerate(starts, start=1)]
-    done = position(name)
+def _log_aborted(name: str, starts: list[bytes], root: Path) -> None:
+    """Log requests as aborted, each once: the number logged so far is stored like a segment's position."""
+    entries = [Record(END, 0, _aborted_entry(start), number) for number, start in enumerate(starts, start=1)]
+    done = stored_position(name)
     while batch := next_batch(entries[done:]):
-        carry(name, done, batch, root)
+        store_batch(name, done, batch, root)
         done = batch[-1].end
 
 
-def _remove(path: Path) -> None:
-    """Delete a segment that has been carried, unless bytes of it could not be read."""
+def _remove_segment(path: Path) -> None:
+    """Delete a segment whose records are stored; one with damaged bytes is kept aside."""
     if path.stat().st_size:
         with _mapped(path) as data:
             damaged = journals.is_damaged(data)
@@ -84,7 +85,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
         yield data
 
 
-def _aborted(start: bytes) -> bytes:
+def _aborted_entry(start: bytes) -> bytes:
     entry = empty_log_entry() | orjson.loads(start)
     asked = entry["attempts"] > 0
     entry |= {

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import generate_latest
 
 from telemetry.metrics import Gauges
-from telemetry.sums import BOUNDS, Labels, Sums
+from telemetry.sums import BUCKET_BOUNDS, Labels, Sums
 
 
 class Family(NamedTuple):
@@ -105,7 +105,7 @@ def _family(family: Family, series: Iterable[tuple[Labels, Any]]) -> Metric:
 def _buckets(counts: list[float]) -> list[tuple[str, float]]:
     """The upper bounds with the number of observations up to them, as the text format has it."""
     found, below = [], 0.0
-    for bound, count in zip([*map(str, BOUNDS), "+Inf"], counts, strict=True):
+    for bound, count in zip([*map(str, BUCKET_BOUNDS), "+Inf"], counts, strict=True):
         below += count
         found.append((bound, below))
     return found

@@ -1,4 +1,4 @@
-"""Hits of stored answers that are not listed yet: the process that stored one ships its record when it likes."""
+"""Cache hits that were shipped before the record of the answer, which another process may ship later."""
 
 import time
 from collections.abc import Mapping
@@ -7,31 +7,31 @@ from django.db import transaction
 
 from telemetry.batches import add_hits
 
-# Records of all processes have arrived by then; an answer that only those got who waited for it never has one.
-PATIENCE_SECONDS = 10.0
+# All processes have shipped their records by then. An answer shared only by concurrent requests never has a record.
+MAX_WAIT_SECONDS = 10.0
 
 
-class EarlyHits:
-    """Those that this process has shipped; a process that dies takes them along."""
+class PendingHits:
+    """The pending hits of this process, in memory: they are lost when it dies."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[int, float]] = {}  # by hash: how many, and since when
+        self._waiting: dict[str, tuple[int, float]] = {}  # by hash: number, first seen (monotonic)
 
-    def note(self, hits: Mapping[str, int]) -> None:
-        """These were hit, by their hashes, and are not listed yet."""
+    def add(self, hits: Mapping[str, int]) -> None:
+        """Keep hits by the hash of their answer, which has no cache entry yet."""
         for request_hash, number in hits.items():
             before, since = self._waiting.get(request_hash, (0, time.monotonic()))
             self._waiting[request_hash] = before + number, since
 
-    def count(self) -> None:
-        """Add those to their answers that are listed by now, all of them in one transaction."""
+    def flush(self) -> None:
+        """Add hits to the cache entries that exist by now, in one transaction; forget those that waited too long."""
         if not self._waiting:
             return
         with transaction.atomic():
             missing = add_hits({request_hash: number for request_hash, (number, _) in self._waiting.items()})
-        limit = time.monotonic() - PATIENCE_SECONDS
+        limit = time.monotonic() - MAX_WAIT_SECONDS
         self._waiting = {
-            request_hash: waits
-            for request_hash, waits in self._waiting.items()
-            if request_hash in missing and waits[1] > limit
+            request_hash: waiting
+            for request_hash, waiting in self._waiting.items()
+            if request_hash in missing and waiting[1] > limit
         }

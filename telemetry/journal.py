@@ -1,13 +1,13 @@
-"""A local append-only journal: what is in it survives the death of its process.
+"""A local append-only journal: its records survive the death of their process.
 
-A journal is a folder of one process with numbered segments. A segment is given its full size on
-disk when it is made and mapped into memory: appending is a copy, without a system call, and a full
-disk shows when a segment is made, not in the middle of a record. A record is framed with its length
-and a checksum; a process killed while it wrote one loses that one alone.
+A journal is one process's folder of numbered segments. A segment gets its full size on disk when it is
+created and is mapped into memory: appending is a copy without a system call, and a full disk shows when
+a segment is created, not in the middle of a record. A record is framed with its length and a checksum;
+a process killed while writing a record loses only that record.
 
-    kind (1) | number (8) | length (4) | CRC-32 of all of it (4) | payload
+    kind (1) | number (8) | length (4) | CRC-32 of kind, number and payload (4) | payload
 
-Segment files hold zeros behind their last record, and kind 0 ends the reading.
+Segment files are zero-filled behind their last record; kind 0 ends the reading.
 """
 
 import fcntl
@@ -35,16 +35,16 @@ HEADER_BYTES = _FRAME.size
 # Kept free for the end of each open request, so that an end always finds room.
 RESERVE_BYTES = 4096
 LOCK_NAME = "lock"
-# How a frame begins; records are JSON, in which none of these bytes stand.
-_BEGIN = re.compile(rb"[\x01-\x04].{5}\0\0\0", re.DOTALL)
+# The first bytes of a frame. Payloads are JSON, which contains none of these bytes.
+_FRAME_START = re.compile(rb"[\x01-\x04].{5}\0\0\0", re.DOTALL)
 
 
 class JournalFull(Exception):
-    """The journal cannot take another request: its disk is full or gone."""
+    """The journal cannot take another record: its disk is full or gone."""
 
 
 class Record(NamedTuple):
-    """A record as it was read: `end` is the offset behind it."""
+    """A record that was read; `end` is the offset of the byte after it."""
 
     kind: int
     number: int
@@ -72,26 +72,26 @@ class Segment:
 
     def append(self, kind: int, number: int, payload: bytes) -> None:
         start = self.end
-        behind = start + HEADER_BYTES + len(payload)
-        self._map[start + HEADER_BYTES : behind] = payload
-        # The header makes the record exist: it goes last.
+        end = start + HEADER_BYTES + len(payload)
+        self._map[start + HEADER_BYTES : end] = payload
+        # A record counts once its header is there: the header is written last.
         _FRAME.pack_into(self._map, start, kind, number, len(payload), _checksum(kind, number, payload))
-        self.end = behind
+        self.end = end
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         return self.size - self.end
 
     def records(self, start: int) -> Iterator[Record]:
-        """The records from an offset to what has been written until now."""
+        """The records from an offset to the end of what is written now."""
         return read_records(self._map, start, self.end)
 
     def sync(self) -> None:
-        """Put what was written onto the disk, for the case that the machine dies."""
+        """Flush to disk, in case the machine dies."""
         with suppress(OSError, ValueError):
             self._map.flush()
 
     def release(self, end: int) -> None:
-        """What comes before this offset is stored elsewhere: it need not stay in our memory."""
+        """Give the memory before this offset back: its records are stored in the database."""
         if whole_pages := end // mmap.PAGESIZE * mmap.PAGESIZE:
             self._map.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
 
@@ -110,90 +110,98 @@ class Journal:
         self.folder = root / self.name
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
-        self._numbers = 0
-        self._open = 0
-        self._claim: int | None = None
-        self._claiming = threading.Lock()
+        self._last_number = 0
+        self._open_requests = 0
+        self._lock_handle: int | None = None
+        self._folder_mutex = threading.Lock()
         self._spare: Segment | None = None
-        self._names = itertools.count(1)
+        self._segment_numbers = itertools.count(1)
         self.segments: list[Segment] = []
 
-    def start(self, payload: bytes) -> int:
-        """Write that a request begins; its number, for end(). Raises JournalFull."""
+    def append_start(self, payload: bytes) -> int:
+        """Record the start of a request; returns its number, for append_end(). Raises JournalFull."""
         with self._lock:
-            segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * (self._open + 1))
-            self._numbers += 1
-            segment.append(START, self._numbers, payload)
-            self._open += 1
-            return self._numbers
+            segment = self._segment_with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * (self._open_requests + 1))
+            self._last_number += 1
+            segment.append(START, self._last_number, payload)
+            self._open_requests += 1
+            return self._last_number
 
-    def start_again(self, number: int, payload: bytes) -> None:
-        """Write anew what is known of a request that began. Raises JournalFull."""
+    def append_start_again(self, number: int, payload: bytes) -> None:
+        """Record a newer start of a request, which replaces the earlier one. Raises JournalFull."""
         self._write(START, payload, number)
 
-    def end(self, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
-        """Write how a request ended; what `shorter` gives, within RESERVE_BYTES, where the full payload has no room.
+    def append_end(self, number: int, payload: bytes, fallback: Callable[[], bytes]) -> None:
+        """Record the end of a request; where the payload finds no room, the one of `fallback`, within RESERVE_BYTES.
 
-        Nothing of either is ever cut off: half a record is none.
+        Neither is ever truncated.
         """
         with self._lock:
-            self._open -= 1
-            self._finish(END, number, payload, shorter)
+            self._open_requests -= 1
+            try:
+                segment = self._segment_with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open_requests)
+            except JournalFull:
+                segment, payload = self.segments[-1], fallback()
+                if segment.free_bytes() < HEADER_BYTES + len(payload):
+                    raise
+            segment.append(END, number, payload)
 
-    def whole(self, payload: bytes) -> None:
-        """Write a request that began and ended at once. Raises JournalFull."""
+    def append_complete(self, payload: bytes) -> None:
+        """Record a request that has no start record. Raises JournalFull."""
         self._write(END, payload)
 
-    def event(self, payload: bytes) -> None:
-        """Write an entry that belongs to no open request. Raises JournalFull."""
+    def append_event(self, payload: bytes) -> None:
+        """Record a log entry that ends no request. Raises JournalFull."""
         self._write(EVENT, payload)
 
-    def cached(self, payload: bytes) -> None:
-        """Write that an answer was stored in the cache. Raises JournalFull."""
+    def append_cache_entry(self, payload: bytes) -> None:
+        """Record an answer that was stored in the cache. Raises JournalFull."""
         self._write(CACHED, payload)
 
-    def prepare(self) -> None:
-        """Make the next segment ahead of its need (called in the background)."""
-        self._leave_what_is_gone()
+    def preallocate(self) -> None:
+        """Create the next segment before it is needed (called in the background)."""
+        self._abandon_deleted_files()
         with self._lock:
-            wanted = self._spare is None and (not self.segments or self.segments[-1].room() < self._segment_bytes // 2)
+            wanted = self._spare is None and (
+                not self.segments or self.segments[-1].free_bytes() < self._segment_bytes // 2
+            )
         if wanted:
             with suppress(JournalFull):
-                made = self._make(self._segment_bytes)
+                new = self._new_segment(self._segment_bytes)
                 with self._lock:
-                    self._spare = made
+                    self._spare = new
 
     def seal(self) -> None:
-        """Nothing more is written to the segments there are: once shipped they can go."""
+        """Close the present segments to writing, so that they can be removed once shipped."""
         with self._lock:
             for segment in self.segments:
                 segment.sealed = True
 
-    def forget(self, segment: Segment) -> None:
+    def remove_segment(self, segment: Segment) -> None:
         """Remove a segment whose records have all been shipped."""
         with self._lock:
             self.segments.remove(segment)
         segment.remove()
 
     def close(self) -> None:
-        """Remove the journal's folder where nothing is left in it; otherwise somebody else adopts it."""
+        """Remove the journal's folder if no segment is left; otherwise another process adopts it."""
         with self._lock:
             spare, self._spare = self._spare, None
         if spare is not None:
             spare.remove()
-        if self._claim is not None and not self.segments:
+        if self._lock_handle is not None and not self.segments:
             with suppress(OSError):
                 (self.folder / LOCK_NAME).unlink()
                 self.folder.rmdir()
 
-    def _leave_what_is_gone(self) -> None:
-        """Go on in another segment where somebody has deleted the file: it would not survive the process.
+    def _abandon_deleted_files(self) -> None:
+        """Write no more to segments whose files were deleted, and restore a deleted lock file.
 
-        Nor would a journal without its lock be adopted.
+        The records of a deleted file die with the process; a journal without its lock is never adopted.
         """
-        if self._claim is not None:
+        if self._lock_handle is not None:
             with suppress(OSError):
-                self._claim_folder()
+                self._lock_folder()
         with self._lock:
             used = [segment for segment in (*self.segments[-1:], self._spare) if segment is not None]
         if gone := [segment for segment in used if not segment.path.exists()]:
@@ -205,59 +213,50 @@ class Journal:
 
     def _write(self, kind: int, payload: bytes, number: int = 0) -> None:
         with self._lock:
-            segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
-            self._numbers += not number
-            segment.append(kind, number or self._numbers, payload)
+            segment = self._segment_with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open_requests)
+            self._last_number += not number
+            segment.append(kind, number or self._last_number, payload)
 
-    def _finish(self, kind: int, number: int, payload: bytes, shorter: Callable[[], bytes]) -> None:
-        try:
-            segment = self._with_room(HEADER_BYTES + len(payload) + RESERVE_BYTES * self._open)
-        except JournalFull:
-            segment, payload = self.segments[-1], shorter()
-            if segment.room() < HEADER_BYTES + len(payload):
-                raise
-        segment.append(kind, number, payload)
-
-    def _with_room(self, needed: int) -> Segment:
-        if self.segments and not self.segments[-1].sealed and self.segments[-1].room() >= needed:
+    def _segment_with_room(self, needed: int) -> Segment:
+        if self.segments and not self.segments[-1].sealed and self.segments[-1].free_bytes() >= needed:
             return self.segments[-1]
         size = max(self._segment_bytes, needed)
         if self._spare is not None and self._spare.size >= needed:
-            made, self._spare = self._spare, None
+            new, self._spare = self._spare, None
         else:
-            made = self._make(size)
+            new = self._new_segment(size)
         if self.segments:
             self.segments[-1].sealed = True
-        self.segments.append(made)
-        return made
+        self.segments.append(new)
+        return new
 
-    def _make(self, size: int) -> Segment:
+    def _new_segment(self, size: int) -> Segment:
         try:
-            if self._claim is None:
-                self._claim_folder()
+            if self._lock_handle is None:
+                self._lock_folder()
             try:
-                return self._segment(size)
-            except FileNotFoundError:  # somebody has deleted the folder
-                self._claim_folder()
-                return self._segment(size)
+                return self._create_next(size)
+            except FileNotFoundError:  # the folder was deleted
+                self._lock_folder()
+                return self._create_next(size)
         except OSError as error:
             log.error("Log entries cannot be written in %s (%s): work is refused.", self.folder, error.strerror)
             raise JournalFull(f"no journal segment can be made: {error.strerror}") from error
 
-    def _segment(self, size: int) -> Segment:
-        return Segment(self.folder / f"{next(self._names):08d}.segment", size)
+    def _create_next(self, size: int) -> Segment:
+        return Segment(self.folder / f"{next(self._segment_numbers):08d}.segment", size)
 
-    def _claim_folder(self) -> None:
-        with self._claiming:
-            if self._claim is not None and not (self.folder / LOCK_NAME).exists():
-                os.close(self._claim)
-                self._claim = None
-            if self._claim is None:
-                self._claim = claim(self.folder)
+    def _lock_folder(self) -> None:
+        with self._folder_mutex:
+            if self._lock_handle is not None and not (self.folder / LOCK_NAME).exists():
+                os.close(self._lock_handle)
+                self._lock_handle = None
+            if self._lock_handle is None:
+                self._lock_handle = lock_folder(self.folder)
 
 
-def claim(folder: Path) -> int | None:
-    """A handle that owns the journal in a folder until its process ends; None while another process owns it."""
+def lock_folder(folder: Path) -> int | None:
+    """Lock a journal's folder until this process ends; returns the handle, None while another process holds it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -268,57 +267,57 @@ def claim(folder: Path) -> int | None:
     return handle
 
 
-def abandoned(root: Path, *, older_than: float = 5.0) -> Iterator[tuple[Path, int]]:
-    """The journals whose processes are dead, each with a handle that makes it ours."""
+def abandoned_journals(root: Path, *, older_than: float = 5.0) -> Iterator[tuple[Path, int]]:
+    """The folders of dead processes' journals, each locked for us, with the handle of its lock."""
     if not root.is_dir():
         return
     for folder in sorted(root.iterdir()):
         with suppress(OSError):
-            # A folder that has just been made may not be locked yet.
-            # A time to come is none: the clock has been set back since.
+            # A folder that was just created may not be locked yet. A time in the future does not count as
+            # just created: the clock was set back.
             if 0 <= time.time() - folder.stat().st_mtime < older_than or not (folder / LOCK_NAME).exists():
                 continue
-            handle = claim(folder)
+            handle = lock_folder(folder)
             if handle is not None:
                 yield folder, handle
 
 
 def segment_paths(folder: Path) -> list[Path]:
-    """The segments of a journal in the order in which they were made: a spare one may be written later."""
+    """The segment files of a journal in the order of their creation; a spare one may be written later."""
     return sorted(folder.glob("*.segment"))
 
 
 def read_records(data, start: int, stop: int) -> Iterator[Record]:
-    """The whole records between two offsets; ends at the first that is torn."""
+    """The records between two offsets, up to the first that is incomplete or damaged."""
     while start + HEADER_BYTES <= stop:
         kind, number, length, checksum = _FRAME.unpack_from(data, start)
-        behind = start + HEADER_BYTES + length
-        if kind == 0 or behind > stop:
+        end = start + HEADER_BYTES + length
+        if kind == 0 or end > stop:
             return
-        payload = data[start + HEADER_BYTES : behind]
+        payload = data[start + HEADER_BYTES : end]
         if checksum != _checksum(kind, number, payload):
             return
-        yield Record(kind, number, payload, behind)
-        start = behind
+        yield Record(kind, number, payload, end)
+        start = end
 
 
-def salvaged(data, start: int = 0) -> Iterator[Record]:
-    """The whole records from an offset to the end of a segment, also those behind bytes that are damaged."""
-    begin: int | None = start
-    while begin is not None:
-        for record in read_records(data, begin, len(data)):
-            begin = record.end
+def recover_records(data, start: int = 0) -> Iterator[Record]:
+    """The intact records from an offset to the end of a segment, those behind damaged bytes included."""
+    offset: int | None = start
+    while offset is not None:
+        for record in read_records(data, offset, len(data)):
+            offset = record.end
             yield record
-        begin = _next_frame(data, begin)
+        offset = _next_frame(data, offset)
 
 
 def is_damaged(data) -> bool:
-    """Whether a segment has more than whole records, one at most that its process was writing when it died, and zeros.
+    """Whether a segment has bytes that belong to no intact record.
 
-    Such a record has no header yet.
+    Zeros do not count, nor does a last record without a header, which the process was writing when it died.
     """
     end = 0
-    for record in salvaged(data):
+    for record in recover_records(data):
         if record.end - len(record.payload) - HEADER_BYTES != end:
             return True
         end = record.end
@@ -326,8 +325,8 @@ def is_damaged(data) -> bool:
 
 
 def _next_frame(data, start: int) -> int | None:
-    """Where the next whole record begins behind one that is not."""
-    while found := _BEGIN.search(data, start + 1):
+    """The offset of the next intact record after damaged bytes; None if there is none."""
+    while found := _FRAME_START.search(data, start + 1):
         start = found.start()
         if next(read_records(data, start, len(data)), None):
             return start

@@ -1,4 +1,4 @@
-"""Log and cache entries on their way through the journal: JSON objects with a value for every column."""
+"""Log and cache entries as journal records: JSON objects with a value for every column."""
 
 from typing import Any
 
@@ -7,7 +7,8 @@ from django.db import models
 
 from telemetry.models import CacheEntry, LogEntry
 
-NUL = b"u0000"  # in JSON, but for the backslash: records are full of those, and looked through three times as slowly
+# JSON's escape of NUL without its backslash: records are full of backslashes, which slow the search down three times.
+NUL_ESCAPE = b"u0000"
 
 
 def _empty(model: type[models.Model]) -> dict[str, Any]:
@@ -19,19 +20,19 @@ LOG_COLUMNS, CACHE_COLUMNS = tuple(_EMPTY_LOG), tuple(_EMPTY_CACHE)
 
 
 def empty_log_entry() -> dict[str, Any]:
-    """A log entry of which nothing is known yet; `timestamp` has to be set."""
+    """A log entry with every column at its default; `timestamp` has to be set."""
     return _EMPTY_LOG.copy()
 
 
 def empty_cache_entry() -> dict[str, Any]:
-    """A cache entry of which nothing is known yet; the hash and the times have to be set."""
+    """A cache entry with every column at its default; the hash and the times have to be set."""
     return _EMPTY_CACHE.copy()
 
 
-def written(entry: dict[str, Any]) -> bytes:
-    """The entry as its journal record, without the one character that PostgreSQL refuses."""
+def to_record(entry: dict[str, Any]) -> bytes:
+    """The entry as a journal record, without NUL, the one character that PostgreSQL refuses."""
     record = orjson.dumps(entry)
-    return orjson.dumps(_without_nul(entry)) if NUL in record else record
+    return orjson.dumps(_without_nul(entry)) if NUL_ESCAPE in record else record
 
 
 def _without_nul(value: Any) -> Any:

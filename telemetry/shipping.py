@@ -1,4 +1,4 @@
-"""Ships the journal into the database, batch by batch (carrying.py). It may be away: the journal waits."""
+"""Ships the journal into the database, batch by batch (ingestion.py); while it is down, the journal keeps them."""
 
 import logging
 import os
@@ -14,7 +14,14 @@ from gateway_project.background import Background
 from keys.models import ApiKey
 from telemetry import journal as journals
 from telemetry.adoption import adopt
-from telemetry.carrying import AdoptedElsewhere, carry, early_hits, next_batch, position, takes
+from telemetry.ingestion import (
+    PositionConflict,
+    database_accepts,
+    next_batch,
+    pending_hits,
+    store_batch,
+    stored_position,
+)
 from telemetry.journal import END, START, Journal, Record, Segment
 from telemetry.models import JournalPosition
 
@@ -22,27 +29,27 @@ log = logging.getLogger("gateway.shipper")
 
 BATCH_KEYS = 1000
 PAUSE_SECONDS = 0.25
-LONGEST_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
 KEYS_EVERY_SECONDS = 5.0
-# As text: the ORM spends most of its time on putting it together, for each key anew.
-_USED = f'''
+# As SQL text: with the ORM, compiling the query for each key takes most of the time.
+_UPDATE_LAST_USED = f'''
     UPDATE "{ApiKey._meta.db_table}" SET "last_used" = %(at)s
     WHERE "id" = %(id)s AND ("last_used" IS NULL OR "last_used" < %(at)s)
 '''
 
 
 class Backlog(NamedTuple):
-    """Bytes in the journal that are not in the database, and how many seconds old they are at most."""
+    """Bytes in the journal that are not in the database yet, and the greatest age they can have in seconds."""
 
     bytes: int
     seconds: float
 
 
 class Shipper(Background):
-    """The thread that ships this process's journal, and those of processes that died.
+    """The thread that ships this process's journal and those of dead processes.
 
-    When it is stopped it ships what there is; what does not arrive in time waits for the next start.
+    When stopped it ships what is left; what it cannot ship in time waits for the next start.
     """
 
     stop_seconds = 10.0
@@ -52,21 +59,21 @@ class Shipper(Background):
         self._journal = journal
         self._root = root
         self._shipped: dict[Path, int] = {}
-        self._open: dict[int, Segment] = {}
+        self._open_segments: dict[int, Segment] = {}
         self._used_keys: dict[int, float] = {}
-        self._adopted = self._wrote_keys = self._caught_up = time.monotonic()
-        self.has_adopted = False  # whether the database has what processes left behind that died before this one
-        self._not_adopted: set[Path] = set()
+        self._last_adoption = self._last_key_write = self._caught_up = time.monotonic()
+        self.has_adopted = False  # whether the journals of processes that died before this one are stored
+        self._failed_adoptions: set[Path] = set()
         self._failures = 0
         self._in_doubt: set[Path] = set()
 
     def backlog(self) -> Backlog:
-        """What the database does not have yet of this process's journal."""
+        """The part of this process's journal that is not in the database yet."""
         waiting = sum(segment.end - self._shipped.get(segment.path, 0) for segment in list(self._journal.segments))
         return Backlog(waiting, time.monotonic() - self._caught_up if waiting else 0.0)
 
     def has_shipped(self, until: float) -> bool:
-        """Whether the database has what this process logged up to a moment (seconds since 1970)."""
+        """Whether everything this process logged up to a moment (seconds since 1970) is in the database."""
         return time.time() - (time.monotonic() - self._caught_up) >= until
 
     def stop(self) -> None:
@@ -74,24 +81,25 @@ class Shipper(Background):
         if not self.is_running:
             self._journal.close()
 
-    def key_used(self, key_id: int, at: float) -> None:
+    def record_key_use(self, key_id: int, at: float) -> None:
         """Note when a key was last used; written every few seconds."""
         self._used_keys[key_id] = at
 
     def ship(self) -> bool:
-        """Ship all that is new; whether the database took it."""
+        """Ship all new records; returns whether they are stored."""
         begun = time.monotonic()
         try:
             for segment in list(self._journal.segments):
                 self._ship_segment(segment)
-            self._caught_up = begun  # what is still there was written since
-            early_hits.count()
+            self._caught_up = begun  # records that are left were written later
+            pending_hits.flush()
             self._write_used_keys()
             self._adopt()
         except (DatabaseError, OSError) as error:
-            self._away(error)
+            self._pause_shipping(error)
             return False
-        except AdoptedElsewhere as error:  # or a commit came late, or the database was restored to an earlier state
+        # Adopted by another process, or a commit came late, or the database was restored to an earlier state.
+        except PositionConflict as error:
             if not self._failures:
                 log.warning(
                     "The database is not where this process left it in %s; it tells from where to go on.", error
@@ -103,7 +111,7 @@ class Shipper(Background):
         return True
 
     def pause(self) -> float:
-        return min(self.every * 2**self._failures, LONGEST_PAUSE_SECONDS)
+        return min(self.every * 2**self._failures, MAX_PAUSE_SECONDS)
 
     def round(self) -> None:
         try:
@@ -113,7 +121,7 @@ class Shipper(Background):
             raise
 
     def last_round(self) -> None:
-        self._wrote_keys = 0.0
+        self._last_key_write = 0.0
         self._journal.seal()
         self.ship()
 
@@ -129,65 +137,65 @@ class Shipper(Background):
             batch = next_batch(segment.records(start))
             if not batch:
                 break
-            carry(name, start, batch, self._root)
+            store_batch(name, start, batch, self._root)
             self._shipped[segment.path] = batch[-1].end
             segment.release(batch[-1].end)
-            self._follow_open(segment, batch)
+            self._track_open_requests(segment, batch)
         done = segment.sealed and self._shipped.get(segment.path, 0) == segment.end
-        # The oldest first: what ended in a later one must not outlive its end and seem aborted.
-        if done and segment is self._journal.segments[0] and segment not in self._open.values():
-            self._journal.forget(segment)
+        # Oldest first: a start record must not outlive the segment of its end record, or it would seem aborted.
+        if done and segment is self._journal.segments[0] and segment not in self._open_segments.values():
+            self._journal.remove_segment(segment)
             self._shipped.pop(segment.path, None)
             self._in_doubt.discard(segment.path)
             JournalPosition.objects.filter(journal=name).delete()
 
     def _catch_up(self, name: str, segment: Segment) -> None:
-        """A connection that broke at a commit leaves open whether the batch is stored: the database tells."""
-        start, stored = self._shipped.get(segment.path, 0), position(name)
+        """Read the position from the database: a connection that broke at a commit leaves it unknown."""
+        start, stored = self._shipped.get(segment.path, 0), stored_position(name)
         self._shipped[segment.path] = stored
         if stored > start:
-            self._follow_open(segment, [record for record in segment.records(start) if record.end <= stored])
+            self._track_open_requests(segment, [record for record in segment.records(start) if record.end <= stored])
         self._in_doubt.discard(segment.path)
 
-    def _follow_open(self, segment: Segment, batch: list[Record]) -> None:
-        """A segment stays until every request that began in it has ended: a restart may have to close them."""
+    def _track_open_requests(self, segment: Segment, batch: list[Record]) -> None:
+        """Note which segment open requests began in: it stays until they have ended, as a restart may abort them."""
         for record in batch:
             if record.kind == START:
-                self._open[record.number] = segment
+                self._open_segments[record.number] = segment
             elif record.kind == END:
-                self._open.pop(record.number, None)
+                self._open_segments.pop(record.number, None)
 
     def _write_used_keys(self) -> None:
-        if not self._used_keys or time.monotonic() - self._wrote_keys < KEYS_EVERY_SECONDS:
+        if not self._used_keys or time.monotonic() - self._last_key_write < KEYS_EVERY_SECONDS:
             return
-        self._wrote_keys = time.monotonic()
+        self._last_key_write = time.monotonic()
         used, self._used_keys = self._used_keys, {}
         try:
-            _note_use(used)
+            _write_last_used(used)
         except DatabaseError:
-            self._used_keys = used | self._used_keys  # what came meanwhile is newer
+            self._used_keys = used | self._used_keys  # uses noted meanwhile are newer
             raise
 
     def _adopt(self) -> None:
-        if time.monotonic() - self._adopted < ADOPT_EVERY_SECONDS:
+        if time.monotonic() - self._last_adoption < ADOPT_EVERY_SECONDS:
             return
-        self._adopted = time.monotonic()
-        left = set()
-        for folder, claim in journals.abandoned(self._root):
+        self._last_adoption = time.monotonic()
+        failed = set()
+        for folder, handle in journals.abandoned_journals(self._root):
             try:
                 adopt(folder)
-            except Exception:  # the folders behind it are not to wait for somebody who looks into it
-                if not takes(0):
+            except Exception:  # a broken journal must not block the others
+                if not database_accepts(0):
                     raise
-                left.add(folder)
-                if folder not in self._not_adopted:
+                failed.add(folder)
+                if folder not in self._failed_adoptions:
                     log.exception("The journal in %s cannot be carried into the database; it is tried again.", folder)
             finally:
-                os.close(claim)
-        self._not_adopted = left
+                os.close(handle)
+        self._failed_adoptions = failed
         self.has_adopted = True
 
-    def _away(self, error: Exception) -> None:
+    def _pause_shipping(self, error: Exception) -> None:
         if not self._failures:
             what = "database" if isinstance(error, DatabaseError) else "disk"
             log.warning("The %s takes no entries; the journal keeps them: %s", what, str(error).split("\n")[0])
@@ -198,10 +206,10 @@ class Shipper(Background):
             segment.sync()
 
 
-def _note_use(used: dict[int, float]) -> None:
-    """Write when keys were last used, in one order everywhere; another process may know of a later use."""
+def _write_last_used(used: dict[int, float]) -> None:
+    """Write when keys were last used, ordered by id against deadlocks; a later time that is stored stays."""
     moment = connection.ops.adapt_datetimefield_value
     rows = [{"id": key_id, "at": moment(datetime.fromtimestamp(at, UTC))} for key_id, at in sorted(used.items())]
     with connection.cursor() as cursor:
-        for start in range(0, len(rows), BATCH_KEYS):  # each has the time of one statement
-            cursor.executemany(_USED, rows[start : start + BATCH_KEYS])
+        for start in range(0, len(rows), BATCH_KEYS):  # the statement timeout counts for each batch
+            cursor.executemany(_UPDATE_LAST_USED, rows[start : start + BATCH_KEYS])

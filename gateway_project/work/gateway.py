@@ -72,7 +72,7 @@ class Gateway:
 
     def start(self) -> None:
         """Load what there is and start the threads; the database may be away."""
-        self.journal.prepare()
+        self.journal.preallocate()
         self.follower.start()
         self.watcher.start()
         self.relay.start()
@@ -99,7 +99,7 @@ class Gateway:
     def note_cached(self, record: bytes) -> None:
         """Write that an answer was stored; the list of cached answers may miss one where the disk is full."""
         with contextlib.suppress(JournalFull):
-            self.journal.cached(record)
+            self.journal.append_cache_entry(record)
 
 
 _gateway: Gateway | None = None

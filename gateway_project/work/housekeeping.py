@@ -24,7 +24,7 @@ def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
 
     return (
         PeriodicTask(fold, every=0),
-        PeriodicTask(gateway.journal.prepare, every=0),
+        PeriodicTask(gateway.journal.preallocate, every=0),
         PeriodicTask(gateway.flights.renew, every=0),
         PeriodicTask(state.renew_holds, every=0),
         PeriodicTask(state.probe, every=0),

@@ -7,7 +7,7 @@ import pytest
 from gateway_project.work.stages.log import timestamp
 from telemetry.journal import Journal
 from telemetry.models import LogEntry
-from telemetry.records import empty_cache_entry, empty_log_entry, written
+from telemetry.records import empty_cache_entry, empty_log_entry, to_record
 from telemetry.shipping import Shipper
 
 SEGMENT = 256 * 1024
@@ -16,7 +16,7 @@ SEGMENT = 256 * 1024
 def entry(request_id, **fields):
     """A log entry as the pipeline writes it."""
     known = {"entry_type": "WorkRequest", "timestamp": timestamp(1_800_000_000.5), "correlation_id": request_id}
-    return written(empty_log_entry() | known | fields)
+    return to_record(empty_log_entry() | known | fields)
 
 
 def cached(request_hash, **fields):
@@ -26,7 +26,7 @@ def cached(request_hash, **fields):
         "created_at": timestamp(1_800_000_000),
         "expires_at": timestamp(1_900_000_000),
     }
-    return written(empty_cache_entry() | known | fields)
+    return to_record(empty_cache_entry() | known | fields)
 
 
 def new_shipper(journal):
@@ -39,8 +39,8 @@ def stored(**filters):
 
 
 def serve(journal, request_id, **fields):
-    number = journal.start(entry(request_id))
-    journal.end(number, entry(request_id, outcome="completed", **fields), lambda: b"{}")
+    number = journal.append_start(entry(request_id))
+    journal.append_end(number, entry(request_id, outcome="completed", **fields), lambda: b"{}")
 
 
 @pytest.fixture

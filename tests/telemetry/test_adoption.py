@@ -16,13 +16,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def crash(journal):
     """The process dies: its journal stays, and is nobody's any more."""
-    os.close(journal._claim)
+    os.close(journal._lock_handle)
     return journal.folder
 
 
 def test_a_dead_processs_journal_is_adopted_and_its_open_requests_are_aborted(journal):
     serve(journal, "r1")
-    journal.start(entry("open", model="fast"))
+    journal.append_start(entry("open", model="fast"))
     assert adopt(crash(journal)) == 1
     assert stored() == {"r1": 1, "open": 1}
     aborted = LogEntry.objects.get(correlation_id="open")
@@ -32,8 +32,8 @@ def test_a_dead_processs_journal_is_adopted_and_its_open_requests_are_aborted(jo
 
 
 def test_an_aborted_request_says_whether_a_provider_was_asked(journal):
-    journal.start(entry("waits"))
-    journal.start_again(journal.start(entry("asks")), entry("asks", attempts=1))
+    journal.append_start(entry("waits"))
+    journal.append_start_again(journal.append_start(entry("asks")), entry("asks", attempts=1))
     assert adopt(crash(journal)) == 2
     known = LogEntry.objects.order_by("correlation_id").values_list("entry_source", "attempts", "cost_status")
     assert list(known) == [("Worker", 1, "unknown"), ("Not Set", 0, "")]
@@ -41,18 +41,18 @@ def test_an_aborted_request_says_whether_a_provider_was_asked(journal):
 
 def test_adoption_goes_on_where_the_dead_process_stopped(journal, shipper):
     serve(journal, "r1")
-    opened = journal.start(entry("open"))
+    opened = journal.append_start(entry("open"))
     shipper.ship()
     serve(journal, "r2")
-    journal.end(opened, entry("open"), lambda: b"{}")
+    journal.append_end(opened, entry("open"), lambda: b"{}")
     assert adopt(crash(journal)) == 0
     assert stored() == {"r1": 1, "r2": 1, "open": 1}
 
 
 def test_what_ended_a_request_does_not_go_before_what_began_it(journal, shipper):
-    ended, _ = (journal.start(entry(name)) for name in ("ended", "open"))
+    ended, _ = (journal.append_start(entry(name)) for name in ("ended", "open"))
     journal.seal()
-    journal.end(ended, entry("ended", outcome="completed"), lambda: b"{}")
+    journal.append_end(ended, entry("ended", outcome="completed"), lambda: b"{}")
     journal.seal()
     assert shipper.ship()
     assert adopt(crash(journal)) == 1
@@ -62,11 +62,11 @@ def test_what_ended_a_request_does_not_go_before_what_began_it(journal, shipper)
 
 def test_a_request_that_ended_in_a_segment_made_earlier_is_not_aborted(journal):
     """A spare segment is made before, and used after, one for a record that is too large for it."""
-    journal.event(entry("filler", payload="x" * (SEGMENT * 2 // 3)))
-    journal.prepare()
-    opened = journal.start(entry("large", payload="x" * SEGMENT))
-    journal.event(entry("more", payload="x" * (SEGMENT // 2)))
-    journal.end(opened, entry("large"), lambda: b"{}")
+    journal.append_event(entry("filler", payload="x" * (SEGMENT * 2 // 3)))
+    journal.preallocate()
+    opened = journal.append_start(entry("large", payload="x" * SEGMENT))
+    journal.append_event(entry("more", payload="x" * (SEGMENT // 2)))
+    journal.append_end(opened, entry("large"), lambda: b"{}")
     assert [segment.path.name for segment in journal.segments] != sorted(s.path.name for s in journal.segments)
     assert adopt(crash(journal)) == 0
     assert stored() == {"filler": 1, "more": 1, "large": 1}
@@ -74,7 +74,7 @@ def test_a_request_that_ended_in_a_segment_made_earlier_is_not_aborted(journal):
 
 def test_an_adoption_that_dies_between_its_steps_is_finished_by_the_next_one(journal):
     serve(journal, "r1")
-    journal.start(entry("open"))
+    journal.append_start(entry("open"))
     folder, opened, ended = crash(journal), {}, set()
     for path in journals.segment_paths(folder):
         adoption._adopt_segment(f"{folder.name}/{path.name}", path, opened, ended)
@@ -85,7 +85,7 @@ def test_an_adoption_that_dies_between_its_steps_is_finished_by_the_next_one(jou
 
 def test_an_adoption_that_dies_before_it_removes_the_files_aborts_nothing_twice(journal):
     serve(journal, "r1")
-    journal.start(entry("open"))
+    journal.append_start(entry("open"))
     folder = crash(journal)
     files = {path: path.read_bytes() for path in folder.iterdir()}
     adopt(folder)
@@ -115,10 +115,10 @@ def test_a_segment_that_was_only_just_being_made_holds_no_adoption_up(journal):
 def test_a_shipper_adopts_the_journals_of_others_by_itself(journal, tmp_path):
     dead = Journal(journal.folder.parent, segment_bytes=SEGMENT)
     serve(dead, "r1")
-    dead.start(entry("open"))
+    dead.append_start(entry("open"))
     os.utime(crash(dead), (1, 1))
     shipper = new_shipper(journal)
-    shipper._adopted = 0
+    shipper._last_adoption = 0
     assert shipper.ship()
     assert stored() == {"r1": 1, "open": 1}
 
@@ -126,15 +126,15 @@ def test_a_shipper_adopts_the_journals_of_others_by_itself(journal, tmp_path):
 def test_a_poison_record_in_an_adopted_journal_holds_nothing_up(journal):
     for number in range(10):
         serve(journal, f"r{number}", **({"message": None} if number == 4 else {}))
-    journal.start(entry("open"))
+    journal.append_start(entry("open"))
     adopt(crash(journal))
     assert stored() == {f"r{number}": 1 for number in range(10) if number != 4} | {"open": 1}
     assert len((journal.folder.parent / "refused.jsonl").read_text().splitlines()) == 1
 
 
 def test_a_start_that_is_no_json_is_put_aside_too(journal):
-    journal.start(entry("half", address=None))
-    journal.start(entry("open"))
+    journal.append_start(entry("half", address=None))
+    journal.append_start(entry("open"))
     assert adopt(crash(journal)) == 2
     assert stored() == {"open": 1}
     assert "half" in (journal.folder.parent / "refused.jsonl").read_text()
@@ -151,7 +151,7 @@ def test_a_journal_that_cannot_be_adopted_holds_no_other_up(journal, shipper, ca
             (folder / "00000000.segment").mkdir()  # cannot be read
         os.utime(folder, (1, 1))
     for _ in range(2):
-        shipper._adopted = 0
+        shipper._last_adoption = 0
         assert shipper.ship()
     assert stored(correlation_id=names[1]) == {names[1]: 1}
     assert caplog.text.count(f"{names[0]} cannot be carried") == 1

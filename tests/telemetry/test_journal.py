@@ -31,20 +31,20 @@ def contents(journal):
 
 
 def test_what_was_written_is_read_in_its_order(journal):
-    number = journal.start(b"start")
-    journal.event(b"event")
-    journal.cached(b"cached")
-    journal.whole(b"whole")
-    journal.end(number, b"end", lambda: b"short")
+    number = journal.append_start(b"start")
+    journal.append_event(b"event")
+    journal.append_cache_entry(b"cached")
+    journal.append_complete(b"whole")
+    journal.append_end(number, b"end", lambda: b"short")
     assert contents(journal) == [
         (START, b"start"), (EVENT, b"event"), (CACHED, b"cached"), (END, b"whole"), (END, b"end"),
     ]  # fmt: skip
 
 
 def test_a_start_and_its_end_have_one_number_and_nobody_else_has_it(journal):
-    numbers = [journal.start(b"s") for _ in range(3)]
-    journal.end(numbers[1], b"e", lambda: b"")
-    journal.whole(b"w")
+    numbers = [journal.append_start(b"s") for _ in range(3)]
+    journal.append_end(numbers[1], b"e", lambda: b"")
+    journal.append_complete(b"w")
     records = list(journal.segments[0].records(0))
     assert records[3].number == numbers[1]
     assert len({record.number for record in records}) == 4
@@ -55,7 +55,7 @@ def test_a_start_and_its_end_have_one_number_and_nobody_else_has_it(journal):
 def test_every_payload_comes_back(tmp_path_factory, payloads):
     journal = Journal(tmp_path_factory.mktemp("journal"), segment_bytes=SEGMENT)
     for payload in payloads:
-        journal.event(payload)
+        journal.append_event(payload)
     assert [payload for _, payload in contents(journal)] == payloads
     shutil.rmtree(journal.folder, ignore_errors=True)
 
@@ -64,7 +64,7 @@ def frames(*payloads):
     """The bytes of these events in a segment."""
     journal = Journal(frames.folder, segment_bytes=SEGMENT)
     for payload in payloads:
-        journal.event(payload)
+        journal.append_event(payload)
     segment = journal.segments[0]
     return segment.path.read_bytes()[: segment.end]
 
@@ -99,7 +99,7 @@ def test_what_stands_behind_damaged_bytes_is_found_and_the_damage_noticed():
         damaged[place] ^= 0x55
         lost = 0 if place < len(first) else 1 if place < len(both) else 2
         expected = [payload for number, payload in enumerate((b"first", b"second record", b"third")) if number != lost]
-        assert [record.payload for record in journals.salvaged(bytes(damaged))] == expected
+        assert [record.payload for record in journals.recover_records(bytes(damaged))] == expected
         assert journals.is_damaged(bytes(damaged))
 
 
@@ -118,15 +118,15 @@ def test_a_length_that_leads_behind_the_end_is_torn():
 
 
 def test_reading_begins_where_it_is_told(journal):
-    journal.event(b"first")
+    journal.append_event(b"first")
     behind = journal.segments[0].end
-    journal.event(b"second")
+    journal.append_event(b"second")
     assert [record.payload for record in journal.segments[0].records(behind)] == [b"second"]
 
 
 def test_a_full_segment_is_sealed_and_the_next_one_goes_on(journal):
     for _ in range(600):
-        journal.event(TEMPLATE)
+        journal.append_event(TEMPLATE)
     assert len(journal.segments) >= 3
     assert [segment.sealed for segment in journal.segments] == [True] * (len(journal.segments) - 1) + [False]
     assert len(contents(journal)) == 600
@@ -134,26 +134,26 @@ def test_a_full_segment_is_sealed_and_the_next_one_goes_on(journal):
 
 def test_a_record_larger_than_a_segment_gets_one_of_its_own(journal):
     large = b"x" * (3 * SEGMENT)
-    journal.event(b"before")
-    journal.event(large)
-    journal.event(b"after")
+    journal.append_event(b"before")
+    journal.append_event(large)
+    journal.append_event(b"after")
     assert [payload for _, payload in contents(journal)] == [b"before", large, b"after"]
 
 
 def test_the_spare_segment_is_made_ahead_and_used(journal):
-    journal.prepare()
-    journal.prepare()
+    journal.preallocate()
+    journal.preallocate()
     assert len(journals.segment_paths(journal.folder)) == 1
-    journal.event(TEMPLATE)
+    journal.append_event(TEMPLATE)
     assert len(journals.segment_paths(journal.folder)) == 1
-    journal.prepare()
+    journal.preallocate()
     assert len(journals.segment_paths(journal.folder)) == 1
-    while journal.segments[0].room() >= SEGMENT // 2:
-        journal.event(TEMPLATE)
-    journal.prepare()
+    while journal.segments[0].free_bytes() >= SEGMENT // 2:
+        journal.append_event(TEMPLATE)
+    journal.preallocate()
     assert len(journals.segment_paths(journal.folder)) == 2
     while len(journal.segments) == 1:
-        journal.event(TEMPLATE)
+        journal.append_event(TEMPLATE)
     assert len(journals.segment_paths(journal.folder)) == 2
 
 
@@ -162,12 +162,12 @@ def test_threads_write_and_roll_while_spares_are_made(journal):
 
     def prepare():
         while not done.is_set():
-            journal.prepare()
+            journal.preallocate()
 
     preparing = threading.Thread(target=prepare)
     preparing.start()
     with ThreadPoolExecutor(20) as pool:
-        list(pool.map(lambda number: journal.event(b"%05d" % number + TEMPLATE), range(3000)))
+        list(pool.map(lambda number: journal.append_event(b"%05d" % number + TEMPLATE), range(3000)))
     done.set()
     preparing.join()
     assert sorted(payload[:5] for _, payload in contents(journal)) == [b"%05d" % number for number in range(3000)]
@@ -179,72 +179,72 @@ def lose_the_disk(journal):
 
 
 def test_an_end_finds_room_however_many_are_open_when_the_disk_is_gone(journal):
-    numbers = [journal.start(TEMPLATE)]
+    numbers = [journal.append_start(TEMPLATE)]
     lose_the_disk(journal)
     with pytest.raises(JournalFull):
         while True:
-            numbers.append(journal.start(TEMPLATE))
+            numbers.append(journal.append_start(TEMPLATE))
     short = b"s" * (RESERVE_BYTES - HEADER_BYTES)
     for number in numbers:
-        journal.end(number, TEMPLATE * 200, lambda: short)
+        journal.append_end(number, TEMPLATE * 200, lambda: short)
     ends = [record for record in journal.segments[0].records(0) if record.kind == END]
     assert [(record.number, record.payload) for record in ends] == [(number, short) for number in numbers]
     assert len(numbers) > 40
 
 
 def test_what_does_not_end_a_request_leaves_the_room_to_those_who_do(journal):
-    numbers = [journal.start(TEMPLATE) for _ in range(30)]
+    numbers = [journal.append_start(TEMPLATE) for _ in range(30)]
     lose_the_disk(journal)
     with pytest.raises(JournalFull):
         while True:
-            journal.event(TEMPLATE)
+            journal.append_event(TEMPLATE)
     for number in numbers:
-        journal.end(number, TEMPLATE * 200, lambda: TEMPLATE * 4)
+        journal.append_end(number, TEMPLATE * 200, lambda: TEMPLATE * 4)
 
 
 def test_nothing_is_cut_off_a_short_end(journal):
-    number = journal.start(TEMPLATE)
+    number = journal.append_start(TEMPLATE)
     lose_the_disk(journal)
-    journal.end(number, TEMPLATE * 300, lambda: TEMPLATE * 5)
+    journal.append_end(number, TEMPLATE * 300, lambda: TEMPLATE * 5)
     assert [record.payload for record in journal.segments[0].records(0)] == [TEMPLATE, TEMPLATE * 5]
 
 
 def test_a_journal_whose_folder_was_deleted_goes_on_in_a_new_one(journal):
-    journal.event(b"gone")
-    journal.prepare()
+    journal.append_event(b"gone")
+    journal.preallocate()
     shutil.rmtree(journal.folder.parent)
-    journal.prepare()
-    journal.event(b"kept")
+    journal.preallocate()
+    journal.append_event(b"kept")
     assert contents(journal) == [(EVENT, b"kept")]
     assert [record.payload for segment in journal.segments for record in segment.records(0)] == [b"gone", b"kept"]
-    assert journals.claim(journal.folder) is None
+    assert journals.lock_folder(journal.folder) is None
 
 
 def test_a_journal_whose_lock_was_deleted_is_locked_again(journal):
-    journal.event(b"kept")
+    journal.append_event(b"kept")
     (journal.folder / journals.LOCK_NAME).unlink()
-    journal.prepare()
+    journal.preallocate()
     assert (journal.folder / journals.LOCK_NAME).exists()
-    assert journals.claim(journal.folder) is None
+    assert journals.lock_folder(journal.folder) is None
 
 
 def test_a_spare_segment_that_was_deleted_is_made_anew(journal):
-    journal.event(b"before")
-    while journal.segments[0].room() >= SEGMENT // 2:
-        journal.event(TEMPLATE)
-    journal.prepare()
+    journal.append_event(b"before")
+    while journal.segments[0].free_bytes() >= SEGMENT // 2:
+        journal.append_event(TEMPLATE)
+    journal.preallocate()
     journals.segment_paths(journal.folder)[1].unlink()
-    journal.prepare()
+    journal.preallocate()
     journal.seal()
-    journal.event(b"kept")
+    journal.append_event(b"kept")
     assert contents(journal)[-1] == (EVENT, b"kept")
 
 
 def test_a_full_segment_in_a_deleted_folder_is_followed_by_another(journal):
-    journal.event(b"gone")
+    journal.append_event(b"gone")
     shutil.rmtree(journal.folder)
     while len(journal.segments) == 1:
-        journal.event(TEMPLATE)
+        journal.append_event(TEMPLATE)
     assert contents(journal) == [(EVENT, TEMPLATE)]
 
 
@@ -254,19 +254,19 @@ from pathlib import Path
 from telemetry.journal import Journal, JournalFull
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 journal = Journal(Path(sys.argv[1]), segment_bytes=256 * 1024)
-number = journal.start(b"open")
+number = journal.append_start(b"open")
 resource.setrlimit(resource.RLIMIT_FSIZE, (100 * 1024, resource.RLIM_INFINITY))
 written = 0
 try:
     while True:
-        journal.whole(b"x" * 1000)
+        journal.append_complete(b"x" * 1000)
         written += 1
 except JournalFull as error:
     print("full")
-journal.end(number, b"y" * 100_000, lambda: b"short")
-journal.prepare()
+journal.append_end(number, b"y" * 100_000, lambda: b"short")
+journal.preallocate()
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-journal.whole(b"again")
+journal.append_complete(b"again")
 print(written)
 """
 
@@ -285,33 +285,33 @@ def test_a_full_disk_takes_no_more_requests_until_it_has_room_again(tmp_path):
 def test_a_folder_that_cannot_be_made_is_a_full_journal(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalFull):
-        Journal(tmp_path / "file" / "journal", segment_bytes=SEGMENT).start(b"x")
+        Journal(tmp_path / "file" / "journal", segment_bytes=SEGMENT).append_start(b"x")
 
 
 def test_a_shipped_segment_goes_and_an_empty_journal_leaves_nothing(journal):
-    journal.event(b"x")
-    journal.prepare()
+    journal.append_event(b"x")
+    journal.preallocate()
     journal.seal()
-    journal.forget(journal.segments[0])
+    journal.remove_segment(journal.segments[0])
     journal.close()
     assert not journal.folder.exists()
 
 
 def test_a_journal_with_something_in_it_stays_for_whoever_adopts_it(journal):
-    journal.event(b"x")
+    journal.append_event(b"x")
     journal.close()
     assert contents(journal) == [(EVENT, b"x")]
 
 
 def test_nothing_is_written_to_a_sealed_segment(journal):
-    journal.event(b"first")
+    journal.append_event(b"first")
     journal.seal()
-    journal.event(b"second")
+    journal.append_event(b"second")
     assert [len(list(segment.records(0))) for segment in journal.segments] == [1, 1]
 
 
 def test_files_are_for_their_owner_alone(journal):
-    journal.event(b"x")
+    journal.append_event(b"x")
     assert journal.folder.stat().st_mode & 0o77 == 0
     assert all(path.stat().st_mode & 0o77 == 0 for path in journal.folder.iterdir())
 
@@ -322,7 +322,7 @@ from pathlib import Path
 from telemetry.journal import Journal
 journal = Journal(Path(sys.argv[1]), segment_bytes=256 * 1024)
 for number in range(100):
-    journal.start(b"%d" % number)
+    journal.append_start(b"%d" % number)
 print(journal.folder.name, flush=True)
 time.sleep(60)
 """
@@ -340,7 +340,7 @@ def writer(tmp_path):
 
 def adoptable(root):
     found = []
-    for folder, handle in journals.abandoned(root, older_than=0):
+    for folder, handle in journals.abandoned_journals(root, older_than=0):
         found.append(folder)
         os.close(handle)
     return found
@@ -349,7 +349,7 @@ def adoptable(root):
 def test_a_journal_belongs_to_its_process_while_that_lives_and_to_anyone_afterwards(writer):
     root = writer.folder.parent
     assert adoptable(root) == []
-    assert journals.claim(writer.folder) is None
+    assert journals.lock_folder(writer.folder) is None
     writer.kill()
     writer.wait()
     assert adoptable(root) == [writer.folder]
@@ -360,7 +360,7 @@ def test_of_many_who_would_adopt_one_does(writer):
     writer.kill()
     writer.wait()
     with ThreadPoolExecutor(10) as pool:
-        claims = list(pool.map(lambda _: journals.claim(writer.folder), range(10)))
+        claims = list(pool.map(lambda _: journals.lock_folder(writer.folder), range(10)))
     assert sum(handle is not None for handle in claims) == 1
     os.close(next(handle for handle in claims if handle is not None))
 
@@ -368,8 +368,8 @@ def test_of_many_who_would_adopt_one_does(writer):
 def test_a_folder_just_made_is_left_alone(writer):
     writer.kill()
     writer.wait()
-    assert list(journals.abandoned(writer.folder.parent, older_than=60)) == []
-    assert list(journals.abandoned(writer.folder.parent / "nosuch")) == []
+    assert list(journals.abandoned_journals(writer.folder.parent, older_than=60)) == []
+    assert list(journals.abandoned_journals(writer.folder.parent / "nosuch")) == []
 
 
 def test_a_clock_that_was_set_back_leaves_no_journal_behind(writer):
@@ -377,14 +377,14 @@ def test_a_clock_that_was_set_back_leaves_no_journal_behind(writer):
     writer.wait()
     tomorrow = time.time() + 86_400
     os.utime(writer.folder, (tomorrow, tomorrow))
-    [(folder, handle)] = journals.abandoned(writer.folder.parent)
+    [(folder, handle)] = journals.abandoned_journals(writer.folder.parent)
     os.close(handle)
     assert folder == writer.folder
 
 
 def test_appending_costs_microseconds(journal):
-    journal.prepare()
+    journal.preallocate()
     begun = time.process_time()
     for _ in range(200):
-        journal.event(TEMPLATE)
+        journal.append_event(TEMPLATE)
     assert time.process_time() - begun < 0.1

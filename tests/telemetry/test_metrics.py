@@ -16,7 +16,7 @@ from telemetry.exposition import GAUGES, SUMS, text
 from telemetry.metrics import Metrics
 from telemetry.records import empty_log_entry
 from telemetry.slots import SLOT_BYTES, Slots
-from telemetry.sums import BOUNDS, OTHER, Sums
+from telemetry.sums import BUCKET_BOUNDS, OTHER, Sums
 from tests.running import ROOT
 
 SERVED = {
@@ -91,7 +91,10 @@ def test_a_histogram_counts_up_to_each_bound():
         serve(metrics, duration_ms=milliseconds, first_byte_ms=milliseconds)
     metrics.fold({"fast"})
     found = told(metrics)
-    below = {bound: found["request_duration_seconds_bucket", (str(bound), "fast", "chat", "first")] for bound in BOUNDS}
+    below = {
+        bound: found["request_duration_seconds_bucket", (str(bound), "fast", "chat", "first")]
+        for bound in BUCKET_BOUNDS
+    }
     assert (below[0.005], below[0.01], below[120.0], below[300.0]) == (2, 3, 3, 4)
     assert found["first_byte_seconds_bucket", ("+Inf", "fast", "first")] == 5
 
@@ -105,7 +108,7 @@ def test_labels_may_hold_anything():
 
 
 def test_there_are_never_more_series_than_memory_is_meant_for(monkeypatch):
-    monkeypatch.setattr(summing, "MOST_SERIES", 3)
+    monkeypatch.setattr(summing, "MAX_SERIES", 3)
     sums = Sums()
     for number in range(10):
         sums.count("requests", (f"p{number}", "m"))

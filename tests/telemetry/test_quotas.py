@@ -11,7 +11,7 @@ from telemetry import rollups
 from telemetry.batches import insert_log_entries
 from telemetry.models import UsageDay, UsageHour
 from telemetry.quotas import Used, used
-from telemetry.records import empty_log_entry, written
+from telemetry.records import empty_log_entry, to_record
 from telemetry.statistics import Question, usage
 from telemetry.verification import differences
 
@@ -26,7 +26,7 @@ def entry(minutes=0, **values):
     asked = {"user_id": 1, "key_id": 2, "provider_id": 3, "group_ids": [4, 45], "attempts": 1, "cache_status": "MISS"}
     spent = {"input_tokens": 10, "cache_read_tokens": 5, "output_tokens": 20, **cost("0.000000000123")}
     known = {"entry_type": "WorkRequest", "outcome": "completed"} | given | asked | spent
-    insert_log_entries([written(empty_log_entry() | known | values)])
+    insert_log_entries([to_record(empty_log_entry() | known | values)])
 
 
 def cost(amount):
@@ -106,7 +106,7 @@ def test_of_an_hour_that_had_begun_before_the_entries_are_asked(merged):
 def test_usage_and_entries_together_tell_what_all_entries_do():
     """Hours, days and the last entries, whatever is merged, to the microsecond: compared with entries one by one."""
     rows = [plausible(seed) for seed in range(600)]
-    insert_log_entries([written(empty_log_entry() | row) for row in rows])
+    insert_log_entries([to_record(empty_log_entry() | row) for row in rows])
     whose = [("user", 1), ("key", 5), ("provider", 7), ("group", 1), ("group", 2)]
     moments = [NOON + timedelta(minutes=minutes, microseconds=1) for minutes in (-4000, -90, -61, -1, 0, 1, 59, 300)]
     for merge in (lambda hour: None, rollups.tidy):

@@ -221,7 +221,7 @@ def test_what_the_log_does_not_have_is_a_difference_too():
 
 def test_what_a_dead_process_left_behind_is_counted_as_aborted(tmp_path):
     journal = Journal(tmp_path, segment_bytes=SEGMENT)
-    journal.start(done("r1"))
+    journal.append_start(done("r1"))
     adopt(journal.folder)
     assert totals()["errors"] == totals()["unknown_cost_requests"] == 1
     assert differences(BEGIN, END) == []
@@ -235,7 +235,7 @@ def test_several_shippers_and_merging_at_once_lose_nothing(tmp_path):
         journal = Journal(tmp_path / str(number), segment_bytes=SEGMENT)
         shipper = Shipper(journal, tmp_path / str(number))
         for request in range(400):
-            journal.whole(done(f"{number}-{request}", HOUR, input_tokens=1, key_id=request % 3))
+            journal.append_complete(done(f"{number}-{request}", HOUR, input_tokens=1, key_id=request % 3))
             if request % 20 == 19:
                 errors["refused"] += not shipper.ship()
         connection.close()

@@ -9,7 +9,7 @@ from django.utils import timezone
 from accounts.services import create_user
 from keys.models import ApiKey
 from keys.services import issue_key
-from telemetry import carrying, hits
+from telemetry import hits, ingestion
 from telemetry import journal as journals
 from telemetry.models import CacheEntry, JournalPosition, LogEntry
 from tests.telemetry.conftest import cached, entry, serve, stored
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_what_ended_is_stored_and_what_began_is_not_yet(journal, shipper):
     serve(journal, "r1")
-    journal.start(entry("r2"))
-    journal.event(entry("r1", entry_type="Message"))
+    journal.append_start(entry("r2"))
+    journal.append_event(entry("r1", entry_type="Message"))
     assert shipper.ship()
     assert stored() == {"r1": 2}
     assert stored(entry_type="Message") == {"r1": 1}
@@ -61,12 +61,12 @@ def test_positions_say_when_the_database_last_had_something_of_it(journal, shipp
 
 
 def test_a_segment_goes_with_its_position_once_all_its_requests_have_ended(journal, shipper):
-    number = journal.start(entry("open"))
+    number = journal.append_start(entry("open"))
     journal.seal()
     serve(journal, "r1")
     shipper.ship()
     assert len(journals.segment_paths(journal.folder)) == 2
-    journal.end(number, entry("open"), lambda: b"{}")
+    journal.append_end(number, entry("open"), lambda: b"{}")
     shipper.ship()
     shipper.ship()
     assert len(journals.segment_paths(journal.folder)) == JournalPosition.objects.count() == 1
@@ -84,15 +84,15 @@ def test_at_the_end_everything_is_shipped_and_nothing_left_behind(journal, shipp
 def test_a_batch_that_was_stored_while_the_connection_broke_is_not_stored_again(journal, shipper):
     for number in range(20):
         serve(journal, f"r{number}")
-    opened = journal.start(entry("open"))
+    opened = journal.append_start(entry("open"))
     name, segment = f"{journal.name}/{journal.segments[0].path.name}", journal.segments[0]
-    carrying._store(name, 0, list(segment.records(0)))
-    shipper._away(OperationalError("server closed the connection unexpectedly"))
+    ingestion._store_once(name, 0, list(segment.records(0)))
+    shipper._pause_shipping(OperationalError("server closed the connection unexpectedly"))
     serve(journal, "later")
     journal.seal()
     assert shipper.ship()
     assert len(journals.segment_paths(journal.folder)) == 1, "a request that began in it is open"
-    journal.end(opened, entry("open"), lambda: b"{}")
+    journal.append_end(opened, entry("open"), lambda: b"{}")
     journal.seal()
     shipper.ship()
     assert shipper.ship()
@@ -106,7 +106,7 @@ def test_a_batch_of_which_the_commit_came_late_is_not_stored_again(journal, ship
     serve(journal, "r2")
     segment = journal.segments[0]
     start = shipper._shipped[segment.path]
-    carrying._store(f"{journal.name}/{segment.path.name}", start, list(segment.records(start)))
+    ingestion._store_once(f"{journal.name}/{segment.path.name}", start, list(segment.records(start)))
     assert not shipper.ship()
     assert shipper.ship()
     assert stored() == {"r1": 1, "r2": 1}
@@ -117,7 +117,7 @@ def test_a_batch_that_was_not_stored_while_the_connection_broke_is_stored(journa
     serve(journal, "r1")
     shipper.ship()
     serve(journal, "r2")
-    shipper._away(OperationalError("server closed the connection unexpectedly"))
+    shipper._pause_shipping(OperationalError("server closed the connection unexpectedly"))
     assert shipper.ship()
     assert stored() == {"r1": 1, "r2": 1}
 
@@ -139,7 +139,7 @@ def test_a_poison_record_is_put_aside_and_the_rest_is_shipped(journal, shipper):
 
 def half_an_entry(journal, request_id):
     """An end that no database can read, whatever it calls that."""
-    journal.end(journal.start(entry(request_id)), entry(request_id)[:-40], lambda: b"")
+    journal.append_end(journal.append_start(entry(request_id)), entry(request_id)[:-40], lambda: b"")
 
 
 def test_a_record_that_is_no_json_is_put_aside_alone(journal, shipper):
@@ -202,10 +202,10 @@ def test_no_record_is_refused_for_what_the_last_use_of_a_key_met(journal, shippe
             serve(journal, "meanwhile")
         raise DataError("integer out of range")
 
-    shipper.key_used(1, 1_800_000_000)
+    shipper.record_key_use(1, 1_800_000_000)
     with connection.execute_wrapper(refuse):
         while tries:
-            shipper._wrote_keys -= 10
+            shipper._last_key_write -= 10
             shipper.ship()
     shipper.ship()
     assert stored() == {"meanwhile": 1}
@@ -213,14 +213,14 @@ def test_no_record_is_refused_for_what_the_last_use_of_a_key_met(journal, shippe
 
 
 def test_cached_answers_are_listed_and_their_hits_counted(journal, shipper):
-    journal.cached(cached("a" * 64, response="old"))
+    journal.append_cache_entry(cached("a" * 64, response="old"))
     serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
     shipper.ship()
     serve(journal, "r2", cache_status="HIT", cache_hash="a" * 64)
     shipper.ship()
     shipper.ship()
     assert CacheEntry.objects.values_list("response", "hits").get() == ("old", 2)
-    journal.cached(cached("a" * 64, response="new"))
+    journal.append_cache_entry(cached("a" * 64, response="new"))
     shipper.ship()
     assert CacheEntry.objects.values_list("response", "hits").get() == ("new", 0)
 
@@ -229,7 +229,7 @@ def test_a_hit_that_is_shipped_before_the_answer_is_listed_counts(journal, shipp
     serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
     serve(journal, "r2", cache_status="HIT", cache_hash="a" * 64)
     shipper.ship()
-    journal.cached(cached("a" * 64))
+    journal.append_cache_entry(cached("a" * 64))
     serve(journal, "r3", cache_status="HIT", cache_hash="a" * 64)
     for _ in range(3):
         shipper.ship()
@@ -237,10 +237,10 @@ def test_a_hit_that_is_shipped_before_the_answer_is_listed_counts(journal, shipp
 
 
 def test_one_of_an_answer_that_is_never_listed_is_let_go_after_a_while(journal, shipper, monkeypatch):
-    monkeypatch.setattr(hits, "PATIENCE_SECONDS", 0)
+    monkeypatch.setattr(hits, "MAX_WAIT_SECONDS", 0)
     serve(journal, "r1", cache_status="HIT", cache_hash="a" * 64)
     shipper.ship()
-    journal.cached(cached("a" * 64))
+    journal.append_cache_entry(cached("a" * 64))
     shipper.ship()
     assert CacheEntry.objects.get().hits == 0
 
@@ -248,13 +248,13 @@ def test_one_of_an_answer_that_is_never_listed_is_let_go_after_a_while(journal, 
 def test_the_last_use_of_a_key_is_written_every_few_seconds(shipper):
     ann = create_user(username="ann", password="a long pass phrase")
     key = issue_key(owner=ann, name="k").key
-    shipper.key_used(key.id, 1_800_000_000)
-    shipper.key_used(key.id, 1_800_000_001)
-    shipper.key_used(key.id + 1, 1_800_000_001)
+    shipper.record_key_use(key.id, 1_800_000_000)
+    shipper.record_key_use(key.id, 1_800_000_001)
+    shipper.record_key_use(key.id + 1, 1_800_000_001)
     shipper.ship()
     key.refresh_from_db()
     assert key.last_used is None
-    shipper._wrote_keys -= 10
+    shipper._last_key_write -= 10
     shipper.ship()
     key.refresh_from_db()
     assert key.last_used == datetime.fromtimestamp(1_800_000_001, UTC)
@@ -264,8 +264,8 @@ def test_the_last_use_of_a_key_is_written_every_few_seconds(shipper):
 def test_a_last_use_that_another_process_wrote_meanwhile_stays(shipper, earlier):
     key = issue_key(owner=create_user(username="ann", password="a long pass phrase"), name="k").key
     for at in (1_800_000_001, 1_800_000_000 + earlier, 1_800_000_000):
-        shipper.key_used(key.id, at)
-        shipper._wrote_keys -= 10
+        shipper.record_key_use(key.id, at)
+        shipper._last_key_write -= 10
         shipper.ship()
     key.refresh_from_db()
     assert key.last_used == datetime.fromtimestamp(1_800_000_001, UTC)
@@ -275,8 +275,8 @@ def test_the_last_uses_of_many_keys_are_written_in_one_go(shipper, django_assert
     ann = create_user(username="ann", password="a long pass phrase")
     keys = [issue_key(owner=ann, name=f"k{number}").key for number in range(30)]
     for key in keys:
-        shipper.key_used(key.id, 1_800_000_000)
-    shipper._wrote_keys -= 10
+        shipper.record_key_use(key.id, 1_800_000_000)
+    shipper._last_key_write -= 10
     with django_assert_num_queries(1):
         shipper.ship()
     assert not ApiKey.objects.filter(last_used=None).exists()
@@ -288,12 +288,12 @@ def test_a_last_use_that_could_not_be_written_is_written_later(shipper):
     def away(execute, *statement):
         raise OperationalError("server closed the connection unexpectedly")
 
-    shipper.key_used(key.id, 1_800_000_000)
+    shipper.record_key_use(key.id, 1_800_000_000)
     for _ in range(2):
-        shipper._wrote_keys -= 10
+        shipper._last_key_write -= 10
         with connection.execute_wrapper(away):
             assert not shipper.ship()
-    shipper._wrote_keys -= 10
+    shipper._last_key_write -= 10
     assert shipper.ship()
     key.refresh_from_db()
     assert key.last_used == datetime.fromtimestamp(1_800_000_000, UTC)

@@ -50,8 +50,8 @@ def merge():
 
 threading.Thread(target=merge, daemon=True).start()
 for number in range(100_000):
-    opened = journal.start(entry(f"{sys.argv[2]}-{number}"))
-    journal.end(opened, entry(f"{sys.argv[2]}-{number}", outcome="completed"), lambda: b"{}")
+    opened = journal.append_start(entry(f"{sys.argv[2]}-{number}"))
+    journal.append_end(opened, entry(f"{sys.argv[2]}-{number}", outcome="completed"), lambda: b"{}")
     print(number, flush=True)
 """
 
@@ -73,9 +73,9 @@ def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path
             time.sleep(patience)
             process.kill()
             written[run] = 1 + sum(1 for line in process.stdout if line.endswith("\n"))
-        for folder, claim in journals.abandoned(tmp_path, older_than=0):
+        for folder, handle in journals.abandoned_journals(tmp_path, older_than=0):
             adopt(folder)
-            os.close(claim)
+            os.close(handle)
     found = stored()
     assert set(found.values()) == {1}
     assert {f"{run}-{number}" for run, count in written.items() for number in range(count)} <= found.keys()

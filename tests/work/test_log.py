@@ -12,7 +12,7 @@ from gateway_project.work.stages.log import _short
 from licensing.models import Limit
 from telemetry.journal import HEADER_BYTES, RESERVE_BYTES
 from telemetry.models import CacheEntry, LogEntry
-from telemetry.records import empty_log_entry, written
+from telemetry.records import empty_log_entry, to_record
 from tests.pace import patience
 from tests.provider_answers import Answer
 from tests.world import limited_key
@@ -35,7 +35,7 @@ def test_a_short_entry_is_json_and_has_room_whatever_stands_in_it(letter):
     entry = {name: letter * 10_000 if value == "" else value for name, value in empty_log_entry().items()}
     entry |= dict.fromkeys([name for name, value in entry.items() if value is None], 2**63 - 1)
     entry |= {"correlation_id": "r" * 128, "group_ids": [2**63 - 1] * 1000, "tags": {letter: letter * 5000}}
-    record = written(_short(entry))
+    record = to_record(_short(entry))
     assert len(record) <= RESERVE_BYTES - HEADER_BYTES
     assert json.loads(record)["correlation_id"] == entry["correlation_id"]
 

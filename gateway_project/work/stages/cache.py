@@ -20,7 +20,7 @@ from providers.calls import End
 from providers.formats import Answer, Usage
 from providers.formats.base import COUNT_TOKENS
 from telemetry.models import Candidate
-from telemetry.records import written
+from telemetry.records import to_record
 
 UNFINISHED = ("error", "pause")  # how an answer ends that is none yet: asked again, the model may well give one
 
@@ -156,7 +156,7 @@ def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int]
     seconds = _cache_seconds(exchange, exchange.target) if fits and answer.finish_reason not in UNFINISHED else 0
     _keep_for_all(exchange, gateway, value, seconds)
     if seconds > 0:
-        gateway.note_cached(written(cache_record(exchange, stored, seconds, bill.cost)))
+        gateway.note_cached(to_record(cache_record(exchange, stored, seconds, bill.cost)))
 
 
 def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> None:

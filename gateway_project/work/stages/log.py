@@ -26,7 +26,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import ProviderSnapshot
 from providers.prices import Cost
 from telemetry.journal import JournalFull
-from telemetry.records import empty_cache_entry, empty_log_entry, written
+from telemetry.records import empty_cache_entry, empty_log_entry, to_record
 
 log = logging.getLogger("gateway.log")
 # What stands in the entry of a request and nowhere else: whoever adds it up counts it once.
@@ -58,18 +58,18 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
     gateway.metrics.end(entry)
     if _has_more_to_tell(exchange.error):
         with suppress(JournalFull):  # the request itself is logged
-            gateway.journal.event(written(_error_entry(entry, exchange)))
+            gateway.journal.append_event(to_record(_error_entry(entry, exchange)))
     if exchange.key is not None:
-        gateway.shipper.key_used(exchange.key.id, exchange.started_at)
+        gateway.shipper.record_key_use(exchange.key.id, exchange.started_at)
 
 
 def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
-    whole = written(entry | {"payload": _payload(exchange)})
+    whole = to_record(entry | {"payload": _payload(exchange)})
     number, exchange.journal_number = exchange.journal_number, None
     if number is None:
-        gateway.journal.whole(whole)
+        gateway.journal.append_complete(whole)
     else:
-        gateway.journal.end(number, whole, lambda: written(_short(entry)))
+        gateway.journal.append_end(number, whole, lambda: to_record(_short(entry)))
 
 
 def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
@@ -80,12 +80,12 @@ def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
     if exchange.journal_number is not None and not asks:
         return
     asked = {"attempts": exchange.attempts + asks, "asked_before": _asked_before(exchange)}
-    record = written(_identity(exchange) | asked)
+    record = to_record(_identity(exchange) | asked)
     try:
         if exchange.journal_number is None:
-            exchange.journal_number = gateway.journal.start(record)
+            exchange.journal_number = gateway.journal.append_start(record)
         else:
-            gateway.journal.start_again(exchange.journal_number, record)
+            gateway.journal.append_start_again(exchange.journal_number, record)
     except JournalFull as error:
         raise ServiceUnavailable(CANNOT_BE_LOGGED) from error
 
