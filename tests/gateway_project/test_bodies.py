@@ -6,6 +6,7 @@ import pytest
 
 from gateway_project.bodies import FREE_BYTES, GRACE_SECONDS, PIECE_BYTES, Room, patience, read_body
 from gateway_project.errors import PayloadTooLarge, ServiceUnavailable, ValidationError
+from tests.locking import guarded
 
 MOST = 3 * PIECE_BYTES
 
@@ -70,3 +71,10 @@ def test_all_long_bodies_together_have_so_much_room():
 )
 def test_a_long_body_may_take_longer(length, seconds):
     assert patience({"CONTENT_LENGTH": length}, 1024 * 1024, 5) == 5 + GRACE_SECONDS + seconds
+
+
+def test_the_room_is_counted_under_its_lock():
+    room = Room(MOST)
+    guarded(room, room._lock, "_taken")
+    room.take(MOST)
+    room.give_back(MOST)

@@ -1,5 +1,6 @@
 """The threads of requests: few of them warm, no task lost, whatever happens."""
 
+import atexit
 import sys
 import threading
 import time
@@ -7,6 +8,7 @@ import time
 import pytest
 
 from gateway_project.threads import Threads
+from tests.locking import guarded
 from tests.pace import patience
 
 
@@ -158,3 +160,14 @@ def test_nothing_that_a_task_raises_costs_its_thread(work):
     pool.submit(work.quick)
     work.wait_for(1)
     pool.finish()
+
+
+def test_the_pool_is_changed_under_its_lock():
+    pool = Threads(1, "guarded")
+    atexit.unregister(pool.finish)  # which only looks
+    guarded(pool, pool._lock, "_idle", "_waiting", "_made")
+    done, may_end = threading.Semaphore(0), threading.Event()
+    pool.submit(lambda: may_end.wait(30))
+    pool.submit(done.release)  # it waits: there is one thread
+    may_end.set()
+    assert done.acquire(timeout=30)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from providers.health import Breakers
+from tests.locking import guarded
 
 COOLDOWN = 10
 
@@ -122,3 +123,29 @@ def test_one_providers_rest_is_nobody_elses(breakers, clock):
     assert breakers.resting() == {1}
     clock.passes(COOLDOWN)
     assert breakers.resting() == set()
+
+
+def test_luck_is_noted_under_the_lock():
+    clock = Clock()
+    breakers = Breakers(failures=1, cooldown=COOLDOWN, clock=clock)
+    breakers.failed(1)
+    breaker = guarded(breakers._breakers[1], breakers._lock, "failures", "rests_until", "probing", reads=False)
+    breakers.failed(1)
+    clock.passes(COOLDOWN)
+    assert breakers.admits(1)
+    assert breaker.probing
+    breakers._breakers = UnderLock(breakers._breakers, breakers._lock)
+    breakers.succeeded(1)
+    assert breakers.admits(1)
+
+
+class UnderLock(dict):
+    """Lets go of an entry under the lock alone."""
+
+    def __init__(self, entries, lock):
+        super().__init__(entries)
+        self.lock = lock
+
+    def pop(self, *arguments):
+        assert self.lock.locked()
+        return super().pop(*arguments)

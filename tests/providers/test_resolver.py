@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from providers.resolver import Resolver
+from tests.locking import guarded
 
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
 
@@ -76,3 +77,11 @@ def test_whatever_goes_wrong_is_told_to_those_who_wait():
 
     with pytest.raises(UnicodeError):
         Resolver(broken).addresses("x" * 70, 443, timeout=30)
+
+
+def test_what_is_looked_up_is_noted_under_the_lock():
+    started = threading.Event()
+    resolver = Resolver(lambda host, port: started.wait(30) and FOUND)
+    threading.Timer(0.05, started.set).start()  # when nobody holds the lock any more for having begun
+    guarded(resolver, resolver._lock, "_running")
+    assert resolver.addresses("name.test", 443, timeout=30) == FOUND
