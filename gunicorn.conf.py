@@ -7,12 +7,12 @@ import sys
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 # Not by way of Django, which the server itself has no use for: it is 10 MB.
-from gateway_project.env import SettingRefused
+from gateway_project.env import InvalidSetting
 from telemetry import slots
 
 try:
     from gateway_project import settings
-except SettingRefused as refused:
+except InvalidSetting as refused:
     sys.exit(str(refused))
 
 bind = f"{settings.HOST}:{settings.PORT}"

@@ -11,7 +11,7 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"{sys.executable} lacks {missing.name}: use the Python that has what requirements.lock names.")
 
-from gateway_project.env import SettingRefused
+from gateway_project.env import InvalidSetting
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     try:
         execute_from_command_line(sys.argv)
-    except SettingRefused as refused:
+    except InvalidSetting as refused:
         sys.exit(str(refused))
     except EOFError:
         sys.exit("The command asked for something, and its input has ended.")

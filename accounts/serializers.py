@@ -22,7 +22,7 @@ def _password(**options: Any) -> Text:
 
 
 def _new_password(**options: Any) -> Text:
-    return _password(min_length=settings.SHORTEST_PASSWORD, **options)
+    return _password(min_length=settings.MIN_PASSWORD_LENGTH, **options)
 
 
 class FeatureSerializer(Named):

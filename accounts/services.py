@@ -14,7 +14,7 @@ from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
 from accounts.models import LONGEST_PASSWORD, Feature, Group, Role, User, check_text
 from accounts.sessions import end_sessions
 from gateway_project.errors import Conflict, NotFound, ValidationError
-from gateway_project.saving import hold, referred, save_or_refuse
+from gateway_project.saving import lock_row, rows_by_id, save_or_refuse
 
 
 @transaction.atomic
@@ -43,7 +43,7 @@ def create_user(
     user.set_password(_checked(password))
     save_or_refuse(user, taken=f"A user named {user.username!r} exists already; deleted ones keep their names.")
     by_id = role_ids is not None
-    user.roles.set(referred(Role.objects.all(), role_ids, field="roles") if by_id else _named(roles))
+    user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles") if by_id else _named(roles))
     return user
 
 
@@ -60,7 +60,7 @@ def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
     """A stored role that grants these features; raises Conflict if the name exists, and ValidationError."""
     role = Role(name=name)
     _save_role(role)
-    role.features.set(referred(Feature.objects.all(), feature_ids, field="features"))
+    role.features.set(rows_by_id(Feature.objects.all(), feature_ids, field="features"))
     return role
 
 
@@ -70,14 +70,14 @@ def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[
 
     The built-in roles keep their names: the code knows them by it. The role admin keeps its features: all there are.
     """
-    hold(role, Role.objects.all())
+    lock_row(role, Role.objects.all())
     if name is not None and name != role.name:
         if role.name in ROLES:
             raise Conflict(f"The role {role.name!r} is built in and keeps its name.")
         role.name = name
         _save_role(role)
     if feature_ids is not None:
-        features = referred(Feature.objects.all(), feature_ids, field="features")
+        features = rows_by_id(Feature.objects.all(), feature_ids, field="features")
         if role.name == ADMIN_ROLE and set(features) != set(role.granted):
             raise Conflict(f"features: the role {role.name!r} has every feature there is, and keeps them.")
         role.features.set(features)
@@ -110,7 +110,7 @@ def update_user(
             user.set_password(_checked(password))
         save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
         if role_ids is not None:
-            user.roles.set(referred(Role.objects.all(), role_ids, field="roles"))
+            user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles"))
     if password is not None or not user.is_usable:
         end_sessions(user=user, except_for=kept_session if user.is_usable else None)
 
@@ -129,7 +129,7 @@ def _an_admin_stays(user: User) -> Iterator[None]:
     """Around a change of the user: raises Conflict if it takes the last admin who can log in."""
     # Held to the end of the transaction: two admins must not take the role from each other at one moment.
     Role.objects.select_for_update().get(name=ADMIN_ROLE)
-    hold(user, User.objects.all())
+    lock_row(user, User.objects.all())
     was_admin = User.objects.usable().admins().filter(pk=user.pk).exists()
     yield
     if was_admin and not User.objects.usable().admins().exists():
@@ -141,26 +141,26 @@ def create_group(*, name: str, member_ids: Collection[int] = ()) -> Group:
     """A stored group of these users; raises Conflict if the name exists, and ValidationError."""
     group = Group(name=name)
     _save_group(group)
-    group.members.set(referred(_may_join(group), member_ids, field="members"))
+    group.members.set(rows_by_id(_may_join(group), member_ids, field="members"))
     return group
 
 
 @transaction.atomic
 def update_group(group: Group, *, name: str | None = None, member_ids: Collection[int] | None = None) -> None:
     """Store a new name and another set of members, where given; raises Conflict, NotFound and ValidationError."""
-    hold(group, Group.objects.all())
+    lock_row(group, Group.objects.all())
     if name is not None:
         group.name = name
         _save_group(group)
     if member_ids is not None:
-        group.members.set(referred(_may_join(group), member_ids, field="members"))
+        group.members.set(rows_by_id(_may_join(group), member_ids, field="members"))
 
 
 @transaction.atomic
 def add_member(group: Group, *, user_id: int) -> User:
     """The user, who is a member now, and stays one if they were before; raises NotFound and ValidationError."""
-    hold(group, Group.objects.all())
-    (user,) = referred(_may_join(group), [user_id], field="id")
+    lock_row(group, Group.objects.all())
+    (user,) = rows_by_id(_may_join(group), [user_id], field="id")
     group.members.add(user)
     return user
 
@@ -179,7 +179,7 @@ def remove_member(group: Group, *, user_id: int) -> User:
 def delete_group(group: Group) -> None:
     """Delete it; its rules stay and are for nobody, its limits go with it. Raises NotFound."""
     # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
-    hold(group, Group.objects.all())
+    lock_row(group, Group.objects.all())
     group.delete()
 
 

@@ -127,7 +127,7 @@ def admit(caller: Caller | None, who: str, *, owner_id: int | None = None) -> No
     if who in (ANYBODY, HOLDER):
         return
     if caller is None:
-        raise AuthenticationFailed(AuthenticationFailed.NOTHING_SENT)
+        raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if not _allowed(caller, who, owner_id):
         raise PermissionDenied(_needed(who))
 

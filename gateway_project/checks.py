@@ -8,10 +8,10 @@ from django.conf import settings as configured
 from django.core.checks import CheckMessage, Error, Warning
 
 from gateway_project.proxies import is_loopback
-from gateway_project.settings import LOCAL_HOSTS, OWN_DATABASE
+from gateway_project.settings import LOCAL_DATABASE, LOCAL_HOSTS
 from licensing.signing import KeyRefused, read_public_key
 
-SHORTEST_SECRET = 32
+MIN_SECRET_LENGTH = 32
 
 
 def check_configuration(app_configs: object = None, **options: object) -> list[CheckMessage]:
@@ -32,9 +32,9 @@ def secrets_are_secret(settings: Any) -> Iterator[CheckMessage]:
     if settings.GATEWAY_MODE != "production":
         return
     for name, secret in _secrets(settings):
-        if len(secret) < SHORTEST_SECRET or secret.startswith("django-insecure-"):
+        if len(secret) < MIN_SECRET_LENGTH or secret.startswith("django-insecure-"):
             yield Error(
-                f"{name} is missing, shorter than {SHORTEST_SECRET} characters or a placeholder.",
+                f"{name} is missing, shorter than {MIN_SECRET_LENGTH} characters or a placeholder.",
                 hint='Make one with: python -c "import secrets; print(secrets.token_urlsafe(48))"',
                 id="gateway.E002",
             )
@@ -90,7 +90,7 @@ def base_url_is_encrypted(settings: Any) -> Iterator[CheckMessage]:
 
 
 def database_is_named(settings: Any) -> Iterator[CheckMessage]:
-    own = str(settings.VAR_DIR / OWN_DATABASE)
+    own = str(settings.VAR_DIR / LOCAL_DATABASE)
     if settings.GATEWAY_MODE == "production" and settings.DATABASES["default"]["NAME"] == own:
         yield Warning(
             f"DATABASE_URL is not set: everything is kept in {own}, which no other machine shares.",

@@ -36,16 +36,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-# Of a message, in characters: it may repeat what a client or a provider said, and goes into answers and the log.
-LONGEST_MESSAGE, LONGEST_WORD = 2048, 256
+# In characters: texts may repeat what a client or a provider said, and go into responses and the log.
+MAX_MESSAGE_LENGTH, MAX_FIELD_LENGTH = 2048, 256
 
 
 class GatewayError(Exception):
-    """What every error can say: code (HTTP status), exception (its name), message, headers, severity.
+    """The base of all errors: code (HTTP status), exception (its name), message, headers, severity.
 
-    `field` is which of the request's is to blame, `reason` a word for it that clients know, a provider's maybe;
-    both may be ''. All three are cut where they are long, and only when they are read: what hide() is to take out
-    of them is still whole until then.
+    `field` is the request field that is wrong, `reason` a code that clients know, perhaps the provider's; both may be
+    ''. All three texts are truncated, but only when they are read: until then redact() finds secrets whole.
     """
 
     code: int = 500
@@ -67,7 +66,7 @@ class GatewayError(Exception):
         field: str = "",
         reason: str = "",
     ) -> None:
-        self._said = (message or self.default_message, field, reason)
+        self._texts = (message or self.default_message, field, reason)
         self.retry_after = self.default_retry_after if retry_after is None else retry_after
         self.headers: dict[str, str] = {**self.default_headers, **(headers or {})}
         if self.retry_after is not None:
@@ -75,35 +74,35 @@ class GatewayError(Exception):
             self.headers["Retry-After"] = str(max(0, math.ceil(self.retry_after)))
         super().__init__(self.message)
 
-    def hide(self, hidden: Callable[[str], str]) -> None:
-        """Pass all that it says through a function that takes out what nobody may read."""
-        self._said = tuple(map(hidden, self._said))
+    def redact(self, redact: Callable[[str], str]) -> None:
+        """Apply a function that removes secrets to all texts."""
+        self._texts = tuple(map(redact, self._texts))
         self.args = (self.message,)
 
     @property
     def message(self) -> str:
-        return _cut(self._said[0], LONGEST_MESSAGE)
+        return _truncated(self._texts[0], MAX_MESSAGE_LENGTH)
 
     @property
     def field(self) -> str:
-        return _cut(self._said[1], LONGEST_WORD)
+        return _truncated(self._texts[1], MAX_FIELD_LENGTH)
 
     @property
     def reason(self) -> str:
-        return _cut(self._said[2], LONGEST_WORD)
+        return _truncated(self._texts[2], MAX_FIELD_LENGTH)
 
     @property
     def severity(self) -> str:
-        """How loudly the log tells it: "warning" below 500, else "error"."""
+        """The severity in the log: "warning" below 500, else "error"."""
         return "warning" if self.code < 500 else "error"
 
     def body(self) -> dict[str, int | str]:
-        """The document every error is sent as."""
+        """The document that every error is sent as."""
         return {"code": self.code, "exception": self.exception, "message": self.message}
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _truncated(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 class RequestError(GatewayError):
@@ -116,20 +115,20 @@ class ValidationError(RequestError):
     """The body or a parameter is not of the right form."""
 
     default_message = "The request is not of the right form."
-    problems: tuple[str, ...] = ()  # one for each field, where several were looked at; the message has all of them
+    problems: tuple[str, ...] = ()  # one for each field, if from_fields() made the error; the message has all of them
 
     @classmethod
     def from_fields(cls, problems: Mapping[str, Sequence[str]]) -> Self:
-        """One error that tells the problems of each field; those of no single field stand under "__all__"."""
-        told = tuple(_told(field, texts) for field, texts in problems.items())
-        error = cls(" ".join(told))
-        error.problems = told
+        """One error with the problems of each field; those of no single field are under "__all__"."""
+        messages = tuple(_field_message(field, texts) for field, texts in problems.items())
+        error = cls(" ".join(messages))
+        error.problems = messages
         return error
 
 
-def _told(field: str, texts: Sequence[str]) -> str:
-    told = " ".join(texts)
-    return told if field == "__all__" else f"{field}: {told}"
+def _field_message(field: str, texts: Sequence[str]) -> str:
+    message = " ".join(texts)
+    return message if field == "__all__" else f"{field}: {message}"
 
 
 class ProviderNotSelected(RequestError):
@@ -195,7 +194,7 @@ class AuthenticationFailed(AccessError):
     """The caller is nobody; one message for whatever was sent, so that no reason can be told from another."""
 
     code = 401
-    NOTHING_SENT: ClassVar[str] = "No credential was sent: send Authorization: Bearer with an API key or access token."
+    NO_CREDENTIAL: ClassVar[str] = "No credential was sent: send Authorization: Bearer with an API key or access token."
     default_message = "The credential is missing or not valid."
     # A 401 without a challenge is malformed: RFC 9110, 15.5.2.
     default_headers = {"WWW-Authenticate": "Bearer"}
@@ -220,14 +219,14 @@ class LicenceInvalid(AccessError):
 
 
 class LimitError(GatewayError):
-    """The caller may do this, but later; `for_good` where no later is late enough for so large a request."""
+    """The caller may do this, but later; `permanent` if the request is larger than the limit itself."""
 
     code = 429
     default_retry_after = 1
 
-    def __init__(self, message: str = "", *, for_good: bool = False, **options: Any) -> None:
+    def __init__(self, message: str = "", *, permanent: bool = False, **options: Any) -> None:
         super().__init__(message, **options)
-        self.for_good = for_good
+        self.permanent = permanent
 
 
 class RateLimited(LimitError):
@@ -248,45 +247,45 @@ class ActiveUseLimitReached(LimitError):
     default_message = "All active uses of the licence are taken."
 
 
-# As log and metrics know them.
-LIMIT_ERRORS = tuple(kind.exception for kind in LimitError.__subclasses__())
+# The names in the log and in metrics.
+LIMIT_ERROR_NAMES = tuple(kind.exception for kind in LimitError.__subclasses__())
 
 
 class UpstreamError(GatewayError):
-    """The provider did not give an answer; `usage` is what it counted nevertheless, where it said so at the end.
+    """The provider did not give an answer; `usage` is what it counted nevertheless, if it reported that.
 
-    `worked` is False where it is certain that it did nothing for the request: it was not reached, or refused it.
+    `may_have_worked` is False if the provider certainly did nothing: it was not reached, or it refused the request.
     """
 
     code = 502
-    usage: Any = None  # providers.formats.Usage, which stands above
-    worked = True
+    usage: Any = None  # providers.formats.Usage, which this module may not import
+    may_have_worked = True
 
     def __init__(self, message: str = "", *, code: int | None = None, **options: Any) -> None:
         self.code = code or self.code
         super().__init__(message, **options)
 
     @property
-    def next_may_serve(self) -> bool:
-        """Whether another provider may do better."""
+    def allows_failover(self) -> bool:
+        """Whether another provider may serve the request."""
         return True
 
 
 class ProviderRejected(UpstreamError):
     """The provider refused the request itself; status, message, reason and field are the provider's.
 
-    402 says that it is not the request but the gateway's account there, which has no credit left.
+    402 is about the gateway's account there, which has no credit left, and not about the request.
     """
 
     code = 400
-    worked = False
+    may_have_worked = False
     default_message = "The provider refused the request."
-    UNPAID: ClassVar[int] = 402
+    PAYMENT_REQUIRED: ClassVar[int] = 402
 
     @property
-    def next_may_serve(self) -> bool:
-        """Not where it is the request that is rejected."""
-        return self.code == self.UNPAID
+    def allows_failover(self) -> bool:
+        """Only without credit: another provider would refuse the same request too."""
+        return self.code == self.PAYMENT_REQUIRED
 
 
 class ProviderError(UpstreamError):
@@ -299,7 +298,7 @@ class ProviderOverloaded(UpstreamError):
     """The provider is overloaded (503) or limits us (429), and no other candidate served the request."""
 
     code = 503
-    worked = False
+    may_have_worked = False
     default_message = "The provider is overloaded."
 
 

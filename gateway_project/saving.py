@@ -1,42 +1,42 @@
-"""How services store a row: what the row refuses becomes an error of ours, before and at the database."""
+"""How services store rows: errors of validation and of the database become GatewayErrors."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from django.core.exceptions import ValidationError as FieldsRefused
+from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import DatabaseError, IntegrityError, models, transaction
 
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
-TAKEN = {"unique", "unique_together"}
-CROSSED = "This, or something that it refers to, was changed at the same moment: nothing was written. Try again."
-# What a write meets that crosses another one: a row that is gone or taken, as PostgreSQL often says only when all is
-# to be committed, and two that wait for each other.
-_CROSSED = {
-    *("23503", "23505", "40001", "40P01"),  # PostgreSQL's words
+UNIQUENESS_CODES = {"unique", "unique_together"}  # of Django's validation errors
+WRITE_RACE = "This, or something that it refers to, was changed at the same moment: nothing was written. Try again."
+# Errors of a write that races with another: a row that is gone or taken (which PostgreSQL often reports only at
+# COMMIT), a failed serialization and a deadlock.
+_RACE_CODES = {
+    *("23503", "23505", "40001", "40P01"),  # PostgreSQL's SQLSTATE
     *("SQLITE_CONSTRAINT_FOREIGNKEY", "SQLITE_CONSTRAINT_UNIQUE"),
 }
 
 
 def save_or_refuse(row: models.Model, *, taken: str) -> None:
-    """Store a new or changed row; raises ValidationError, or Conflict saying `taken` where its name is."""
+    """Validate and store a row; raises ValidationError, or Conflict with the message `taken` if its name exists."""
     try:
         row.full_clean()
-    except FieldsRefused as refused:
-        if TAKEN.issuperset(_codes(refused)):
+    except DjangoValidationError as error:
+        if UNIQUENESS_CODES.issuperset(_codes(error)):
             raise Conflict(taken) from None
-        raise ValidationError.from_fields(refused.message_dict) from None
+        raise ValidationError.from_fields(error.message_dict) from None
     try:
         with transaction.atomic():
             row.save()
-    except IntegrityError:  # somebody else took the name after the look above
+    except IntegrityError:  # another transaction took the name after the validation
         raise Conflict(taken) from None
 
 
-def hold(row: models.Model, rows: models.QuerySet) -> None:
-    """Read a stored row again out of these rows, and hold it to the end of the transaction; raises NotFound.
+def lock_row(row: models.Model, rows: models.QuerySet) -> None:
+    """Read a stored row again, out of these rows, and lock it to the end of the transaction; raises NotFound.
 
-    A change must not undo another that is made at the same moment; and save() would bring back what is deleted.
+    Otherwise a change could undo a concurrent one, and save() would restore a deleted row.
     """
     try:
         row.refresh_from_db(from_queryset=rows.select_for_update())
@@ -44,39 +44,40 @@ def hold(row: models.Model, rows: models.QuerySet) -> None:
         raise NotFound(f"This {row._meta.verbose_name} exists no more.") from None
 
 
-def is_crossed(error: BaseException) -> bool:
-    """Whether it is the database's refusal of a write that crossed another one."""
+def is_write_race(error: BaseException) -> bool:
+    """Whether the database refused a write because of a concurrent one."""
     cause = error.__cause__
-    words = {getattr(cause, "sqlstate", None), getattr(cause, "sqlite_errorname", None)}
-    return isinstance(error, DatabaseError) and not words.isdisjoint(_CROSSED)
+    codes = {getattr(cause, "sqlstate", None), getattr(cause, "sqlite_errorname", None)}
+    return isinstance(error, DatabaseError) and not codes.isdisjoint(_RACE_CODES)
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether it is PostgreSQL's refusal of any write, as a standby has it; SQLite's is an OperationalError."""
+    """Whether PostgreSQL refused a write because it is a standby; SQLite raises OperationalError for that."""
     return isinstance(error, DatabaseError) and getattr(error.__cause__, "sqlstate", None) == "25006"
 
 
 @contextmanager
-def crossing_told() -> Iterator[None]:
-    """Around a transaction: raises Conflict where its writes crossed others."""
+def races_as_conflicts() -> Iterator[None]:
+    """Around a transaction: raises Conflict if one of its writes raced with another transaction's."""
     try:
         yield
     except DatabaseError as error:
-        if not is_crossed(error):
+        if not is_write_race(error):
             raise
-        raise Conflict(CROSSED) from error
+        raise Conflict(WRITE_RACE) from error
 
 
-def referred(rows: models.QuerySet, ids: Collection[int], *, field: str) -> list:
-    """The rows with these ids; raises ValidationError naming those that there are not, or that are deleted."""
+def rows_by_id(rows: models.QuerySet, ids: Collection[int], *, field: str) -> list:
+    """The rows with these ids; raises ValidationError naming ids that are unknown or of deleted rows."""
     found = list(rows.filter(pk__in=ids)) if ids else []
     if unknown := set(ids) - {row.pk for row in found}:
-        there = rows.model._default_manager.filter(pk__in=unknown).exists()
+        is_deleted = rows.model._default_manager.filter(pk__in=unknown).exists()
         named = ", ".join(map(str, sorted(unknown)[:10]))
-        raise ValidationError(f"{field}: there is none with the id {named}{' that is not deleted' if there else ''}.")
+        suffix = " that is not deleted" if is_deleted else ""
+        raise ValidationError(f"{field}: there is none with the id {named}{suffix}.")
     return found
 
 
-def _codes(refused: FieldsRefused) -> Iterator[str | None]:
-    for problems in refused.error_dict.values():
+def _codes(error: DjangoValidationError) -> Iterator[str | None]:
+    for problems in error.error_dict.values():
         yield from (problem.code for problem in problems)

@@ -6,10 +6,10 @@ from decimal import Decimal
 from pathlib import Path
 
 from gateway_project.console import theme
-from gateway_project.env import Env, SettingRefused
+from gateway_project.env import Env, InvalidSetting
 from gateway_project.keyfile import KeyFile, local_secret
 
-env = Env(collects=True)  # whoever has made three mistakes hears of all of them
+env = Env(collect_problems=True)  # one error names all invalid variables
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(env.text("GATEWAY_VAR_DIR", str(BASE_DIR / "var")))
 
@@ -18,29 +18,29 @@ VAR_DIR = Path(env.text("GATEWAY_VAR_DIR", str(BASE_DIR / "var")))
 GATEWAY_MODE = env.choice("GATEWAY_MODE", ("local", "production"), "local")
 DEBUG = env.flag("DEBUG", False)
 HOST = env.host("HOST", "127.0.0.1")
-PORT = env.whole("PORT", 8000, least=1, most=65535)
-WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", 1, least=1, most=256)
+PORT = env.integer("PORT", 8000, minimum=1, maximum=65535)
+WEB_CONCURRENCY = env.integer("WEB_CONCURRENCY", 1, minimum=1, maximum=256)
 GATEWAY_WORKER_CLASS = env.choice("GATEWAY_WORKER_CLASS", ("thread", "gevent"), "thread")
-GATEWAY_THREADS = env.whole("GATEWAY_THREADS", 1200, least=1, most=4000)
-GATEWAY_DEMO_PORT = env.whole("GATEWAY_DEMO_PORT", PORT + 1 if PORT < 65535 else 8001, least=1, most=65535)
+GATEWAY_THREADS = env.integer("GATEWAY_THREADS", 1200, minimum=1, maximum=4000)
+GATEWAY_DEMO_PORT = env.integer("GATEWAY_DEMO_PORT", PORT + 1 if PORT < 65535 else 8001, minimum=1, maximum=65535)
 GATEWAY_BASE_URL = env.address("GATEWAY_BASE_URL", f"http://{HOST}:{PORT}")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 ALLOWED_HOSTS = env.host_names("ALLOWED_HOSTS", ",".join(LOCAL_HOSTS))
-# Whose X-Forwarded-For and X-Forwarded-Proto are believed.
+# The peers whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 GATEWAY_TRUSTED_PROXIES = env.networks("GATEWAY_TRUSTED_PROXIES")
 
 
 def _local_secret(name: str) -> Path | None:
-    """The file of a secret of this machine's own, made at the first start; production has none."""
+    """The file of a secret that local mode generates at the first start; None in production."""
     if GATEWAY_MODE != "local" or env.problems:
         return None
     try:
         secret = local_secret(VAR_DIR / "secrets" / name)
-        kept = _read(secret)
+        value = _read(secret)
     except OSError as error:
-        raise SettingRefused(f"GATEWAY_VAR_DIR: {error.filename} cannot be made or read: {error.strerror}.") from None
-    if not kept:
-        raise SettingRefused(f"GATEWAY_VAR_DIR: {secret} is empty: put its secret back, or delete it for a new one.")
+        raise InvalidSetting(f"GATEWAY_VAR_DIR: {error.filename} cannot be made or read: {error.strerror}.") from None
+    if not value:
+        raise InvalidSetting(f"GATEWAY_VAR_DIR: {secret} is empty: put its secret back, or delete it for a new one.")
     return secret
 
 
@@ -48,9 +48,9 @@ def _read(secret: Path | None) -> str:
     return secret.read_text().strip() if secret else ""
 
 
-# Where none is set, one that the checks refuse: an empty one makes Django fail before they can say what is missing.
+# Without any, a placeholder that the checks refuse: with an empty one Django fails before the checks can run.
 SECRET_KEY = env.text("SECRET_KEY") or _read(_local_secret("secret_key")) or "django-insecure-missing"
-# Signs access and refresh tokens; a key of its own, so that neither secret opens what the other guards.
+# Signs access and refresh tokens; not SECRET_KEY itself, so that a leak of one does not expose the other's uses.
 GATEWAY_TOKEN_KEY = (
     env.text("GATEWAY_TOKEN_KEY") or hashlib.blake2b(b"gateway access tokens", key=SECRET_KEY.encode()[:64]).hexdigest()
 )
@@ -60,21 +60,21 @@ if not GATEWAY_ENCRYPTION_KEYS and (_kept := _local_secret("encryption_key")):
     GATEWAY_ENCRYPTION_KEYS = KeyFile(_kept)
 
 # -- Stores -----------------------------------------------------------------------------------------
-OWN_DATABASE = "gateway.sqlite3"
-DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{VAR_DIR / OWN_DATABASE}")}
-GATEWAY_DATABASE_TIMEOUT = env.seconds("GATEWAY_DATABASE_TIMEOUT", 15, least=1)
+LOCAL_DATABASE = "gateway.sqlite3"
+DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{VAR_DIR / LOCAL_DATABASE}")}
+GATEWAY_DATABASE_TIMEOUT = env.seconds("GATEWAY_DATABASE_TIMEOUT", 15, minimum=1)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.redis("REDIS_URL")
 GATEWAY_REDIS_PREFIX = env.text("GATEWAY_REDIS_PREFIX", "gateway")
 GATEWAY_REDIS_TIMEOUT = env.seconds("GATEWAY_REDIS_TIMEOUT", 0.25)
-GATEWAY_REDIS_CONNECTIONS = env.whole("GATEWAY_REDIS_CONNECTIONS", 64, least=1)
+GATEWAY_REDIS_CONNECTIONS = env.integer("GATEWAY_REDIS_CONNECTIONS", 64, minimum=1)
 CACHES = {
     "default": {
         "BACKEND": "django_redis.cache.RedisCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": GATEWAY_REDIS_PREFIX,
         "OPTIONS": {
-            # django-redis pickles by default: whoever can write to Redis could run code here.
+            # django-redis pickles by default, which would let anyone who can write to Redis run code here.
             "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
             "SOCKET_CONNECT_TIMEOUT": GATEWAY_REDIS_TIMEOUT,
             "SOCKET_TIMEOUT": GATEWAY_REDIS_TIMEOUT,
@@ -90,7 +90,7 @@ CACHES = {
     }
     if REDIS_URL
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10_000}},
-    # What stands in for the shared one while it is away.
+    # The fallback while the shared cache is away.
     "process": {
         "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
         "LOCATION": "process",
@@ -103,7 +103,7 @@ INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
     "gateway_project.console.apps.ConsoleConfig",
-    "accounts",  # before Django's own: its commands createsuperuser and changepassword stand in for those
+    "accounts",  # before django.contrib.auth: its createsuperuser and changepassword replace those
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -146,11 +146,11 @@ TEMPLATES = [
     }
 ]
 AUTH_USER_MODEL = "accounts.User"
-SHORTEST_PASSWORD = 8
+MIN_PASSWORD_LENGTH = 8
 AUTH_PASSWORD_VALIDATORS = [
     {
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
-        "OPTIONS": {"min_length": SHORTEST_PASSWORD},
+        "OPTIONS": {"min_length": MIN_PASSWORD_LENGTH},
     }
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
@@ -174,7 +174,7 @@ SESSION_COOKIE_NAME = "SvcConsole"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/admin/"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
-CSRF_TRUSTED_ORIGINS = ["/".join(GATEWAY_BASE_URL.lower().split("/")[:3])]  # as browsers tell it: without a path
+CSRF_TRUSTED_ORIGINS = ["/".join(GATEWAY_BASE_URL.lower().split("/")[:3])]  # as in the header Origin: without a path
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CSRF_TRUSTED_ORIGINS[0].startswith("https:")
 CSRF_FAILURE_VIEW = "gateway_project.responses.forged"
 UNFOLD = theme.UNFOLD
@@ -206,82 +206,83 @@ REST_FRAMEWORK = {
 JSON_API_FORMAT_FIELD_NAMES = "camelize"
 SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
-    "COMPONENT_SPLIT_REQUEST": True,  # what is sent and what is answered are read apart
+    "COMPONENT_SPLIT_REQUEST": True,  # separate schemas for requests and responses
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
 }
-# The function that is told of every change made through the API, as "package.module.function".
+# Dotted paths of functions that lower layers call without importing the upper ones.
+# Stores each change made through the API, the console or a command.
 GATEWAY_AUDIT = "telemetry.audit.record"
-# The function that raises LicenceInvalid while the installed licence is expired or invalid.
+# Raises LicenceInvalid while the installed licence is expired or invalid.
 GATEWAY_LICENCE_CHECK = "licensing.services.require_licence"
-# The function that counts the active uses of all processes.
+# Counts the active uses of all processes.
 GATEWAY_ACTIVE_USES = "gateway_project.work.gateway.active_uses"
-# The function that tells how limits stand: how much is used, and until when.
+# Returns the status of limits: how much is used, and until when.
 GATEWAY_LIMIT_STANDING = "gateway_project.work.gateway.standing"
-# The function that tells how providers are: their circuits, failures and work.
+# Returns the health of providers: their circuits, failures and work.
 GATEWAY_PROVIDER_HEALTH = "gateway_project.work.gateway.provider_health"
-# The function that makes the cache forget answers that are purged through the API.
+# Deletes answers that are purged through the API from the cache.
 GATEWAY_FORGET = "gateway_project.work.gateway.forget"
 
 # -- Work requests ----------------------------------------------------------------------------------
-GATEWAY_MAX_BODY_BYTES = env.whole("GATEWAY_MAX_BODY_BYTES", 32 * 1024 * 1024, least=1024)
-GATEWAY_MAX_BODIES_BYTES = env.whole("GATEWAY_MAX_BODIES_BYTES", 512 * 1024 * 1024)
-GATEWAY_MAX_RESPONSE_BYTES = env.whole("GATEWAY_MAX_RESPONSE_BYTES", 64 * 1024 * 1024, least=1024)
+GATEWAY_MAX_BODY_BYTES = env.integer("GATEWAY_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)
+GATEWAY_MAX_BODIES_BYTES = env.integer("GATEWAY_MAX_BODIES_BYTES", 512 * 1024 * 1024)
+GATEWAY_MAX_RESPONSE_BYTES = env.integer("GATEWAY_MAX_RESPONSE_BYTES", 64 * 1024 * 1024, minimum=1024)
 GATEWAY_REQUIRED_FIELDS = env.names("GATEWAY_REQUIRED_FIELDS", "model")
 GATEWAY_CONNECT_TIMEOUT = env.seconds("GATEWAY_CONNECT_TIMEOUT", 5)
 GATEWAY_FIRST_BYTE_TIMEOUT = env.seconds("GATEWAY_FIRST_BYTE_TIMEOUT", 120)
 GATEWAY_IDLE_TIMEOUT = env.seconds("GATEWAY_IDLE_TIMEOUT", 60)
 GATEWAY_TOTAL_TIMEOUT = env.seconds("GATEWAY_TOTAL_TIMEOUT", 600)
 GATEWAY_HEARTBEAT = env.seconds("GATEWAY_HEARTBEAT", 15)
-GATEWAY_GRACEFUL_TIMEOUT = env.seconds("GATEWAY_GRACEFUL_TIMEOUT", 60, least=1)
-GATEWAY_CLIENT_TIMEOUT = env.seconds("GATEWAY_CLIENT_TIMEOUT", 20, least=1)
+GATEWAY_GRACEFUL_TIMEOUT = env.seconds("GATEWAY_GRACEFUL_TIMEOUT", 60, minimum=1)
+GATEWAY_CLIENT_TIMEOUT = env.seconds("GATEWAY_CLIENT_TIMEOUT", 20, minimum=1)
 GATEWAY_PROVIDER_NETWORKS = env.choice("GATEWAY_PROVIDER_NETWORKS", ("any", "public"), "any")
-GATEWAY_BREAKER_FAILURES = env.whole("GATEWAY_BREAKER_FAILURES", 5, least=1)
+GATEWAY_BREAKER_FAILURES = env.integer("GATEWAY_BREAKER_FAILURES", 5, minimum=1)
 GATEWAY_BREAKER_COOLDOWN = env.seconds("GATEWAY_BREAKER_COOLDOWN", 15)
 GATEWAY_CACHE_SCOPE = env.choice("GATEWAY_CACHE_SCOPE", ("global", "group", "user", "key"), "global")
-GATEWAY_CACHE_TTL = env.whole("GATEWAY_CACHE_TTL", 3600)
-GATEWAY_CACHE_MAX_BYTES = env.whole("GATEWAY_CACHE_MAX_BYTES", 256 * 1024 * 1024)
-GATEWAY_CACHE_MAX_ENTRY_BYTES = env.whole("GATEWAY_CACHE_MAX_ENTRY_BYTES", 8 * 1024 * 1024)
-GATEWAY_SNAPSHOT_INTERVAL = env.seconds("GATEWAY_SNAPSHOT_INTERVAL", 0.4, most=1)
-GATEWAY_SNAPSHOT_KEYS = env.whole("GATEWAY_SNAPSHOT_KEYS", 250_000, least=1)
+GATEWAY_CACHE_TTL = env.integer("GATEWAY_CACHE_TTL", 3600)
+GATEWAY_CACHE_MAX_BYTES = env.integer("GATEWAY_CACHE_MAX_BYTES", 256 * 1024 * 1024)
+GATEWAY_CACHE_MAX_ENTRY_BYTES = env.integer("GATEWAY_CACHE_MAX_ENTRY_BYTES", 8 * 1024 * 1024)
+GATEWAY_SNAPSHOT_INTERVAL = env.seconds("GATEWAY_SNAPSHOT_INTERVAL", 0.4, maximum=1)
+GATEWAY_SNAPSHOT_KEYS = env.integer("GATEWAY_SNAPSHOT_KEYS", 250_000, minimum=1)
 
 # -- Limits -----------------------------------------------------------------------------------------
-GATEWAY_KEY_REQUESTS_PER_MINUTE = env.whole("GATEWAY_KEY_REQUESTS_PER_MINUTE", 600)
-# What those may who have no limit of the kind of their own: "tokens/minute=20000, cost/month=12.50, concurrent=5".
+GATEWAY_KEY_REQUESTS_PER_MINUTE = env.integer("GATEWAY_KEY_REQUESTS_PER_MINUTE", 600)
+# For who has no own limit of that kind: "tokens/minute=20000, cost/month=12.50, concurrent=5".
 GATEWAY_LIMITS = {
     "key": {("requests", "minute"): Decimal(GATEWAY_KEY_REQUESTS_PER_MINUTE)} | env.limits("GATEWAY_KEY_LIMITS"),
     "user": env.limits("GATEWAY_USER_LIMITS"),
     "group": env.limits("GATEWAY_GROUP_LIMITS"),
     "provider": env.limits("GATEWAY_PROVIDER_LIMITS"),
 }
-# So many tokens are reserved for the answer to a request that does not say how long it may be.
-GATEWAY_RESERVED_OUTPUT_TOKENS = env.whole("GATEWAY_RESERVED_OUTPUT_TOKENS", 1024)
-GATEWAY_PROCESSES = env.whole("GATEWAY_PROCESSES", WEB_CONCURRENCY, least=1)
+# The tokens reserved for the answer to a request that does not limit its length.
+GATEWAY_RESERVED_OUTPUT_TOKENS = env.integer("GATEWAY_RESERVED_OUTPUT_TOKENS", 1024)
+GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", WEB_CONCURRENCY, minimum=1)
 
 # -- Licence ----------------------------------------------------------------------------------------
-# Of the vendor's pair: without it, no licence key verifies.
+# The vendor's public key: without it, no licence key verifies.
 GATEWAY_LICENCE_PUBLIC_KEY = env.text("GATEWAY_LICENCE_PUBLIC_KEY")
 # For installations without a licence.
-GATEWAY_MAX_ACTIVE_USES = env.whole("GATEWAY_MAX_ACTIVE_USES", 0, most=10**9)
-GATEWAY_ACTIVE_USE_SECONDS = env.whole("GATEWAY_ACTIVE_USE_SECONDS", 300, least=1, most=366 * 24 * 3600)
+GATEWAY_MAX_ACTIVE_USES = env.integer("GATEWAY_MAX_ACTIVE_USES", 0, maximum=10**9)
+GATEWAY_ACTIVE_USE_SECONDS = env.integer("GATEWAY_ACTIVE_USE_SECONDS", 300, minimum=1, maximum=366 * 24 * 3600)
 
 # -- Log --------------------------------------------------------------------------------------------
 GATEWAY_LOG_PAYLOAD = env.choice("GATEWAY_LOG_PAYLOAD", ("full", "redacted", "none"), "full")
-GATEWAY_LOG_PAYLOAD_MAX_BYTES = env.whole("GATEWAY_LOG_PAYLOAD_MAX_BYTES", 64 * 1024)
+GATEWAY_LOG_PAYLOAD_MAX_BYTES = env.integer("GATEWAY_LOG_PAYLOAD_MAX_BYTES", 64 * 1024)
 GATEWAY_STATS_TAGS = env.names("GATEWAY_STATS_TAGS", "*")
-GATEWAY_LOG_DAYS = env.whole("GATEWAY_LOG_DAYS", 0, most=36_500)
-GATEWAY_PAYLOAD_DAYS = env.whole("GATEWAY_PAYLOAD_DAYS", 0, most=36_500)
-GATEWAY_CACHE_RECORD_DAYS = env.whole("GATEWAY_CACHE_RECORD_DAYS", 30, most=36_500)
+GATEWAY_LOG_DAYS = env.integer("GATEWAY_LOG_DAYS", 0, maximum=36_500)
+GATEWAY_PAYLOAD_DAYS = env.integer("GATEWAY_PAYLOAD_DAYS", 0, maximum=36_500)
+GATEWAY_CACHE_RECORD_DAYS = env.integer("GATEWAY_CACHE_RECORD_DAYS", 30, maximum=36_500)
 GATEWAY_HOUSEKEEPING_INTERVAL = env.seconds("GATEWAY_HOUSEKEEPING_INTERVAL", 60)
-GATEWAY_LOG_INTERVAL = env.seconds("GATEWAY_LOG_INTERVAL", 0.25, most=60)
+GATEWAY_LOG_INTERVAL = env.seconds("GATEWAY_LOG_INTERVAL", 0.25, maximum=60)
 GATEWAY_JOURNAL_DIR = Path(env.text("GATEWAY_JOURNAL_DIR", str(VAR_DIR / "journal")))
-GATEWAY_JOURNAL_SEGMENT_BYTES = env.whole("GATEWAY_JOURNAL_SEGMENT_BYTES", 4 * 1024 * 1024, least=64 * 1024)
+GATEWAY_JOURNAL_SEGMENT_BYTES = env.integer("GATEWAY_JOURNAL_SEGMENT_BYTES", 4 * 1024 * 1024, minimum=64 * 1024)
 
 # -- Tokens -----------------------------------------------------------------------------------------
-GATEWAY_ACCESS_TOKEN_SECONDS = env.whole("GATEWAY_ACCESS_TOKEN_SECONDS", 15 * 60, least=1)
-GATEWAY_REFRESH_TOKEN_SECONDS = env.whole("GATEWAY_REFRESH_TOKEN_SECONDS", 7 * 24 * 3600, least=1)
-GATEWAY_LOGIN_FAILURES = env.whole("GATEWAY_LOGIN_FAILURES", 10, least=1)
-GATEWAY_LOGIN_FAILURES_PER_ADDRESS = env.whole("GATEWAY_LOGIN_FAILURES_PER_ADDRESS", 100, least=1)
-GATEWAY_KEY_DAYS = env.whole("GATEWAY_KEY_DAYS", 365, least=1)
+GATEWAY_ACCESS_TOKEN_SECONDS = env.integer("GATEWAY_ACCESS_TOKEN_SECONDS", 15 * 60, minimum=1)
+GATEWAY_REFRESH_TOKEN_SECONDS = env.integer("GATEWAY_REFRESH_TOKEN_SECONDS", 7 * 24 * 3600, minimum=1)
+GATEWAY_LOGIN_FAILURES = env.integer("GATEWAY_LOGIN_FAILURES", 10, minimum=1)
+GATEWAY_LOGIN_FAILURES_PER_ADDRESS = env.integer("GATEWAY_LOGIN_FAILURES_PER_ADDRESS", 100, minimum=1)
+GATEWAY_KEY_DAYS = env.integer("GATEWAY_KEY_DAYS", 365, minimum=1)
 
 # -- Metrics ----------------------------------------------------------------------------------------
 GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
@@ -299,19 +300,19 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
         "gateway": {"level": env.choice("GATEWAY_LOG_LEVEL", LOG_LEVELS, "INFO")},
-        # Refused requests are in the log of requests already.
+        # Refused requests are in the request log already.
         "django.request": {"level": "ERROR", "filters": ["refusals"]},
-        # A traceback for each request that any stranger sends; responses.py says in a line what matters.
+        # Django logs a traceback for each such request, which anyone can send; responses.py logs one line.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "gateway.hosts": {"filters": ["hosts"]},
-        # A line for each request that is refused.
+        # It logs a line for each refused request.
         "gateway.journal": {"filters": ["journal"]},
         # Several lines a second while PostgreSQL is away; the snapshot says when it went and when it is back.
         "psycopg.pool": {"filters": ["pool"]},
     },
 }
 
-# Of an operator who would wonder why nothing follows; the checks tell.
+# The checks warn of these: they are set and have no effect.
 MISSPELT = env.misspelt()
 
-env.refuse()
+env.raise_problems()

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.models import Feature, User
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
-from gateway_project.saving import hold, save_or_refuse
+from gateway_project.saving import lock_row, save_or_refuse
 from keys import secrets
 from keys.models import ApiKey
 from providers.models import Provider
@@ -81,7 +81,7 @@ def update_key(
 
     Raises Conflict if the owner has another live key of the name, NotFound and ValidationError.
     """
-    hold(key, ApiKey.objects.live())
+    lock_row(key, ApiKey.objects.live())
     now = timezone.now()
     if new_name is not None:
         key.name = new_name
@@ -127,7 +127,7 @@ def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     It stays the same row, and so keeps what was set for it and what was counted: limits must not begin anew.
     Raises Conflict for a key that is accepted no more.
     """
-    hold(key, ApiKey.objects.live())
+    lock_row(key, ApiKey.objects.live())
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
         raise Conflict("This key is accepted no more: issue a new one.")

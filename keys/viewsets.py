@@ -14,7 +14,7 @@ from gateway_project.jsonapi.documents import Plain, flat
 from gateway_project.jsonapi.filters import DIGITS, Boolean, Integer, Text, read_parameters
 from gateway_project.jsonapi.response_specs import Message, ResponseSpec
 from gateway_project.jsonapi.viewsets import ListMixin
-from gateway_project.saving import referred
+from gateway_project.saving import rows_by_id
 from keys import services
 from keys.models import ApiKey
 from keys.serializers import (
@@ -72,7 +72,7 @@ class KeyViewSet(ListMixin):
         user_id = values.pop("user", self.caller.user.pk)
         admit(self.caller, OWNER, owner_id=user_id)
         with transaction.atomic():
-            (owner,) = referred(User.objects.live(), [user_id], field="user")
+            (owner,) = rows_by_id(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
             issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
             self.record(issued.key.pk, after=self.serialized(issued.key))
@@ -128,7 +128,7 @@ class KeyViewSet(ListMixin):
         if target is None or "user" in which:
             which = {"user": self.caller.user.pk} | which
             admit(self.caller, OWNER, owner_id=which["user"])
-            keys = keys.filter(owner__in=referred(User.objects.all(), [which["user"]], field="user"))
+            keys = keys.filter(owner__in=rows_by_id(User.objects.all(), [which["user"]], field="user"))
         if target is not None:
             keys = keys.filter(pk=target)
             for key in keys:  # which the caller may see, and so know of
@@ -166,4 +166,4 @@ def _seen_once(issued: services.IssuedKey) -> Plain:
 
 def _provider(provider_id: int | None) -> Provider | None:
     """The provider with this id; none for null and 0."""
-    return referred(Provider.objects.all(), [provider_id], field="provider")[0] if provider_id else None
+    return rows_by_id(Provider.objects.all(), [provider_id], field="provider")[0] if provider_id else None

@@ -157,8 +157,8 @@ class LimitAdmin(ServiceAdmin):
 
     # -- Changes ----------------------------------------------------------------------------------------
 
-    def shown(self, row: Limit) -> dict[str, Any] | None:
-        return lasting(super().shown(row))
+    def serialized(self, row: Limit) -> dict[str, Any] | None:
+        return lasting(super().serialized(row))
 
     def create(self, request: HttpRequest, values: dict[str, Any]) -> Limit:
         subject, measure = values["subject"], values["measure"]

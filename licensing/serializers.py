@@ -11,7 +11,7 @@ from accounts.models import Group, User
 from gateway_project.jsonapi.documents import flat
 from gateway_project.jsonapi.fields import Attributes, Choice, Id, Text
 from gateway_project.jsonapi.names import camel
-from gateway_project.saving import referred
+from gateway_project.saving import rows_by_id
 from keys.models import ApiKey
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.signing import LONGEST_SENT
@@ -147,7 +147,7 @@ class Row(Id):
 
     def to_internal_value(self, data: Any) -> Model:
         row_id = super().to_internal_value(data)
-        return referred(self.rows, [row_id], field=camel(self.field_name))[0]
+        return rows_by_id(self.rows, [row_id], field=camel(self.field_name))[0]
 
 
 class LimitChanges(Attributes):

@@ -14,9 +14,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from gateway_project.env import MOST_AMOUNT, MOST_COST
+from gateway_project.env import MAX_AMOUNT, MAX_COST
 from gateway_project.errors import LicenceInvalid, ValidationError
-from gateway_project.saving import hold, save_or_refuse
+from gateway_project.saving import lock_row, save_or_refuse
 from licensing import terms
 from licensing.models import DailyPeak, Licence, Limit, Measure, Window
 from licensing.signing import Claims, KeyRefused, verify
@@ -123,7 +123,7 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
 @transaction.atomic
 def change_limit(limit: Limit, *, amount: Decimal | None = None) -> None:
     """Let a limit be another amount, where one is given; 0 is unlimited. Raises NotFound and ValidationError."""
-    hold(limit, Limit.objects.all())
+    lock_row(limit, Limit.objects.all())
     if amount is None:
         return
     values = {"amount": _fitting(limit.measure, amount)}
@@ -140,7 +140,7 @@ def delete_limit(limit: Limit) -> None:
 
 def _fitting(measure: str, amount: Decimal) -> Decimal:
     """The amount, if there can be so much of the measure."""
-    most = MOST_COST if measure == Measure.COST else MOST_AMOUNT
+    most = MAX_COST if measure == Measure.COST else MAX_AMOUNT
     if not 0 <= amount <= most:
         raise ValidationError(f"amount: {measure} must be from 0 (unlimited) to {most}.")
     if measure != Measure.COST and amount != int(amount):

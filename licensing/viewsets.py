@@ -121,9 +121,9 @@ class LimitViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         known = getattr(self, "_standing", {})
         return known[limit.pk] if limit.pk in known else standing_of([limit])[0]
 
-    def shown(self, row: Limit) -> dict[str, Any] | None:
+    def serialized(self, row: Limit) -> dict[str, Any] | None:
         """Without what changes by itself: it would seem to have been changed."""
-        return lasting(super().shown(row))
+        return lasting(super().serialized(row))
 
     def perform_create(self, values: dict[str, Any]) -> Limit:
         return services.set_limit(**values)

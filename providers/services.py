@@ -14,7 +14,7 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from gateway_project.errors import Conflict, ProviderError, ValidationError
-from gateway_project.saving import hold, save_or_refuse
+from gateway_project.saving import lock_row, save_or_refuse
 from providers import auth
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
 from providers.formats import FORMATS
@@ -81,7 +81,7 @@ def update_provider(
     address may not thereby send the credential there. Raises Conflict, NotFound and ValidationError.
     """
     _refuse_unknown(changes, CHANGEABLE)
-    hold(provider, Provider.objects.all())
+    lock_row(provider, Provider.objects.all())
     origin, auth_method = provider.origin, provider.auth_method
     if "url" in changes:
         _checked_url(changes["url"])
@@ -113,7 +113,7 @@ def change_model(model: Model, **changes: Any) -> None:
 
     Raises Conflict if its provider has a model of this name, NotFound and ValidationError.
     """
-    hold(model, Model.objects.all())
+    lock_row(model, Model.objects.all())
     for field, value in changes.items():
         setattr(model, field, value)
     _save_model(model)
@@ -132,7 +132,7 @@ def remove_model(model: Model) -> None:
 def delete_provider(provider: Provider) -> None:
     """Delete it with its models; raises NotFound, and Conflict while keys or rules refer to it, counting them."""
     # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
-    hold(provider, Provider.objects.all())
+    lock_row(provider, Provider.objects.all())
     try:
         provider.delete()
     except ProtectedError as error:

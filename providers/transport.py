@@ -260,7 +260,7 @@ class Transport:
 
 def _unreached(error: UpstreamError) -> UpstreamError:
     """The same, of a provider that never saw the request."""
-    error.worked = False
+    error.may_have_worked = False
     return error
 
 

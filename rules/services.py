@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.models import Group, User
 from gateway_project.errors import ValidationError
-from gateway_project.saving import hold, referred, save_or_refuse
+from gateway_project.saving import lock_row, rows_by_id, save_or_refuse
 from providers.models import Provider
 from rules.models import Everyone, Rule
 from rules.patterns import compile_pattern
@@ -39,7 +39,7 @@ def update_rule(rule: Rule, **changes: Any) -> None:
 
     Raises Conflict and ValidationError as above, and NotFound if the rule is gone.
     """
-    hold(rule, Rule.objects.all())
+    lock_row(rule, Rule.objects.all())
     _write(rule, changes)
 
 
@@ -74,4 +74,4 @@ def _address(rule: Rule, changes: dict[str, Any]) -> None:
 
 
 def _one(rows: QuerySet, row_id: int | None, field: str) -> Any:
-    return None if row_id is None else referred(rows, [row_id], field=field)[0]
+    return None if row_id is None else rows_by_id(rows, [row_id], field=field)[0]

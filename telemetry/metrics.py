@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from gateway_project.errors import LIMIT_ERRORS
+from gateway_project.errors import LIMIT_ERROR_NAMES
 from telemetry import slots
 from telemetry.slots import Slots
 from telemetry.sums import OTHER, Labels, Sums
@@ -131,7 +131,7 @@ def _add(sums: Sums, told: tuple[Any, ...], known_models: Collection[str]) -> No
         sums.observe("first_byte_seconds", (provider, model), first / 1000)
     if cache:
         sums.count("cache_lookups", (cache.lower(),))
-    if exception in LIMIT_ERRORS:
+    if exception in LIMIT_ERROR_NAMES:
         sums.count("limit_refusals", (exception,))
     source = "cache" if source == "Cache" else "provider"
     for kind, amount in zip(TOKENS, tokens, strict=True):

@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from gateway_project.errors import LIMIT_ERRORS
+from gateway_project.errors import LIMIT_ERROR_NAMES
 from providers.models import Model, Provider
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
 
@@ -31,7 +31,7 @@ BOUGHT, SERVED, COMPLETED = "cache_status <> 'HIT'", "cache_status = 'HIT'", "ou
 TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 _ALL_TOKENS = " + ".join(f"coalesce({column}, 0)" for column in TOKENS)
 # A request that a limit refused has used nothing of a quota.
-_NAMES = ", ".join(f"'{name}'" for name in LIMIT_ERRORS)
+_NAMES = ", ".join(f"'{name}'" for name in LIMIT_ERROR_NAMES)
 LIMITED = f"exception IN ({_NAMES})"
 # What is counted: a condition, or a value and a condition. Everything is a whole number.
 _COUNTED = {

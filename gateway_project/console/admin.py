@@ -22,7 +22,7 @@ from gateway_project.console.audit import record
 from gateway_project.errors import Conflict, GatewayError
 from gateway_project.jsonapi.names import snake
 from gateway_project.jsonapi.viewsets import ApiViewSet
-from gateway_project.saving import crossing_told
+from gateway_project.saving import races_as_conflicts
 
 CHANGED_MEANWHILE = "Somebody changed this since the page was opened; nothing was stored. Open it again and look."
 
@@ -111,7 +111,7 @@ class ConsoleAdmin(ModelAdmin):
     def attempt(self, request: HttpRequest, do: Any, *args: Any, atomic: bool = True) -> bool:
         """Call do(*args); False if it raised a GatewayError, which the next page shows."""
         try:
-            with crossing_told(), transaction.atomic() if atomic else nullcontext():
+            with races_as_conflicts(), transaction.atomic() if atomic else nullcontext():
                 do(*args)
         except GatewayError as error:
             self.message_user(request, error.message, messages.ERROR)
@@ -221,7 +221,7 @@ class ServiceAdmin(ConsoleAdmin):
 
     def changeform_view(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
         try:
-            with crossing_told():
+            with races_as_conflicts():
                 return super().changeform_view(request, *args, **options)
         except Conflict as error:
             self.message_user(request, error.message, messages.ERROR)
@@ -261,7 +261,7 @@ class ServiceAdmin(ConsoleAdmin):
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         context = {"back": self.page_of(object_id), **(extra_context or {})}
         try:
-            with crossing_told():
+            with races_as_conflicts():
                 return super().delete_view(request, object_id, context)
         except GatewayError as error:
             self.message_user(request, error.message, messages.ERROR)

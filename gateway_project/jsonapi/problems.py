@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from gateway_project import errors
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.names import camel
-from gateway_project.saving import CROSSED, is_crossed, is_read_only
+from gateway_project.saving import WRITE_RACE, is_read_only, is_write_race
 
 log = logging.getLogger("gateway.management")
 
@@ -39,8 +39,8 @@ def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
         return exception
     if isinstance(exception, rest.ValidationError):
         return errors.ValidationError(" ".join(_messages(exception.detail)))
-    if is_crossed(exception):
-        return errors.Conflict(CROSSED)
+    if is_write_race(exception):
+        return errors.Conflict(WRITE_RACE)
     if is_read_only(exception):
         return errors.ServiceUnavailable(READ_ONLY)
     for kinds, error, message in TRANSLATIONS:

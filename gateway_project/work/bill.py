@@ -66,7 +66,7 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
 
 def _unanswered(exchange: "Exchange") -> Bill:
     """Nobody knows the cost; but limits of tokens could be evaded by whoever leaves before the first byte."""
-    if isinstance(exchange.error, UpstreamError) and not exchange.error.worked:
+    if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
         return NOTHING_BOUGHT
     if exchange.call.end in WORKED_ON:
         return Bill(Usage(input_tokens(exchange.request)), estimated=True, cost=NOT_KNOWN)

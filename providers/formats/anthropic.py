@@ -208,7 +208,7 @@ class Anthropic(TranslatedFormat):
         error = as_dict(as_dict(read_json(body)).get("error"))
         kind = as_text(error.get("type"))
         if kind == "billing_error" or as_text(as_dict(error.get("details")).get("error_code")) in SPENT:
-            return super().refusal(ProviderRejected.UNPAID, body)
+            return super().refusal(ProviderRejected.PAYMENT_REQUIRED, body)
         return super().refusal(STATUS_OF.get(kind, status), body, retry_after)
 
 

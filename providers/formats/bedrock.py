@@ -151,7 +151,7 @@ class Bedrock(TranslatedFormat):
 
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         if headers.get("x-amzn-errortype", "").partition(":")[0] == QUOTA:
-            return self.refusal(ProviderRejected.UNPAID, body)  # it comes with 400
+            return self.refusal(ProviderRejected.PAYMENT_REQUIRED, body)  # it comes with 400
         return super().refused(status, headers, body)
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:

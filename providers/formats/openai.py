@@ -113,7 +113,7 @@ class OpenAI(TranslatedFormat):
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         error = as_dict(as_dict(read_json(body)).get("error"))
         if SPENT & {as_text(error.get("code")), as_text(error.get("type"))}:
-            return super().refusal(ProviderRejected.UNPAID, body)
+            return super().refusal(ProviderRejected.PAYMENT_REQUIRED, body)
         return super().refusal(status, body, retry_after)
 
 

@@ -14,7 +14,7 @@ def test_what_is_unset_or_blank_is_the_default(variables):
     assert env.text("X", "d") == "d"
     assert env.choice("X", ("a", "b"), "b") == "b"
     assert env.flag("X", True) is True
-    assert env.whole("X", 3) == 3
+    assert env.integer("X", 3) == 3
     assert env.seconds("X", 1.5) == 1.5
     assert env.names("X", "a, b") == ["a", "b"]
 
@@ -36,13 +36,13 @@ def test_a_host_is_written_as_it_stands_before_a_port(text, value):
 
 def test_values_are_read_without_blanks_around_them():
     env = Env({"X": " 5 ", "Y": " a ,, b ,"})
-    assert env.whole("X", 0) == 5
+    assert env.integer("X", 0) == 5
     assert env.names("Y") == ["a", "b"]
 
 
 @pytest.mark.parametrize("text", ["-5", "0", "65535"])
 def test_a_whole_number_may_be_the_least_and_the_most(text):
-    assert Env({"X": text}).whole("X", 7, least=-5, most=65_535) == int(text)
+    assert Env({"X": text}).integer("X", 7, minimum=-5, maximum=65_535) == int(text)
 
 
 @pytest.mark.parametrize("text", ["0.01", "86400"])
@@ -66,11 +66,11 @@ def test_limits_are_amounts_by_measure_and_window():
     [
         ("choice", "c", {"allowed": ("a", "b"), "default": "a"}),
         ("flag", "maybe", {"default": True}),
-        ("whole", "1.5", {"default": 0}),
-        ("whole", "-1", {"default": 0}),
-        ("whole", "11", {"default": 0, "most": 10}),
-        ("whole", "1e3", {"default": 0}),
-        ("whole", "--1", {"default": 0}),
+        ("integer", "1.5", {"default": 0}),
+        ("integer", "-1", {"default": 0}),
+        ("integer", "11", {"default": 0, "maximum": 10}),
+        ("integer", "1e3", {"default": 0}),
+        ("integer", "--1", {"default": 0}),
         ("seconds", "soon", {"default": 1}),
         ("seconds", "0", {"default": 1}),
         ("seconds", "-1", {"default": 1}),
@@ -115,10 +115,10 @@ def test_a_database_url_that_cannot_be_split_is_refused_too(url):
 
 
 def test_all_that_cannot_be_used_is_said_at_once():
-    env = Env({"X": "eighty", "Y": "prod", "Z": "5"}, collects=True)
-    assert (env.whole("X", 80), env.choice("Y", ("a", "b"), "a"), env.whole("Z", 1)) == (80, "a", 5)
+    env = Env({"X": "eighty", "Y": "prod", "Z": "5"}, collect_problems=True)
+    assert (env.integer("X", 80), env.choice("Y", ("a", "b"), "a"), env.integer("Z", 1)) == (80, "a", 5)
     with pytest.raises(ImproperlyConfigured) as refused:
-        env.refuse()
+        env.raise_problems()
     assert str(refused.value).splitlines() == [
         "X is 'eighty', and must be a whole number from 0 to 9007199254740992.",
         "Y is 'prod', and must be one of a, b.",

@@ -96,7 +96,7 @@ def test_the_problems_of_fields_become_one_sentence():
 def test_what_is_long_is_cut_after_what_nobody_may_read_was_taken_out_of_all_of_it():
     secret = "sk-secret"
     error = errors.ProviderRejected("x" * 2044 + secret, code=400, field="f" * 252 + secret, reason=secret)
-    error.hide(lambda text: text.replace(secret, "…"))
+    error.redact(lambda text: text.replace(secret, "…"))
     assert (error.message, error.field, error.reason) == ("x" * 2044 + "…", "f" * 252 + "…", "…")
     assert error.body()["message"] == str(error) == error.message
 

@@ -4,7 +4,7 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from gateway_project.saving import TAKEN
+from gateway_project.saving import UNIQUENESS_CODES
 
 ROOMS = ("accounts", "keys", "licensing", "providers", "rules", "telemetry")
 
@@ -15,4 +15,4 @@ def test_what_there_is_already_is_taken_and_no_constraint_that_is_violated(room)
     unique = [it for row in rows for it in row._meta.constraints if isinstance(it, models.UniqueConstraint)]
     for constraint in unique:
         if constraint.condition is not None or constraint.expressions:  # of plain ones Django says so by itself
-            assert constraint.violation_error_code in TAKEN, constraint.name
+            assert constraint.violation_error_code in UNIQUENESS_CODES, constraint.name

@@ -52,7 +52,7 @@ class ClientDoor(Door, ABC):
     def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
         delivery = super().refusal(error, request_id, tried)
         # The SDKs of both ecosystems repeat what failed, and wait for as long as Retry-After says.
-        if tried > 1 or isinstance(error, POINTLESS) or (isinstance(error, LimitError) and error.for_good):
+        if tried > 1 or isinstance(error, POINTLESS) or (isinstance(error, LimitError) and error.permanent):
             delivery.headers.append(("x-should-retry", "false"))
         return delivery
 

@@ -116,7 +116,7 @@ def refusal(refused: Standing) -> LimitError:
             retry_after=seconds,
         )
     error = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
-    return error(_told(check, seconds), retry_after=seconds, for_good=_never_fits(check))
+    return error(_told(check, seconds), retry_after=seconds, permanent=_never_fits(check))
 
 
 def _never_fits(check: LimitCheck) -> bool:

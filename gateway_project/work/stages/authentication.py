@@ -19,7 +19,7 @@ def authenticate(exchange: Exchange, gateway: Gateway) -> None:
         raise ServiceUnavailable("The gateway is full: it serves as many requests at once as it can.")
     credential = exchange.entrance.door.credential(exchange.incoming.headers)
     if not credential:
-        raise AuthenticationFailed(AuthenticationFailed.NOTHING_SENT)
+        raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if credential.startswith(secrets.PREFIX):
         exchange.key = key = _key(credential, gateway)
         exchange.caller = caller = _owner(key, gateway)

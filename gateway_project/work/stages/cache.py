@@ -38,7 +38,7 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
             return _look_up(exchange, gateway)
         except UpstreamError as error:
             exchange.failure = error
-            if not error.next_may_serve:
+            if not error.allows_failover:
                 raise
             note_outcome(exchange, exchange.left[0], Candidate.FAILED, error)
             pass_on(exchange, gateway, error)

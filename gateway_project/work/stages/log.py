@@ -11,7 +11,7 @@ import orjson
 from django.conf import settings
 
 from gateway_project.errors import (
-    LONGEST_MESSAGE,
+    MAX_MESSAGE_LENGTH,
     AccessError,
     AuthenticationFailed,
     GatewayError,
@@ -231,7 +231,7 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's words may quote a URL with the credential in it
         context = exchange.target.provider.hide(context)
-    message = f"{_told(exchange)}{context[:LONGEST_MESSAGE]}"
+    message = f"{_told(exchange)}{context[:MAX_MESSAGE_LENGTH]}"
     return empty_log_entry() | {
         **{name: value for name, value in entry.items() if name not in COUNTED},
         "entry_type": "Message",

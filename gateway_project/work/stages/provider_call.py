@@ -54,7 +54,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
                 except UpstreamError as error:
                     exchange.failure = failed = error
                     # Of the last one it stays known how the call ended: one that ran out of time has read the request.
-                    if not error.next_may_serve or len(exchange.left) == 1 or not exchange.call.try_again():
+                    if not error.allows_failover or len(exchange.left) == 1 or not exchange.call.try_again():
                         raise
             pass_on(exchange, gateway, failed)
             try:
@@ -94,7 +94,7 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
     except UpstreamError as error:
         hide_credential(error, target)
         note_outcome(exchange, target, Candidate.FAILED, error)
-        if error.next_may_serve:
+        if error.allows_failover:
             gateway.metrics.failed(target.provider.name, error.exception)
             _note_failure(error, exchange, gateway)
         else:
@@ -125,7 +125,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
 
 def hide_credential(error: GatewayError, target: Target) -> None:
     """Take the credential out of a provider's words."""
-    error.hide(target.provider.hide)
+    error.redact(target.provider.hide)
 
 
 def error_of(interrupted: Interrupted) -> GatewayError:
@@ -147,7 +147,7 @@ def _refusal(target: Target, conversation) -> GatewayError:
         body = b""
     error = target.provider.format.refused(status, headers, body)
     if status in NOT_WORKED_ON or 300 <= status < 400:
-        error.worked = False
+        error.may_have_worked = False
     return error
 
 
