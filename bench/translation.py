@@ -11,8 +11,8 @@ from bench.report import table
 from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS, Options
 from providers.formats.base import Dialect
-from providers.formats.events import LineSplitter
 from providers.formats.eventstream import FrameSplitter
+from providers.formats.json_stream import LineSplitter
 from providers.formats.sse import EventSplitter
 from tests.providers.formats.samples import Sample, request, streams, whole
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from providers.formats import FORMATS
-from providers.formats.translated import NAMES, PARAMETERS, TranslatedFormat
+from providers.formats.translated import CLIENT_NAMES, PARAMETERS, TranslatedFormat
 
 ROOT = Path(__file__).resolve().parent.parent
 READ = re.compile(r'env\.\w+\(\s*"([A-Z_]+)"|self\.\w+\("([A-Z_]+)"')
@@ -35,8 +35,11 @@ TRANSLATED = {name: format for name, format in FORMATS.items() if isinstance(for
 
 def parameter_rows():
     """Which format translates which parameter, as docs/formats.md shows it."""
-    cells = {name: ["✓" if name in format.supports else "" for format in TRANSLATED.values()] for name in PARAMETERS}
-    return [f"| `{NAMES.get(name, name)}` | {' | '.join(cells[name])} |" for name in sorted(PARAMETERS)]
+    cells = {
+        name: ["✓" if name in format.translated_parameters else "" for format in TRANSLATED.values()]
+        for name in PARAMETERS
+    }
+    return [f"| `{CLIENT_NAMES.get(name, name)}` | {' | '.join(cells[name])} |" for name in sorted(PARAMETERS)]
 
 
 def native_rows():
@@ -45,7 +48,10 @@ def native_rows():
     def told(names):
         return ", ".join(f"`{name}`" for name in sorted(names)) or "–"
 
-    return [f"| `{name}` | {told(one.native)} | {told(one.embedding_native)} |" for name, one in TRANSLATED.items()]
+    return [
+        f"| `{name}` | {told(one.native_parameters)} | {told(one.native_embedding_parameters)} |"
+        for name, one in TRANSLATED.items()
+    ]
 
 
 def test_the_page_of_formats_says_what_they_translate():

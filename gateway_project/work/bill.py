@@ -99,7 +99,7 @@ def _written(exchange: "Exchange") -> int:
     answer = exchange.answer
     if exchange.stream is None:
         return len(answer.text or (answer.body if answer.finish_reason == "tool" else ""))
-    characters = len(exchange.stream.reader.produced(answer.body))
+    characters = len(exchange.stream.reader.generated_text(answer.body))
     return characters * exchange.sent_bytes // max(len(answer.body), 1)
 
 

@@ -3,7 +3,7 @@
 import orjson
 
 from gateway_project.work.exchange import Stored
-from providers.formats.dropped import LONGEST_LIST
+from providers.formats.dropped import MAX_HEADER_LENGTH
 from providers.formats.usage import count
 
 VERSION = 3
@@ -39,7 +39,7 @@ def unpack(value: bytes) -> Stored | None:
     good = version == VERSION and newline and _is_count(provider_id)
     if not good or not _is_printable(content_type + provider) or not (content_type + dropped).isascii():
         return None
-    if len(finish) > MOST_LETTERS or not dropped.isprintable() or len(dropped) > LONGEST_LIST:
+    if len(finish) > MOST_LETTERS or not dropped.isprintable() or len(dropped) > MAX_HEADER_LENGTH:
         return None
     if not _is_usage(usage) or type(estimated) is not bool or not _are_chunks(chunks, len(body)):
         return None

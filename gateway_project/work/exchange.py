@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gateway_project.work.limits import Hold, Standing
     from gateway_project.work.snapshot import Caller, KeySnapshot, Target
     from providers.conversation import Conversation
-    from providers.formats.sse import Likeness
+    from providers.formats.sse import ChunkTemplate
     from rules.matching import RuleSnapshot
 
 
@@ -60,9 +60,9 @@ class Stream:
     content_type: str
 
     @property
-    def likeness(self) -> "Likeness | None":
+    def template(self) -> "ChunkTemplate | None":
         """What the next read may be like, in one whole chunk of HTTP; None where it has to be looked at."""
-        return self.reader.likeness if self.conversation.is_between else None
+        return self.reader.template if self.conversation.is_between else None
 
 
 @dataclass(slots=True)

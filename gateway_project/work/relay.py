@@ -16,7 +16,7 @@ from typing import Any
 from gateway_project.work.exchange import Incoming, Stream
 from providers.calls import Call, End, Interrupted
 from providers.conversation import told
-from providers.formats.sse import Likeness
+from providers.formats.sse import ChunkTemplate
 from providers.reply import FIRST_READ
 
 LAG_SECONDS = 1.0
@@ -46,7 +46,7 @@ class RelayedStream:
         self.stream, self.call, self.chunks, self.on_chunk, self.on_lag = stream, call, chunks, on_chunk, on_lag
         self.source = stream.conversation.source
         self.tls_pending = getattr(self.source, "pending", None)  # a TLS socket's number of decrypted, unread bytes
-        self.template: Likeness | None = None  # what the next read is expected to match
+        self.template: ChunkTemplate | None = None  # what the next read is expected to match
         self.unreported: list[bytes] = []  # reads that matched and were forwarded unparsed
         self.lock = threading.Lock()  # guards writes to the client
         self.handed_back = threading.Lock()  # released when the stream's own thread has something to do
@@ -75,7 +75,7 @@ class RelayedStream:
             if chunk:
                 self._write(chunk)
             if self.unsent or not self.has_more:
-                self.template = self.stream.likeness
+                self.template = self.stream.template
                 return  # other streams have their turn before this one is read again
         self.ended = True
 
@@ -84,7 +84,7 @@ class RelayedStream:
 
         This runs for every chunk of every stream: its cost is the stream's cost.
         """
-        while self.template.has_chunk(data := self._read()):
+        while self.template.matches_http_chunk(data := self._read()):
             self.call.since = time.monotonic()
             self.unreported.append(data)
             self._send(data)

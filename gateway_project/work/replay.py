@@ -105,7 +105,7 @@ def _answer(sample: Sample, work: WorkRequest) -> str:
         return _stream(sample, work)
     if (status := sample.about["status"]) != 200:
         raise sample.format.refusal(status, sample.body)
-    answer = sample.format.answered(work, sample.about["headers"], sample.body)
+    answer = sample.format.answer_from_response(work, sample.about["headers"], sample.body)
     shown = "as it came" if answer.body == sample.body else answer.body.decode()
     dropped = f" {list(answer.dropped)}" if answer.dropped else ""
     return f"{answer.finish_reason} {answer.provider_finish_reason} {answer.usage}{dropped} {shown}"
@@ -116,8 +116,8 @@ def _stream(sample: Sample, work: WorkRequest) -> str:
     written = reader.feed(sample.body)
     if not reader.done and reader.error is None:
         written += reader.end(settled=False)
-    if reader.error is not None and work.door:
-        written += reader.broken(reader.error)
+    if reader.error is not None and work.via_door:
+        written += reader.end_with_error(reader.error)
     shown = "as it came" if written == sample.body else written.decode(errors="replace")
     how = f"done={reader.done} error={reader.error} {reader.finish_reason} {reader.provider_finish_reason}"
     return f"{how} {reader.usage} {shown}"

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from gateway_project.work.limit_book import LimitBook
 from licensing.terms import Terms
 from providers import auth
-from providers.formats import AS_IS, Format, Options
+from providers.formats import DEFAULT_OPTIONS, Format, Options
 from providers.prices import Price, PriceBook
 from providers.sigv4 import Signer
 from providers.transport import Patience
@@ -67,7 +67,7 @@ class ProviderSnapshot:
     cache_seconds: int
     models: frozenset[str]
     host: str = ""  # of its URL, in lower case
-    options: Options = AS_IS
+    options: Options = DEFAULT_OPTIONS
     max_output_tokens: dict[str, int] = field(default_factory=dict)  # by model, where an administrator said it
     header_name: str = ""  # the name as a header may carry it
     auth_headers: dict[str, str] = field(repr=False, default_factory=dict)

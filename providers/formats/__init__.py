@@ -2,7 +2,16 @@
 
 from providers.formats.anthropic import Anthropic
 from providers.formats.azure_openai import AzureOpenAI
-from providers.formats.base import AS_IS, Answer, Dialect, Format, Options, Outgoing, StreamReader, WorkRequest
+from providers.formats.base import (
+    DEFAULT_OPTIONS,
+    Answer,
+    Dialect,
+    Format,
+    Options,
+    OutgoingRequest,
+    StreamReader,
+    WorkRequest,
+)
 from providers.formats.bedrock import Bedrock
 from providers.formats.cohere import Cohere
 from providers.formats.gemini import Gemini
@@ -28,13 +37,13 @@ ALL: tuple[Format, ...] = (
 FORMATS = {format.name: format for format in ALL}
 
 __all__ = [
-    "AS_IS",
+    "DEFAULT_OPTIONS",
     "FORMATS",
     "Answer",
     "Dialect",
     "Format",
     "Options",
-    "Outgoing",
+    "OutgoingRequest",
     "StreamReader",
     "Usage",
     "WorkRequest",

@@ -23,8 +23,8 @@ from providers.formats.anthropic_request import system_of, tool_choice_of, tools
 from providers.formats.anthropic_thinking import can_think, disturbing, refused, sampling_of, thinking_of
 from providers.formats.base import COUNT_TOKENS, Answer, Options, StreamReader, WorkRequest, error_message, read_object
 from providers.formats.cited_blocks import CitedBlocks
-from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.events import JsonReader
+from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -74,9 +74,9 @@ class Anthropic(TranslatedFormat):
 
     name = SOURCE
     strict = True
-    speaks = frozenset({SHAPE})
+    native_dialects = frozenset({SHAPE})
     counts_tokens = True
-    supports = frozenset(
+    translated_parameters = frozenset(
         {
             "tools",
             "tool_choice",
@@ -91,7 +91,7 @@ class Anthropic(TranslatedFormat):
             "user",
         }
     )
-    native = frozenset(
+    native_parameters = frozenset(
         {
             "cache_control",
             "container",
@@ -112,37 +112,37 @@ class Anthropic(TranslatedFormat):
     def path(self, work: WorkRequest, model: str) -> str:
         return "/messages/count_tokens" if work.operation == COUNT_TOKENS else "/messages"
 
-    def passed(self, work: WorkRequest, model: str) -> bytes:
+    def passthrough_body(self, work: WorkRequest, model: str) -> bytes:
         if FOREIGN.encode() not in work.raw:
-            return super().passed(work, model)
+            return super().passthrough_body(work, model)
         messages = [own for message in as_list(work.body.get("messages")) if (own := without_foreign(message))]
         return dumped({**work.body, "model": model, "messages": messages})
 
     def headers(self, work: WorkRequest) -> dict[str, str]:
         return {"anthropic-version": VERSION} | work.headers
 
-    def runs(self, kind: str) -> bool:
+    def is_native_tool(self, kind: str) -> bool:
         return DATED.fullmatch(kind) is not None
 
-    def natives(self, chat: Chat) -> dict[str, Any]:
-        given = super().natives(chat)
+    def native_values(self, chat: Chat) -> dict[str, Any]:
+        given = super().native_values(chat)
         if given.get("service_tier") not in SERVICE_TIERS:
             given.pop("service_tier", None)
         if as_dict(given.get("metadata")).keys() != {"user_id"}:  # OpenAI's are anything
             given.pop("metadata", None)
         return given
 
-    def foreign(self, chat: Chat, model: str) -> set[str]:
-        return super().foreign(chat, model) | refused(chat, model)
+    def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
+        return super().unknown_parameters(chat, model) | refused(chat, model)
 
-    def left_out(self, chat: Chat, model: str) -> set[str]:
+    def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
         return disturbing(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         system, messages = system_of(chat)
         most = self._max_tokens(chat, model, options)
         thinking, effort = thinking_of(chat, model, most)
-        more = bool(self.its_tools(chat))
+        more = bool(self.native_tools_in(chat))
         body: dict[str, Any] = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
         given = {
             "system": system,
@@ -192,7 +192,7 @@ class Anthropic(TranslatedFormat):
             model=as_text(value.get("model")),
             stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None,
         )
-        blocks = CitedBlocks(reply.lost.append)
+        blocks = CitedBlocks(reply.dropped_kinds.append)
         for block in content:
             reply.parts.append(part := read_part(block))
             if isinstance(part, Text):
@@ -201,7 +201,7 @@ class Anthropic(TranslatedFormat):
             reply.parts.append(Refusal(why))
         return reply
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return AnthropicReader(work)
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
@@ -212,7 +212,7 @@ class Anthropic(TranslatedFormat):
         return super().refusal(STATUS_OF.get(kind, status), body, retry_after)
 
 
-class AnthropicReader(JsonReader):
+class AnthropicReader(JsonStreamReader):
     """Named events, of which `message_stop` is the last."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -220,19 +220,19 @@ class AnthropicReader(JsonReader):
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
         self._begins = False  # a thought of which nothing has been said yet
         self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
-        self._blocks = CitedBlocks(self.lose)
+        self._blocks = CitedBlocks(self.drop)
 
     def _event(self, event: bytes) -> bytes:
         # Most events say nothing that is read here: where they are handed on, they pass unparsed.
         if self.deltas is not None or not event.startswith((b"event: content_block_", b"event: ping")):
             return super()._event(event)
         if text := WORDS.fullmatch(event):
-            self.seek_likeness(event, text.span(1), text.span(2))
+            self.learn_template(event, text.span(1), text.span(2))
         return b"" if self.is_over else event
 
-    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
         if value.get("type") != "error":
-            return super().failure(value)
+            return super().error_in_event(value)
         kind = as_text(as_dict(value.get("error")).get("type"))
         text = f"The provider failed in the middle of its answer: {error_message(value)}"
         if kind in ("overloaded_error", "rate_limit_error"):
@@ -245,7 +245,7 @@ class AnthropicReader(JsonReader):
 
     def _started(self, value: dict[str, Any]) -> None:
         message = as_dict(value.get("message"))
-        self.say(Began(as_text(message.get("id")), as_text(message.get("model"))))
+        self.emit(Began(as_text(message.get("id")), as_text(message.get("model"))))
         # What is answered is counted at the end: the count of the beginning is that of nothing said yet.
         self._count({**as_dict(message.get("usage")), "output_tokens": None})
 
@@ -261,14 +261,14 @@ class AnthropicReader(JsonReader):
             self._begins = True
             self._thought(as_text(block.get("thinking")), as_text(block.get("signature")))
         elif kind == "redacted_thinking":
-            self.say(ReasoningDelta(data=as_text(block.get("data")), source=SOURCE, begins=True))
+            self.emit(ReasoningDelta(data=as_text(block.get("data")), source=SOURCE, begins=True))
         elif kind == "tool_use" and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
-            self.say(CallBegan(number, as_text(block.get("id")), as_text(block.get("name"))))
+            self.emit(CallBegan(number, as_text(block.get("id")), as_text(block.get("name"))))
             if given := block.get("input"):  # some servers give it whole
-                self.say(CallDelta(number, dumped(given).decode()))
+                self.emit(CallDelta(number, dumped(given).decode()))
         else:
-            self.lose(as_text(kind))
+            self.drop(as_text(kind))
 
     def _block_continued(self, value: dict[str, Any]) -> None:
         delta = as_dict(value.get("delta"))
@@ -278,7 +278,7 @@ class AnthropicReader(JsonReader):
         elif kind == "input_json_delta":
             index, arguments = value.get("index"), as_text(delta.get("partial_json"))
             if arguments and isinstance(index, int) and index in self._calls:
-                self.say(CallDelta(self._calls[index], arguments))
+                self.emit(CallDelta(self._calls[index], arguments))
         elif kind == "thinking_delta":
             self._thought(as_text(delta.get("thinking")), "")
         elif kind == "signature_delta":
@@ -295,26 +295,26 @@ class AnthropicReader(JsonReader):
         self._count(as_dict(value.get("usage")))
         reason = as_text(delta.get("stop_reason"))
         if why := _why(delta, reason):
-            self.say(RefusalDelta(why))
+            self.emit(RefusalDelta(why))
         if reason:
             self.finish(reason_in(FINISH_REASONS, reason), reason)
-            self.say(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
+            self.emit(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
     def _stopped(self, value: dict[str, Any]) -> None:
         self.done = True
 
     def _said_text(self, text: str) -> None:
         if text:
-            self.say(TextDelta(text))
+            self.emit(TextDelta(text))
             self._blocks.said(text)
 
     def _cite(self) -> None:
         for citation in self._blocks.ended():
-            self.say(citation)
+            self.emit(citation)
 
     def _thought(self, text: str, signature: str) -> None:
         if text or signature:
-            self.say(ReasoningDelta(text, signature, source=SOURCE, begins=self._begins))
+            self.emit(ReasoningDelta(text, signature, source=SOURCE, begins=self._begins))
             self._begins = False
 
     def _count(self, usage: dict[str, Any]) -> None:

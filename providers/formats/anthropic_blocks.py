@@ -3,7 +3,7 @@
 from typing import Any
 
 from providers.formats.cited_blocks import WEB
-from providers.formats.documents import as_dict, as_list, as_text, dumped
+from providers.formats.json_values import as_dict, as_list, as_text, dumped
 from providers.formats.neutral import Citation, Part, Reasoning, Text, ToolCall, Verbatim
 from providers.formats.usage import Usage, count
 

@@ -1,4 +1,4 @@
-"""What every wire format speaks of: the work asked for, the answer, its usage, a refusal, a stream being read."""
+"""The interfaces of wire formats and dialects, and what they exchange: work request, answer, stream reader, options."""
 
 import json
 from abc import ABC, abstractmethod
@@ -8,69 +8,68 @@ from functools import cached_property
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
-from providers.formats.documents import as_dict, dumped, read_json
-from providers.formats.dropped import comment_of, named
-from providers.formats.halves import Halves
+from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED, exceeds_context_length
+from providers.formats.dropped import answer_names, dropped_comment
+from providers.formats.json_values import as_dict, dumped, read_json
 from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
-from providers.formats.sse import Likeness
-from providers.formats.too_long import CODE as CONTEXT
-from providers.formats.too_long import is_too_long
+from providers.formats.sse import ChunkTemplate
+from providers.formats.surrogates import SurrogateJoiner
 from providers.formats.usage import Usage
 from providers.retry_after import retry_after as seconds_of
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
-WORD_LIMIT = 128
-COUNT_TOKENS = "count_tokens"  # the operation that asks how long a conversation is, and for no answer to it
+MAX_CODE_LENGTH = 128
+COUNT_TOKENS = "count_tokens"  # the operation that counts a conversation's tokens and asks for no answer
 
 
 class Dialect:
-    """One shape that clients speak, without I/O: requests read out of it, answers written into it.
+    """One client-side wire shape, without I/O: reads requests in it, writes answers in it.
 
-    A dialect is of conversations or of embeddings, and has the methods of its own kind.
+    A dialect is for conversations or for embeddings and implements the methods of its kind.
     """
 
-    name: str  # of the shape; a format whose `speaks` holds it takes and gives its bytes as they are
-    unkept = ""  # the word by which clients know that a conversation is not kept for them, if they know one
+    name: str  # a format that has it in `native_dialects` takes and returns this shape's bytes unchanged
+    stateful_unsupported_code = ""  # error code by which its clients know that conversations are not stored, if any
 
-    def chat(self, body: dict[str, Any]) -> Chat:
-        """The conversation in a request's body. Raises ValidationError naming the field that is wrong."""
+    def read_chat(self, body: dict[str, Any]) -> Chat:
+        """The conversation in a request body. Raises ValidationError naming the invalid field."""
         raise NotImplementedError
 
-    def bound_by(self, body: dict[str, Any]) -> str:
-        """The parameter that refers to what one provider alone keeps, '' where there is none."""
+    def stateful_parameter(self, body: dict[str, Any]) -> str:
+        """The name of a parameter that refers to state stored by a single provider, '' if there is none."""
         return ""
 
-    def embedding(self, body: dict[str, Any]) -> Embedding:
-        """The texts to embed. Raises ValidationError naming the field that is wrong."""
+    def read_embedding(self, body: dict[str, Any]) -> Embedding:
+        """The texts to embed. Raises ValidationError naming the invalid field."""
         raise NotImplementedError
 
-    def reply(self, work: "WorkRequest", reply: Reply) -> bytes:
-        """A whole answer's body."""
+    def write_reply(self, work: "WorkRequest", reply: Reply) -> bytes:
+        """The body of a whole answer."""
         raise NotImplementedError
 
-    def vectors(self, work: "WorkRequest", vectors: Vectors) -> bytes:
-        """An embedding's body."""
+    def write_vectors(self, work: "WorkRequest", vectors: Vectors) -> bytes:
+        """The body of an embedding answer."""
         raise NotImplementedError
 
     def writer(self, work: "WorkRequest") -> "StreamWriter":
         """A writer for one stream."""
         raise NotImplementedError
 
-    def streamed(self, work: "WorkRequest", reply: Reply) -> bytes:
-        """A whole answer's body for a client that asked for a stream."""
+    def write_stream(self, work: "WorkRequest", reply: Reply) -> bytes:
+        """A whole answer as the stream that the client asked for."""
         writer = self.writer(work)
         return writer.write(deltas_of(reply)) + writer.end(reply.usage)
 
     def text(self, events: bytes) -> str:
-        """The text in a stream that was written."""
+        """The answer's text in a stream of this dialect."""
         raise NotImplementedError
 
-    def produced(self, events: bytes) -> str:
-        """All that a model wrote in such a stream, calls and thoughts too."""
+    def generated_text(self, events: bytes) -> str:
+        """Everything the model generated in such a stream, including tool calls and reasoning."""
         return self.text(events)
 
     def error_event(self, work: "WorkRequest", error: GatewayError) -> bytes:
-        """What tells an error in the middle of a stream."""
+        """The event that reports an error in the middle of a stream."""
         raise NotImplementedError
 
 
@@ -82,24 +81,24 @@ class StreamWriter(ABC):
 
     @abstractmethod
     def write(self, deltas: list[Delta]) -> bytes:
-        """The bytes that say this."""
+        """The events for these deltas."""
 
     @abstractmethod
     def end(self, usage: Usage | None) -> bytes:
-        """What ends a stream that is whole, its terminal mark included."""
+        """The events that end a complete stream, terminal mark included."""
 
     def resume(self, last: dict[str, Any], about: dict[str, Any]) -> None:
-        """Go on behind a provider's own events: the last of them, and what they said that the answer is."""
-        return  # in most shapes, events know nothing of each other
+        """Continue after the provider's own events, given the last event and the answer's description in them."""
+        return  # in most shapes events do not depend on earlier ones
 
-    def broken(self, error: GatewayError) -> bytes:
-        """What ends a stream that is not whole."""
+    def end_with_error(self, error: GatewayError) -> bytes:
+        """The events that end an incomplete stream."""
         return self.work.dialect.error_event(self.work, error)
 
 
 @dataclass
 class WorkRequest:
-    """What a client asked for. `raw` are the bytes that `body` was parsed from."""
+    """What a client asked for. `raw` is the JSON that `body` was parsed from."""
 
     operation: str  # chat, completion, embedding or count_tokens
     model: str  # as the client named it
@@ -107,42 +106,42 @@ class WorkRequest:
     raw: bytes
     stream: bool = False
     dialect: Dialect | None = None  # the shape of the body
-    door: bool = False  # whether the answer goes back in that shape; else in the provider's own
-    id: str = ""  # of the request, for answers that need an id and get none from the provider
-    created: int = 0  # when it came, in seconds since 1970
-    headers: dict[str, str] = field(default_factory=dict)  # of the client's, those that its provider gets too
+    via_door: bool = False  # whether the answer has the dialect's shape; else (/work) the provider's own
+    id: str = ""  # the request's id, for answers that need one and get none from the provider
+    created: int = 0  # when the request arrived, in seconds since 1970
+    headers: dict[str, str] = field(default_factory=dict)  # client headers that are forwarded to the provider
 
     @property
     def wants_usage(self) -> bool:
-        """Whether the client asked for the usage of its stream."""
+        """Whether the client asked for usage in its stream."""
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
 
-    def asking(self, model: str, **changes: Any) -> bytes:
-        """The client's own bytes where nothing has to change, else its body with the model's name and the changes."""
+    def body_for(self, model: str, **changes: Any) -> bytes:
+        """The client's body for this model name and these changes: its own bytes if nothing differs."""
         if model != self.model:
             changes["model"] = model
         return dumped({**self.body, **changes}) if changes else self.raw
 
     @cached_property
-    def bound_by(self) -> str:
-        """The parameter that refers to what one provider alone keeps, '' where there is none."""
-        return self.dialect.bound_by(self.body)
+    def stateful_parameter(self) -> str:
+        """The name of a parameter that refers to state stored by a single provider, '' if there is none."""
+        return self.dialect.stateful_parameter(self.body)
 
     @cached_property
     def chat(self) -> Chat:
         """The body as a conversation. Raises ValidationError."""
-        return self.dialect.chat(self.body)
+        return self.dialect.read_chat(self.body)
 
     @cached_property
     def embedding(self) -> Embedding:
         """The body as texts to embed. Raises ValidationError."""
-        return self.dialect.embedding(self.body)
+        return self.dialect.read_embedding(self.body)
 
 
 @dataclass(slots=True)
 class Answer:
-    """A provider's whole answer: the body as it came, and what the format read in it."""
+    """A whole answer: the body for the client, and what the format read from the provider's."""
 
     body: bytes
     content_type: str = "application/json"
@@ -150,94 +149,94 @@ class Answer:
     usage: Usage | None = None
     finish_reason: str = ""  # normalised: stop, length, tool, filter, error, pause or other
     provider_finish_reason: str = ""
-    estimated: bool = False  # no provider said it: the gateway did, by its own lights
-    dropped: tuple[str, ...] = ()  # what the client's shape has no place for
+    estimated: bool = False  # calculated by the gateway, not reported by a provider
+    dropped: tuple[str, ...] = ()  # names of content that the client's shape cannot hold
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A request in the provider's own shape: where below its base URL, and the body."""
+class OutgoingRequest:
+    """A request in the provider's shape; `path` is relative to the provider's base URL."""
 
     path: str
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
-    dropped: tuple[str, ...] = ()  # parameters of the client's that the provider does not get
+    dropped: tuple[str, ...] = ()  # names of client parameters that the provider does not get
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a provider's record says about translating for it, and the model's about itself."""
+    """Settings of a provider and of a model that affect translation."""
 
-    unknown_parameters: str = "pass"  # refuse, drop or pass: what becomes of parameters that the format does not know
-    max_output_tokens: int | None = None  # of the model, for formats that must name a bound
+    unknown_parameters: str = "pass"  # the policy for parameters that the format does not know: refuse, drop or pass
+    max_output_tokens: int | None = None  # of the model, for formats whose requests must state a maximum
 
 
-AS_IS = Options()
+DEFAULT_OPTIONS = Options()
 
 
 class StreamReader(ABC):
-    """Reads one stream: what to hand on of each piece, and what the stream turned out to say.
+    """Reads one stream: returns the bytes to forward for each piece, and collects usage and finish reason.
 
-    `done` is set by the provider's terminal mark alone; `error` by an error inside the stream.
+    Only the provider's terminal mark sets `done`; an error inside the stream sets `error`.
     """
 
     def __init__(self, work: WorkRequest) -> None:
         self.work = work
-        self.deltas: list[Delta] | None = None  # a list to be filled, where the stream is translated
-        self._halves = Halves()
+        self.deltas: list[Delta] | None = None  # a list to fill if the stream is translated
+        self._surrogates = SurrogateJoiner()
         self.done = False
         self.error: GatewayError | None = None
         self.usage: Usage | None = None
         self.finish_reason = ""
         self.provider_finish_reason = ""
-        self.lost: dict[str, None] = {}  # kinds of what it held that no other shape knows
+        self.dropped_kinds: dict[str, None] = {}  # an ordered set: kinds of content that no other shape can hold
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing that may follow belongs to the stream."""
+        """Whether the stream has ended: nothing that follows belongs to it."""
         return self.done or self.error is not None
 
     @property
-    def likeness(self) -> Likeness | None:
-        """What the next piece may be like: then it can be handed on as it is, and need not be fed."""
+    def template(self) -> ChunkTemplate | None:
+        """A template for the next piece: one that matches may be forwarded as it is, without feed()."""
         return None
 
-    def parsed(self, data: bytes) -> Any:
-        """The JSON in an event, as read_json() has it."""
-        return read_json(data) if self.deltas is None else read_json(data, self._halves.mark)
+    def parse_json(self, data: bytes) -> Any:
+        """The JSON in an event, parsed by read_json()."""
+        return read_json(data) if self.deltas is None else read_json(data, self._surrogates.placeholder)
 
-    def told(self) -> list[Delta]:
-        """What the stream has said since this was asked for last."""
-        told, self.deltas = self._halves.joined(self.deltas), []
-        return told
+    def take_deltas(self) -> list[Delta]:
+        """The deltas since the last call."""
+        deltas, self.deltas = self._surrogates.join(self.deltas), []
+        return deltas
 
     @abstractmethod
     def feed(self, piece: bytes) -> bytes:
-        """The bytes to hand on now that this piece has arrived; b"" when there are none."""
+        """Take in a piece of the body; the bytes to forward, b"" for none."""
 
     @abstractmethod
     def end(self, settled: bool) -> bytes:
-        """What is left to hand on at the end of the connection; `settled`: the framing said it was the end."""
+        """The last bytes to forward when the body ends; `settled`: whether HTTP's framing marked the end."""
 
     @abstractmethod
     def text(self, events: bytes) -> str:
-        """The text in a recorded stream."""
+        """The answer's text in a recorded stream."""
 
-    def produced(self, events: bytes) -> str:
-        """All that a model wrote in a recorded stream, calls and thoughts too: to estimate tokens nobody counted."""
+    def generated_text(self, events: bytes) -> str:
+        """Everything the model generated in a recorded stream, calls and reasoning too, to estimate tokens from."""
         return self.text(events)
 
-    def own_error(self, error: GatewayError) -> bytes:
-        """What tells a client of /work that its stream is not whole; b"" where events or lines of JSON do."""
+    def native_error(self, error: GatewayError) -> bytes:
+        """The error in the provider's own stream shape, for clients of /work; b"" for events and lines of JSON."""
         return b""
 
-    def broken(self, error: GatewayError) -> bytes:
-        """What tells a client of a door that its stream is not whole."""
+    def end_with_error(self, error: GatewayError) -> bytes:
+        """The events that end an incomplete stream for a client of a door."""
         return self.work.dialect.error_event(self.work, error)
 
 
-class Translated(StreamReader):
-    """A provider's stream read by its format and written in the client's dialect."""
+class TranslatingReader(StreamReader):
+    """Reads a provider's stream with its format's reader and writes it in the client's dialect."""
 
     def __init__(self, reader: StreamReader) -> None:
         super().__init__(reader.work)
@@ -247,82 +246,82 @@ class Translated(StreamReader):
 
     def feed(self, piece: bytes) -> bytes:
         self._reader.feed(piece)
-        return self._hand_on()
+        return self._forward()
 
     def end(self, settled: bool) -> bytes:
         self._reader.end(settled)
-        return self._hand_on()
+        return self._forward()
 
     def text(self, events: bytes) -> str:
         return self.work.dialect.text(events)
 
-    def produced(self, events: bytes) -> str:
-        return self.work.dialect.produced(events)
+    def generated_text(self, events: bytes) -> str:
+        return self.work.dialect.generated_text(events)
 
-    def broken(self, error: GatewayError) -> bytes:
-        return self._writer.broken(error)
+    def end_with_error(self, error: GatewayError) -> bytes:
+        return self._writer.end_with_error(error)
 
-    def _hand_on(self) -> bytes:
+    def _forward(self) -> bytes:
         reader, was_done = self._reader, self.done
         self.done, self.error, self.usage = reader.done, reader.error, reader.usage
         self.finish_reason, self.provider_finish_reason = reader.finish_reason, reader.provider_finish_reason
-        written = self._writer.write(reader.told()) if reader.deltas else b""
+        written = self._writer.write(reader.take_deltas()) if reader.deltas else b""
         if self.done and self.error is None and not was_done:
-            written += comment_of(named(reader.lost)) + self._writer.end(self.usage)
+            written += dropped_comment(answer_names(reader.dropped_kinds)) + self._writer.end(self.usage)
         return written
 
 
 class Format(ABC):
-    """One wire format, without I/O: the request to send, the answer, the stream and the refusals read."""
+    """One provider-side wire format, without I/O: writes requests, reads answers, streams and refusals."""
 
     name: str
-    speaks: frozenset[str] = frozenset()  # dialects whose bytes it takes and gives as they are
-    strict = False  # whether its providers refuse a request with a parameter that they do not know
-    counts_tokens = False  # whether its providers count the tokens of a conversation when they are asked
+    native_dialects: frozenset[str] = frozenset()  # dialects whose bytes pass unchanged in both directions
+    strict = False  # whether its providers refuse requests with unknown parameters
+    counts_tokens = False  # whether its providers offer an operation that counts a conversation's tokens
 
     @abstractmethod
-    def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
-        """The request for the provider, asking for the model by this name. Raises ValidationError."""
+    def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:
+        """The request for the provider; `model` is the provider's name of the model. Raises ValidationError."""
 
     @abstractmethod
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
-        """The answer in a body of status 200, in the client's shape. Raises ProviderError where it is none."""
+        """The answer in the body of a 200, in the client's shape. Raises ProviderError if it holds none."""
 
-    def answered(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
-        """The same out of a whole answer; `headers` have names in small letters."""
+    def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
+        """As answer(), for formats that also read headers; their names are in lower case."""
         return self.answer(work, body)
 
     @abstractmethod
-    def own_reader(self, work: WorkRequest) -> StreamReader:
-        """A reader for one stream that hands on the provider's bytes, or fills `deltas` if they are set."""
+    def native_reader(self, work: WorkRequest) -> StreamReader:
+        """A reader for one stream that forwards the provider's bytes, or fills `deltas` if that is a list."""
 
     def reader(self, work: WorkRequest) -> StreamReader:
-        """A reader for one stream that hands on the client's shape."""
-        reader = self.own_reader(work)
-        return Translated(reader) if self.translates(work) else reader
+        """A reader for one stream that returns bytes in the client's shape."""
+        reader = self.native_reader(work)
+        return TranslatingReader(reader) if self.translates(work) else reader
 
     def translates(self, work: WorkRequest) -> bool:
-        """Whether the client gets another shape than the provider's own."""
-        return work.door and work.dialect.name not in self.speaks
+        """Whether the client gets a shape other than the provider's."""
+        return work.via_door and work.dialect.name not in self.native_dialects
 
     def url(self, base: str, path: str) -> str:
-        """Where a path of the format lies below the provider's base URL."""
+        """The full URL of a path of this format."""
         return base.rstrip("/") + path
 
-    def streams(self, content_type: str) -> bool:
-        """Whether an answer of this media type is a stream."""
+    def is_stream(self, content_type: str) -> bool:
+        """Whether a response with this Content-Type is a stream."""
         return content_type.partition(";")[0].strip().lower() == "text/event-stream"
 
     def error_text(self, body: bytes) -> str:
-        """The provider's own words in the body of a refusal, '' where there are none."""
+        """The provider's error message in the body of a refusal, '' if there is none."""
         return error_message(read_json(body))
 
-    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-        """The error that an answer other than 200 means to our client."""
+    def refusal_from_response(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+        """The error for our client that a response with a status other than 200 stands for."""
         return self.refusal(status, body, seconds_of(headers))
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
-        """The same out of the status and the body alone."""
+        """As refusal_from_response(), from the status and the body; `retry_after` is in seconds."""
         text = self.error_text(body)
         if status in (429, 503, 529):
             code = 429 if status == 429 else 503
@@ -330,27 +329,27 @@ class Format(ABC):
         if status in (401, 403):
             return ProviderError(f"The provider refused the gateway's credential (status {status}).")
         if 400 <= status < 500:
-            said = as_dict(as_dict(read_json(body)).get("error"))
-            code = _word(said.get("code") or as_dict(said.get("details")).get("error_code"))
-            too_long = is_too_long(self.name, text, code, _word(said.get("type")))
+            error = as_dict(as_dict(read_json(body)).get("error"))
+            code = _short_text(error.get("code") or as_dict(error.get("details")).get("error_code"))
+            too_long = exceeds_context_length(self.name, text, code, _short_text(error.get("type")))
             return ProviderRejected(
                 text or f"The provider refused the request with status {status}.",
                 code=status,
-                reason=CONTEXT if too_long else code,
-                field=_word(said.get("param")),
+                reason=CONTEXT_LENGTH_EXCEEDED if too_long else code,
+                field=_short_text(error.get("param")),
             )
         if 300 <= status < 400:
             return ProviderError(f"The provider answered with a redirect (status {status}), which is not followed.")
         return ProviderError(f"The provider failed with status {status}." + (f" It said: {text}" if text else ""))
 
 
-def _word(value: Any) -> str:
-    """A code or a name that a provider gave, '' where it is none."""
-    return value if isinstance(value, str) and len(value) <= WORD_LIMIT and value.isprintable() else ""
+def _short_text(value: Any) -> str:
+    """A code or name from a provider; '' if it is not a short printable string."""
+    return value if isinstance(value, str) and len(value) <= MAX_CODE_LENGTH and value.isprintable() else ""
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in an answer of status 200. Raises ProviderError where it is none, or holds an error."""
+    """The JSON object in the body of a 200. Raises ProviderError if there is none, or if it holds an error."""
     value = read_json(body)
     if not isinstance(value, dict):
         raise ProviderError("The provider answered 200 with something that is not a JSON object.")
@@ -360,7 +359,7 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def error_message(value: Any) -> str:
-    """The message in the error shapes that providers use: nested, flat, wrapped in a list, or FastAPI's."""
+    """The message in any of the error shapes that providers use: nested, flat, wrapped in a list, or FastAPI's."""
     if isinstance(value, list):
         value = value[0] if value else None
     if not isinstance(value, dict):
@@ -371,7 +370,7 @@ def error_message(value: Any) -> str:
 
 
 def error_in(value: dict) -> ProviderError | None:
-    """The error that an answer of status 200 holds."""
+    """The error inside the body of a 200, if there is one."""
     error = value.get("error")
     if not error:
         return None

@@ -20,9 +20,9 @@ from providers.formats.bedrock_request import (
     without_proofs,
 )
 from providers.formats.cited_blocks import WEB, CitedBlocks
-from providers.formats.documents import as_dict, as_list, as_text, dumped
-from providers.formats.events import JsonReader
 from providers.formats.eventstream import MEDIA_TYPE, BadFrame, Frame, FrameSplitter, read_frame, write_frame
+from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_values import as_dict, as_list, as_text, dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -69,8 +69,8 @@ class Bedrock(TranslatedFormat):
     """The model's name is part of the path; streams are binary."""
 
     name = SOURCE
-    supports = frozenset({*INFERENCE, "top_k", "tools", "tool_choice", "output", "thinking"})
-    native = frozenset(
+    translated_parameters = frozenset({*INFERENCE, "top_k", "tools", "tool_choice", "output", "thinking"})
+    native_parameters = frozenset(
         {
             "additionalModelRequestFields",
             "additionalModelResponseFieldPaths",
@@ -84,20 +84,20 @@ class Bedrock(TranslatedFormat):
         }
     )
 
-    embedding_supports = frozenset({"dimensions"})
-    embedding_native = bedrock_embedding.NATIVE
+    translated_embedding_parameters = frozenset({"dimensions"})
+    native_embedding_parameters = bedrock_embedding.NATIVE
 
     def path(self, work: WorkRequest, model: str) -> str:
         chat = "converse-stream" if work.stream else "converse"
         return f"/model/{path_segment(model)}/{'invoke' if work.operation == 'embedding' else chat}"
 
-    def streams(self, content_type: str) -> bool:
+    def is_stream(self, content_type: str) -> bool:
         return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
-    def foreign(self, chat: Chat, model: str) -> set[str]:
-        return super().foreign(chat, model) | refused(chat, model)
+    def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
+        return super().unknown_parameters(chat, model) | refused(chat, model)
 
-    def left_out(self, chat: Chat, model: str) -> set[str]:
+    def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
         found = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
         return found | disturbing(chat, model, SOURCE) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
 
@@ -124,7 +124,7 @@ class Bedrock(TranslatedFormat):
             raise ProviderError("The provider answered 200 without a message.")
         reason = as_text(value.get("stopReason"))
         reply = Reply([], reason_in(FINISH_REASONS, reason), reason, usage_of(value.get("usage")))
-        blocks = CitedBlocks(reply.lost.append)
+        blocks = CitedBlocks(reply.dropped_kinds.append)
         for block in map(as_dict, as_list(message.get("content"))):
             reply.parts += (parts := _read_part(block))
             reply.citations += blocks.whole(text_of(parts), _pages_of(as_dict(block.get("citationsContent"))))
@@ -132,7 +132,7 @@ class Bedrock(TranslatedFormat):
 
     def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
         family = family_of(model)
-        return self.embedding_supports if family.dimensions else frozenset(), family.native
+        return self.translated_embedding_parameters if family.dimensions else frozenset(), family.native_parameters
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
         return family_of(model).body(embedding, floats=self.translates(work))
@@ -140,19 +140,19 @@ class Bedrock(TranslatedFormat):
     def read_vectors(self, value: dict[str, Any]) -> Vectors:
         return bedrock_embedding.read_vectors(value)
 
-    def answered(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
+    def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
         usage = counted(headers) if work.operation == "embedding" else None
         if usage is None:
-            return super().answered(work, headers, body)
-        return self.embedded(work, body, replace(self.read_vectors(read_object(body)), usage=usage))
+            return super().answer_from_response(work, headers, body)
+        return self.build_embedding_answer(work, body, replace(self.read_vectors(read_object(body)), usage=usage))
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return BedrockReader(work)
 
-    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+    def refusal_from_response(self, status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
         if headers.get("x-amzn-errortype", "").partition(":")[0] == QUOTA:
             return self.refusal(ProviderRejected.PAYMENT_REQUIRED, body)  # it comes with 400
-        return super().refused(status, headers, body)
+        return super().refusal_from_response(status, headers, body)
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         if status == MODEL_TIMEOUT:
@@ -163,7 +163,7 @@ class Bedrock(TranslatedFormat):
         return super().refusal(status, body, retry_after)
 
 
-class BedrockReader(JsonReader):
+class BedrockReader(JsonStreamReader):
     """Frames, of which `messageStop` says that the answer is whole, and `metadata` behind it what it used."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -172,7 +172,7 @@ class BedrockReader(JsonReader):
         self._stopped = False
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
         self._thought = -1  # the block of the last thought
-        self._blocks = CitedBlocks(self.lose)
+        self._blocks = CitedBlocks(self.drop)
 
     def splitter(self) -> FrameSplitter:
         return FrameSplitter()
@@ -194,7 +194,7 @@ class BedrockReader(JsonReader):
         self.done = self.done or self._stopped  # an answer without what it used is whole all the same
         return b""
 
-    def own_error(self, error: GatewayError) -> bytes:
+    def native_error(self, error: GatewayError) -> bytes:
         status = error.code
         kind = next((name for name, code in OVERLOADS.items() if code == status), "internalServerException")
         headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": EXCEPTION}
@@ -204,7 +204,7 @@ class BedrockReader(JsonReader):
         self._frame = frame = read_frame(event)
         return frame.payload or b"{}"
 
-    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
         headers = self._frame.headers
         if headers.get(":message-type", EVENT) == EVENT:
             return None
@@ -218,40 +218,40 @@ class BedrockReader(JsonReader):
             read(self, value)
 
     def _started(self, value: dict[str, Any]) -> None:
-        self.say(Began())
+        self.emit(Began())
 
     def _block_started(self, value: dict[str, Any]) -> None:
         call, index = as_dict(as_dict(value.get("start")).get("toolUse")), value.get("contentBlockIndex")
         if call and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
-            self.say(CallBegan(number, as_text(call.get("toolUseId")), as_text(call.get("name"))))
+            self.emit(CallBegan(number, as_text(call.get("toolUseId")), as_text(call.get("name"))))
         else:
-            self.lose(next(iter(as_dict(value.get("start"))), ""))
+            self.drop(next(iter(as_dict(value.get("start"))), ""))
 
     def _block_continued(self, value: dict[str, Any]) -> None:
         delta, index = as_dict(value.get("delta")), value.get("contentBlockIndex")
         if text := as_text(delta.get("text")):
-            self.say(TextDelta(text))
+            self.emit(TextDelta(text))
             self._blocks.said(text)
         elif arguments := as_text(as_dict(delta.get("toolUse")).get("input")):
             if isinstance(index, int) and index in self._calls:
-                self.say(CallDelta(self._calls[index], arguments))
+                self.emit(CallDelta(self._calls[index], arguments))
         elif thought := as_dict(delta.get("reasoningContent")):
             begins, self._thought = index != self._thought, index
             words, signature = as_text(thought.get("text")), as_text(thought.get("signature"))
-            self.say(ReasoningDelta(words, signature, as_text(thought.get("redactedContent")), SOURCE, begins))
+            self.emit(ReasoningDelta(words, signature, as_text(thought.get("redactedContent")), SOURCE, begins))
         elif place := as_dict(delta.get("citation")):
             self._blocks.cites(_cited(place))
 
     def _block_stopped(self, value: dict[str, Any]) -> None:
         for citation in self._blocks.ended():
-            self.say(citation)
+            self.emit(citation)
 
     def _message_stopped(self, value: dict[str, Any]) -> None:
         reason = as_text(value.get("stopReason"))
         self._stopped = True
         self.finish(reason_in(FINISH_REASONS, reason), reason)
-        self.say(Finished(self.finish_reason, reason))
+        self.emit(Finished(self.finish_reason, reason))
 
     def _ended(self, value: dict[str, Any]) -> None:
         self.usage = usage_of(value.get("usage"))

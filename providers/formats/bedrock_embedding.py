@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
 from providers.formats.cohere_embedding import FLOATS, read_texts, written_texts
-from providers.formats.documents import as_dict
+from providers.formats.json_values import as_dict
 from providers.formats.neutral import Embedding, Vectors
 from providers.formats.parts import texts_only
 from providers.formats.usage import Usage, count
@@ -25,7 +25,7 @@ class Family:
 
     texts: Callable[[Embedding], dict[str, Any]]
     dimensions: Callable[[int], dict[str, Any]] | None = None
-    native: frozenset[str] = frozenset()
+    native_parameters: frozenset[str] = frozenset()
     types: str = ""  # the parameter that chooses other vectors than floats
 
     def body(self, embedding: Embedding, *, floats: bool) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class Family:
         body = self.texts(embedding)
         if embedding.dimensions is not None and self.dimensions is not None:
             body |= self.dimensions(embedding.dimensions)
-        body |= {name: value for name, value in embedding.extra.items() if name in self.native}
+        body |= {name: value for name, value in embedding.extra.items() if name in self.native_parameters}
         return body | {self.types: FLOATS} if floats and self.types in body else body
 
 
@@ -60,7 +60,7 @@ COHERE_3 = Family(
 COHERE_4 = Family(
     written_texts,
     lambda number: {"output_dimension": number},
-    COHERE_3.native | {"max_tokens", "output_dimension"},
+    COHERE_3.native_parameters | {"max_tokens", "output_dimension"},
     "embedding_types",
 )
 # The first that is part of a model's name counts.
@@ -72,7 +72,7 @@ FAMILIES = {
     "cohere.embed-multilingual-v3": COHERE_3,
     "cohere.embed": COHERE_4,
 }
-NATIVE = frozenset[str]().union(*(family.native for family in FAMILIES.values()))
+NATIVE = frozenset[str]().union(*(family.native_parameters for family in FAMILIES.values()))
 
 
 def family_of(model: str) -> Family:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from providers.formats.halves import joining
 from providers.formats.neutral import Citation
+from providers.formats.surrogates import merge_surrogates
 
 WEB = ("https://", "http://")
 LOST = "citations"  # of places in a document of the request, which have no address
@@ -13,24 +13,24 @@ LOST = "citations"  # of places in a document of the request, which have no addr
 class CitedBlocks:
     """Counts the words of an answer block by block: what one cites is known once all its words are.
 
-    `lose` is told of citations that no other shape has a place for, which are None here.
+    `drop` is told of citations that no other shape has a place for, which are None here.
     """
 
     def __init__(self, lose: Callable[[str], None]) -> None:
-        self._lose = lose
+        self._drop = lose
         self._words = self._begin = 0
         self._last = ""  # of the letters, which may be half a character
         self._pages: list[Citation] = []
 
     def said(self, text: str) -> None:
         """More words of the block."""
-        self._words += len(joining(text, self._last))
+        self._words += len(merge_surrogates(text, self._last))
         self._last = text[-1:] or self._last
 
     def cites(self, page: Citation | None) -> None:
         """What the block rests on, before or behind its words."""
         if page is None:
-            self._lose(LOST)
+            self._drop(LOST)
         else:
             self._pages.append(page)
 

@@ -6,8 +6,8 @@ from typing import Any
 from gateway_project.errors import GatewayError, ProviderError, ValidationError
 from providers.formats.base import Options, StreamReader, WorkRequest
 from providers.formats.cohere_embedding import FLOATS, read_texts, written_texts
-from providers.formats.documents import as_dict, as_list, as_text
-from providers.formats.events import JsonReader, error_midway
+from providers.formats.json_stream import JsonStreamReader, stream_error
+from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -79,12 +79,12 @@ class Cohere(TranslatedFormat):
 
     name = NAME
     strict = True
-    supports = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
-    native = frozenset(
+    translated_parameters = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
+    native_parameters = frozenset(
         {"documents", "citation_options", "safety_mode", "strict_tools", "thinking", "logprobs", "priority"}
     )
-    embedding_supports = frozenset({"dimensions"})
-    embedding_native = frozenset({"input_type", "embedding_types", "truncate", "max_tokens", "priority"})
+    translated_embedding_parameters = frozenset({"dimensions"})
+    native_embedding_parameters = frozenset({"input_type", "embedding_types", "truncate", "max_tokens", "priority"})
 
     def path(self, work: WorkRequest, model: str) -> str:
         return PATHS[work.operation]
@@ -124,14 +124,14 @@ class Cohere(TranslatedFormat):
         reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return CohereReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
         body: dict[str, Any] = {"model": model, **written_texts(embedding)}
         if embedding.dimensions is not None:
             body["output_dimension"] = embedding.dimensions
-        body |= self.native_to_embedding(embedding)
+        body |= self.native_embedding_values(embedding)
         if self.translates(work):
             body["embedding_types"] = FLOATS
         return body
@@ -145,7 +145,7 @@ class Cohere(TranslatedFormat):
         return super().refusal(401 if status == BLOCKED_TOKEN else status, body, retry_after)
 
 
-class CohereReader(JsonReader):
+class CohereReader(JsonStreamReader):
     """Events say their type; message-end is the last one that says anything."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -155,50 +155,50 @@ class CohereReader(JsonReader):
     def read(self, value: dict[str, Any]) -> None:
         kind, delta = as_text(value.get("type")), as_dict(value.get("delta"))
         if kind == "message-start":
-            self.say(Began(as_text(value.get("id"))))
+            self.emit(Began(as_text(value.get("id"))))
         elif kind == "message-end":
             self._read_end(delta)
         elif kind == "citation-start":
-            self.lose("citations")
+            self.drop("citations")
         elif read := READERS.get(kind):
             index = value.get("index")
             read(self, as_dict(delta.get("message")), index if isinstance(index, int) else None)
 
-    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
         delta = as_dict(value.get("delta")) if value.get("type") == "message-end" else {}
         told = delta.get("error") or value.get("error")
         if not told:
             return None
-        error = error_midway({"error": told})
+        error = stream_error({"error": told})
         error.usage = usage_of(delta.get("usage"))
         return error
 
     def _read_content(self, message: dict[str, Any], index: int | None) -> None:
         content = as_dict(message.get("content"))
         if thought := as_text(content.get("thinking")):
-            self.say(ReasoningDelta(thought, source=NAME))
+            self.emit(ReasoningDelta(thought, source=NAME))
         if text := as_text(content.get("text")):
-            self.say(TextDelta(text))
+            self.emit(TextDelta(text))
 
     def _read_plan(self, message: dict[str, Any], index: int | None) -> None:
-        self.say(ReasoningDelta(as_text(message.get("tool_plan")), source=NAME))
+        self.emit(ReasoningDelta(as_text(message.get("tool_plan")), source=NAME))
 
     def _read_call_start(self, message: dict[str, Any], index: int | None) -> None:
         number = self._calls[index] = len(self._calls)
         call = _call(as_dict(message.get("tool_calls")), "", number)
-        self.say(CallBegan(number, call.id, call.name))
+        self.emit(CallBegan(number, call.id, call.name))
         if call.arguments:
-            self.say(CallDelta(number, call.arguments))
+            self.emit(CallDelta(number, call.arguments))
 
     def _read_call_delta(self, message: dict[str, Any], index: int | None) -> None:
         function = as_dict(as_dict(message.get("tool_calls")).get("function"))
         if index in self._calls:
-            self.say(CallDelta(self._calls[index], as_text(function.get("arguments"))))
+            self.emit(CallDelta(self._calls[index], as_text(function.get("arguments"))))
 
     def _read_end(self, delta: dict[str, Any]) -> None:
         reason = as_text(delta.get("finish_reason"))
         self.finish(reason_in(FINISH_REASONS, reason), reason)
-        self.say(Finished(self.finish_reason, reason))
+        self.emit(Finished(self.finish_reason, reason))
         self.usage = usage_of(delta.get("usage"))
         self.done = True
 

@@ -1,30 +1,30 @@
-"""What is left out where a request or an answer is translated, and how a client is told its names."""
+"""How clients are told the names of what translation drops from a request or an answer."""
 
 from collections.abc import Iterable
 from itertools import islice
 from urllib.parse import quote
 
 HEADER = "X-Svc-Dropped"
-OF_ANSWER = "answer."  # how the names begin of what an answer held: all others are the client's own parameters
-LONGEST_LIST = 2000  # of names, which clients and providers choose
-MOST_KINDS = 100  # that one answer may be said to have lost
+ANSWER_PREFIX = "answer."  # of names of answer content; names without it are the client's parameters
+MAX_HEADER_LENGTH = 2000  # clients and providers choose how long and how many the names are
+MAX_DROPPED_KINDS = 100  # per answer
 
 
-def named(kinds: Iterable[str]) -> tuple[str, ...]:
-    """The names of what an answer held, each once, and of very many the first."""
-    return tuple(OF_ANSWER + kind for kind in islice(dict.fromkeys(filter(None, kinds)), MOST_KINDS))
+def answer_names(kinds: Iterable[str]) -> tuple[str, ...]:
+    """The names of dropped answer content: each once, at most MAX_DROPPED_KINDS."""
+    return tuple(ANSWER_PREFIX + kind for kind in islice(dict.fromkeys(filter(None, kinds)), MAX_DROPPED_KINDS))
 
 
-def listed(names: Iterable[str], behind: str = "") -> str:
-    """Names as a header can carry them, behind those of a list made before; of more than fit the first."""
-    told = behind
+def dropped_header(names: Iterable[str], after: str = "") -> str:
+    """The header's value with these names, appended to the value `after`; cut at MAX_HEADER_LENGTH."""
+    value = after
     for name in names:
-        told += (", " if told else "") + quote(name[:LONGEST_LIST], safe=" ")
-        if len(told) > LONGEST_LIST:
-            return f"{told[: LONGEST_LIST - 5]}, ..."
-    return told
+        value += (", " if value else "") + quote(name[:MAX_HEADER_LENGTH], safe=" ")
+        if len(value) > MAX_HEADER_LENGTH:
+            return f"{value[: MAX_HEADER_LENGTH - 5]}, ..."
+    return value
 
 
-def comment_of(names: tuple[str, ...]) -> bytes:
-    """The same in a stream of events, whose headers were sent before anything was lost: clients skip comments."""
-    return f": {HEADER}: {listed(names)}\n\n".encode() if names else b""
+def dropped_comment(names: tuple[str, ...]) -> bytes:
+    """The same as an SSE comment, which clients skip: a stream's headers are sent before anything is dropped."""
+    return f": {HEADER}: {dropped_header(names)}\n\n".encode() if names else b""

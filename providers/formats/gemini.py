@@ -4,19 +4,19 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ValidationError
 from providers.formats.base import (
-    AS_IS,
     COUNT_TOKENS,
+    DEFAULT_OPTIONS,
     Answer,
     Options,
-    Outgoing,
+    OutgoingRequest,
     StreamReader,
     WorkRequest,
     read_object,
 )
-from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.events import JsonReader
 from providers.formats.gemini_grounding import GROUNDING, Streamed, citations_of
 from providers.formats.gemini_request import CONFIG, NAME, resource, written_chat
+from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -79,21 +79,21 @@ class Gemini(TranslatedFormat):
     name = NAME
     strict = True
     counts_tokens = True
-    supports = frozenset({*CONFIG, "tools", "tool_choice", "output", "thinking"})
-    native = frozenset({"generationConfig", "safetySettings", "toolConfig", "cachedContent", "serviceTier"})
-    own_tools = frozenset({"googleSearch", "googleMaps", "urlContext", "codeExecution", "fileSearch", "computerUse"})
-    embedding_supports = frozenset({"dimensions"})
-    embedding_native = frozenset({"taskType", "title"})
+    translated_parameters = frozenset({*CONFIG, "tools", "tool_choice", "output", "thinking"})
+    native_parameters = frozenset({"generationConfig", "safetySettings", "toolConfig", "cachedContent", "serviceTier"})
+    native_tools = frozenset({"googleSearch", "googleMaps", "urlContext", "codeExecution", "fileSearch", "computerUse"})
+    translated_embedding_parameters = frozenset({"dimensions"})
+    native_embedding_parameters = frozenset({"taskType", "title"})
 
     def path(self, work: WorkRequest, model: str) -> str:
         action = ACTIONS.get(work.operation) or ("streamGenerateContent?alt=sse" if work.stream else "generateContent")
         return f"/{resource(model)}:{action}"
 
-    def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
+    def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:
         if work.operation != COUNT_TOKENS:
             return super().request(work, model, options)
         counted = {"model": resource(model, quoted=False)} | self.chat_body(work, work.chat, model, options)
-        return Outgoing(self.path(work, model), dumped({"generateContentRequest": counted}))
+        return OutgoingRequest(self.path(work, model), dumped({"generateContentRequest": counted}))
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.operation != COUNT_TOKENS:
@@ -127,20 +127,20 @@ class Gemini(TranslatedFormat):
             _add(reply.parts, read := _read_part(part, reply_id, number))
             begins[number], words = words, words + len(text_of(read))
         if grounding := candidate.get(GROUNDING):
-            reply.citations, reply.lost = citations_of(grounding, reply.text, begins)
+            reply.citations, reply.dropped_kinds = citations_of(grounding, reply.text, begins)
         calls = any(isinstance(part, ToolCall) for part in reply.parts)
         reply.provider_finish_reason = as_text(candidate.get("finishReason"))
         reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=calls)
         return reply
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return GeminiReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
         about: dict[str, Any] = {"model": resource(model, quoted=False)}
         if embedding.dimensions is not None:
             about["outputDimensionality"] = embedding.dimensions
-        about |= self.native_to_embedding(embedding)
+        about |= self.native_embedding_values(embedding)
         return {"requests": [about | {"content": {"parts": [{"text": text}]}} for text in texts_only(embedding)]}
 
     def read_vectors(self, value: dict[str, Any]) -> Vectors:
@@ -166,7 +166,7 @@ def _add(parts: list[Part], read: list[Part]) -> None:
         parts.append(Text(parts.pop().text + part.text) if follows else part)
 
 
-class GeminiReader(JsonReader):
+class GeminiReader(JsonStreamReader):
     """Each event is a whole answer with the next piece; the connection ends some time after a finish reason."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -180,7 +180,7 @@ class GeminiReader(JsonReader):
     def read(self, value: dict[str, Any]) -> None:
         if not self._begun:
             self._begun, self._id = True, as_text(value.get("responseId"))
-            self.say(Began(self._id, as_text(value.get("modelVersion"))))
+            self.emit(Began(self._id, as_text(value.get("modelVersion"))))
         self.usage = usage_of(value.get("usageMetadata")) or self.usage
         candidate = _candidate(value)
         if candidate is None:
@@ -200,8 +200,8 @@ class GeminiReader(JsonReader):
         if self.error is None and self.finish_reason:
             # Not before: some models give a reason with every piece.
             for citation in self._grounding.due(over=True):
-                self.say(citation)
-            self.say(Finished(self.finish_reason, self.provider_finish_reason))
+                self.emit(citation)
+            self.emit(Finished(self.finish_reason, self.provider_finish_reason))
             self.done = True
         return rest
 
@@ -210,36 +210,36 @@ class GeminiReader(JsonReader):
         for part in filter(_is_answer, parts):
             self._grounding.said(part["text"])
         for kind in self._grounding.read(grounding):
-            self.lose(kind)
+            self.drop(kind)
         for citation in self._grounding.due():
-            self.say(citation)
+            self.emit(citation)
 
     def _read_part(self, part: dict[str, Any]) -> None:
         text, signature = part.get("text"), as_text(part.get("thoughtSignature"))
         if part.get("thought") is True:
             # A signature ends what it signs: what comes behind it is another thought.
-            self.say(ReasoningDelta(as_text(part.get("text")), signature, source=NAME, begins=self._signed))
+            self.emit(ReasoningDelta(as_text(part.get("text")), signature, source=NAME, begins=self._signed))
             self._signed = bool(signature)
         elif isinstance(text, str):
             if text:
-                self.say(TextDelta(text))
+                self.emit(TextDelta(text))
             self._sign(signature)
         elif isinstance(part.get("functionCall"), dict):
             call = _call(part, self._id, self._parts)
-            self.say(CallBegan(self._calls, call.id, call.name, call.signature))
-            self.say(CallDelta(self._calls, call.arguments))
+            self.emit(CallBegan(self._calls, call.id, call.name, call.signature))
+            self.emit(CallDelta(self._calls, call.arguments))
             self._calls += 1
         elif image := _image(part):
-            self.say(ImageDelta(image))
+            self.emit(ImageDelta(image))
             self._sign(signature)
         else:
-            self.lose(Verbatim(part, NAME).kind)
+            self.drop(Verbatim(part, NAME).kind)
         self._parts += 1
 
     def _sign(self, signature: str) -> None:
         """What stood before is signed: a thought of its own says so."""
         if signature:
-            self.say(ReasoningDelta(signature=signature, source=NAME, begins=True))
+            self.emit(ReasoningDelta(signature=signature, source=NAME, begins=True))
             self._signed = True
 
 

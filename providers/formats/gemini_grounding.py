@@ -8,9 +8,9 @@ from heapq import heappop, heappush
 from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
-from providers.formats.documents import as_dict, as_list, as_text
-from providers.formats.halves import joining
+from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral import Citation
+from providers.formats.surrogates import merge_surrogates
 from providers.formats.usage import count
 
 GROUNDING = "groundingMetadata"
@@ -82,7 +82,7 @@ class Streamed:
         """What can be told now; `over`: no more words will come."""
         if not self._waiting:
             return []
-        words, self._words = joining("".join(self._words), self._last), []
+        words, self._words = merge_surrogates("".join(self._words), self._last), []
         self._last = words[-1:] or self._last
         before = self._offsets.pop()
         self._offsets.extend(accumulate(_sizes(words), initial=before))

@@ -5,9 +5,9 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError
 from providers.formats.base import Options, StreamReader, WorkRequest
-from providers.formats.documents import as_dict, as_list, as_text
-from providers.formats.events import JsonReader, error_midway
 from providers.formats.ids import fitting_id
+from providers.formats.json_stream import JsonStreamReader, stream_error
+from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -50,7 +50,7 @@ from providers.formats.parts import (
     unsendable,
     words_of_turn,
 )
-from providers.formats.translated import TranslatedFormat, marked
+from providers.formats.translated import TranslatedFormat, system_as_user
 from providers.formats.usage import Usage, count
 
 NAME = "mistral"
@@ -82,19 +82,19 @@ class Mistral(TranslatedFormat):
 
     name = NAME
     strict = True
-    supports = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
-    native = frozenset(
+    translated_parameters = frozenset({*PARAMETERS, "tools", "tool_choice", "output", "thinking"})
+    native_parameters = frozenset(
         {"random_seed", "safe_prompt", "prompt_mode", "prediction", "metadata", "prompt_cache_key", "guardrails"}
     )
-    own_tools = frozenset(
+    native_tools = frozenset(
         {"web_search", "web_search_premium", "code_interpreter", "image_generation", "document_library", "connector"}
     )
-    embedding_supports = frozenset({"dimensions"})
-    embedding_native = frozenset({"output_dtype", "metadata"})
+    translated_embedding_parameters = frozenset({"dimensions"})
+    native_embedding_parameters = frozenset({"output_dtype", "metadata"})
 
-    def its_tools(self, chat: Chat) -> dict[str, list[dict[str, Any]]]:
+    def native_tools_in(self, chat: Chat) -> dict[str, list[dict[str, Any]]]:
         # Responses has tools of the same names, which are OpenAI's and have fields of their own.
-        return {} if chat.source == RESPONSES else super().its_tools(chat)
+        return {} if chat.source == RESPONSES else super().native_tools_in(chat)
 
     def path(self, work: WorkRequest, model: str) -> str:
         return "/embeddings" if work.operation == "embedding" else "/chat/completions"
@@ -128,7 +128,7 @@ class Mistral(TranslatedFormat):
         reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return MistralReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Mistral(TranslatedFormat):
             body["output_dimension"] = embedding.dimensions
         if embedding.base64 and not self.translates(work):
             body["encoding_format"] = "base64"
-        return body | self.native_to_embedding(embedding)
+        return body | self.native_embedding_values(embedding)
 
     def read_vectors(self, value: dict[str, Any]) -> Vectors:
         vectors = [item["embedding"] for item in sorted(check_embeddings(value), key=_place)]
@@ -145,7 +145,7 @@ class Mistral(TranslatedFormat):
         return Vectors(vectors, None if tokens is None else Usage(tokens), as_text(value.get("model")))
 
 
-class MistralReader(JsonReader):
+class MistralReader(JsonStreamReader):
     """Chunks like OpenAI's, with the usage in the last one that says something."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -154,16 +154,16 @@ class MistralReader(JsonReader):
         self._calls = 0
         self._numbers: dict[str | int, int] = {}  # of calls, by their id and, of the latest, by their index
 
-    def marks_end(self, data: bytes) -> bool:
+    def is_end_mark(self, data: bytes) -> bool:
         return data.startswith(DONE)
 
-    def failure(self, value: dict[str, Any]) -> GatewayError | None:
-        return error_midway(value) if value.get("error") or value.get("object") == "error" else None
+    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+        return stream_error(value) if value.get("error") or value.get("object") == "error" else None
 
     def read(self, value: dict[str, Any]) -> None:
         if self._id is None:
             self._id = as_text(value.get("id"))
-            self.say(Began(self._id, as_text(value.get("model"))))
+            self.emit(Began(self._id, as_text(value.get("model"))))
         self.usage = usage_of(value.get("usage")) or self.usage
         for choice in as_list(value.get("choices")):
             if isinstance(choice, dict) and not choice.get("index"):  # the others are other answers
@@ -173,17 +173,17 @@ class MistralReader(JsonReader):
         delta = as_dict(choice.get("delta"))
         for part in _read_content(delta.get("content")):
             if isinstance(part, Text):
-                self.say(TextDelta(part.text))
+                self.emit(TextDelta(part.text))
             elif isinstance(part, Reasoning):
-                self.say(ReasoningDelta(part.text, part.signature, source=NAME))
+                self.emit(ReasoningDelta(part.text, part.signature, source=NAME))
             elif isinstance(part, Verbatim):
-                self.lose(part.kind)
+                self.drop(part.kind)
         for call in as_list(delta.get("tool_calls")):
             if isinstance(call, dict):
                 self._read_call(call)
         if reason := as_text(choice.get("finish_reason")):
             self.finish(reason_in(FINISH_REASONS, reason), reason)
-            self.say(Finished(self.finish_reason, reason))
+            self.emit(Finished(self.finish_reason, reason))
 
     def _read_call(self, piece: dict[str, Any]) -> None:
         call, index = _call(piece, self._id or "", self._calls), piece.get("index")
@@ -193,9 +193,9 @@ class MistralReader(JsonReader):
         if number is None or (call.name and not given):  # what goes on with a call names it no more
             number = self._numbers[call.id] = self._numbers[index] = self._calls
             self._calls += 1
-            self.say(CallBegan(number, call.id, call.name))
+            self.emit(CallBegan(number, call.id, call.name))
         if call.arguments:
-            self.say(CallDelta(number, call.arguments))
+            self.emit(CallDelta(number, call.arguments))
 
 
 # --- What is asked for ---
@@ -207,7 +207,7 @@ def _messages(chat: Chat) -> list[dict[str, Any]]:
     for message in answers_in_words(results_in_words(chat.messages)):
         # A system message behind an answer or a result is refused.
         late = message.role == "system" and written and written[-1]["role"] in ("assistant", "tool")
-        written += _written(marked(message) if late else message)
+        written += _written(system_as_user(message) if late else message)
     if written and written[-1]["role"] == "assistant" and "tool_calls" not in written[-1]:
         written[-1]["prefix"] = True
     return written

@@ -232,7 +232,9 @@ class Reply:
     model: str = ""
     stop_sequence: str | None = None  # the one that ended it, where the provider tells
     citations: list[Citation] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)  # kinds of what it held beside its parts, and no other shape knows
+    dropped_kinds: list[str] = field(
+        default_factory=list
+    )  # kinds of what it held beside its parts, and no other shape knows
 
     @property
     def text(self) -> str:

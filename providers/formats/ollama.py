@@ -5,8 +5,8 @@ from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
 from providers.formats.base import Options, StreamReader, WorkRequest
-from providers.formats.documents import as_dict, as_list, as_text
-from providers.formats.events import LineReader
+from providers.formats.json_stream import JsonLinesReader
+from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -66,18 +66,20 @@ class Ollama(TranslatedFormat):
     """Messages with their images beside them, and lines of JSON for a stream."""
 
     name = NAME
-    supports = frozenset({*OPTIONS, "tools", "tool_choice", "output", "thinking"})
-    native = frozenset({"options", "format", "think", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"})
-    embedding_supports = frozenset({"dimensions"})
-    embedding_native = frozenset({"options", "keep_alive", "truncate"})
+    translated_parameters = frozenset({*OPTIONS, "tools", "tool_choice", "output", "thinking"})
+    native_parameters = frozenset(
+        {"options", "format", "think", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"}
+    )
+    translated_embedding_parameters = frozenset({"dimensions"})
+    native_embedding_parameters = frozenset({"options", "keep_alive", "truncate"})
 
     def path(self, work: WorkRequest, model: str) -> str:
         return PATHS[work.operation]
 
-    def streams(self, content_type: str) -> bool:
+    def is_stream(self, content_type: str) -> bool:
         return content_type.partition(";")[0].strip().lower() == STREAM_TYPE
 
-    def left_out(self, chat: Chat, model: str) -> Set[str]:
+    def inapplicable_parameters(self, chat: Chat, model: str) -> Set[str]:
         # It can be kept from calling tools, by not telling it of any, and not be made to.
         forced = chat.tool_choice is not None and chat.tool_choice.kind in ("required", "tool")
         return frozenset({"tool_choice"} if forced else ())
@@ -111,14 +113,14 @@ class Ollama(TranslatedFormat):
         reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=bool(calls))
         return reply
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return OllamaReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
         body: dict[str, Any] = {"model": model, "input": texts_only(embedding)}
         if embedding.dimensions is not None:
             body["dimensions"] = embedding.dimensions
-        return body | self.native_to_embedding(embedding)
+        return body | self.native_embedding_values(embedding)
 
     def read_vectors(self, value: dict[str, Any]) -> Vectors:
         vectors = value.get("embeddings")
@@ -127,7 +129,7 @@ class Ollama(TranslatedFormat):
         return Vectors(vectors, usage_of(value), as_text(value.get("model")))
 
 
-class OllamaReader(LineReader):
+class OllamaReader(JsonLinesReader):
     """Lines with the next piece each; the last one is `done`. A call comes whole, in a line of its own or not."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -138,12 +140,12 @@ class OllamaReader(LineReader):
     def read(self, value: dict[str, Any]) -> None:
         if not self._begun:
             self._begun = True
-            self.say(Began(model=as_text(value.get("model"))))
+            self.emit(Began(model=as_text(value.get("model"))))
         message = as_dict(value.get("message"))
         if thought := as_text(message.get("thinking")):
-            self.say(ReasoningDelta(thought, source=NAME))
+            self.emit(ReasoningDelta(thought, source=NAME))
         if text := as_text(message.get("content")):
-            self.say(TextDelta(text))
+            self.emit(TextDelta(text))
         for call in _calls(message):
             self._read_call(_call(call, value, self._calls))
         if value.get("done") is True:
@@ -151,14 +153,14 @@ class OllamaReader(LineReader):
 
     def _read_call(self, call: ToolCall) -> None:
         # Counted here: parallel calls may all say that they are number 0.
-        self.say(CallBegan(self._calls, call.id, call.name))
-        self.say(CallDelta(self._calls, call.arguments))
+        self.emit(CallBegan(self._calls, call.id, call.name))
+        self.emit(CallDelta(self._calls, call.arguments))
         self._calls += 1
 
     def _read_end(self, value: dict[str, Any]) -> None:
         reason = as_text(value.get("done_reason"))
         self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
-        self.say(Finished(self.finish_reason, reason))
+        self.emit(Finished(self.finish_reason, reason))
         self.usage = usage_of(value)
         self.done = True
 

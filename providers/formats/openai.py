@@ -5,8 +5,8 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
-from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.events import JsonReader
+from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import Chat, Reply
 from providers.formats.openai_embedding import as_asked, check_embeddings
 from providers.formats.openai_reply import (
@@ -49,24 +49,24 @@ class OpenAI(TranslatedFormat):
     """A body in OpenAI's shape passes through as it came, but for the model's name and the usage of streams."""
 
     name = "openai"
-    speaks = frozenset({DIALECT, "openai-completion", "openai-embedding"})
-    supports = frozenset(PARAMETERS) - {"top_k"}
+    native_dialects = frozenset({DIALECT, "openai-completion", "openai-embedding"})
+    translated_parameters = frozenset(PARAMETERS) - {"top_k"}
     # What clients of OpenAI's other doors may say in the same words.
-    native = frozenset({"prompt_cache_key", "prompt_cache_retention", "verbosity", "top_logprobs", "store"})
+    native_parameters = frozenset({"prompt_cache_key", "prompt_cache_retention", "verbosity", "top_logprobs", "store"})
 
     def path(self, work: WorkRequest, model: str) -> str:
         return PATHS[work.operation]
 
-    def passed(self, work: WorkRequest, model: str) -> bytes:
+    def passthrough_body(self, work: WorkRequest, model: str) -> bytes:
         if work.stream and work.operation != "embedding" and not work.wants_usage:
             reported = {**as_dict(work.body.get("stream_options")), "include_usage": True}
-            return work.asking(model, stream_options=reported)
-        return work.asking(model)
+            return work.body_for(model, stream_options=reported)
+        return work.body_for(model)
 
-    def asked(self, chat: Chat) -> Chat:
+    def restrict_tools(self, chat: Chat) -> Chat:
         return chat  # the choice says which tools may be called
 
-    def left_out(self, chat: Chat, model: str) -> set[str]:
+    def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
         """What a budget comes to is known of models that are known to think."""
         thinking = chat.thinking
         lost = thinking is not None and thinking.budget is not None and effort_of(thinking, model) is None
@@ -98,16 +98,16 @@ class OpenAI(TranslatedFormat):
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.operation == "embedding":
             return _read_embeddings(work, body)
-        if work.door and work.stream:
+        if work.via_door and work.stream:
             check_one_choice(read_object(body))
         if work.operation == "completion":
-            return self.replied(work, body, read_completion(read_object(body)))
+            return self.build_answer(work, body, read_completion(read_object(body)))
         return super().answer(work, body)
 
     def read_reply(self, value: dict[str, Any]) -> Reply:
         return read_reply(value)
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return OpenAIReader(work)
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
@@ -117,7 +117,7 @@ class OpenAI(TranslatedFormat):
         return super().refusal(status, body, retry_after)
 
 
-class OpenAIReader(JsonReader):
+class OpenAIReader(JsonStreamReader):
     """Hands events on whole; the usage only to a client that asked for it."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -130,32 +130,32 @@ class OpenAIReader(JsonReader):
     def text(self, events: bytes) -> str:
         return stream_text(events)
 
-    def produced(self, events: bytes) -> str:
+    def generated_text(self, events: bytes) -> str:
         return stream_produced(events)
 
-    def marks_end(self, data: bytes) -> bool:
+    def is_end_mark(self, data: bytes) -> bool:
         return data.startswith(DONE)
 
-    def complete(self) -> None:
+    def on_end_mark(self) -> None:
         self.done = True
         if not self._chosen:
             self.error = ProviderError("The provider's stream came to its end without an answer.")
 
-    def passes(self, event: bytes, data: bytes) -> bool:
+    def can_skip(self, event: bytes, data: bytes) -> bool:
         self._called = self._called or CALLS[0] in data or CALLS[1] in data
         if self.deltas is not None or not _says_nothing(data):
             return False
         self._chosen = True
         if is_one_line(event) and (text := CONTENT.search(event)):
             letters = OBFUSCATION.search(event, text.end())
-            self.seek_likeness(event, text.span(1), letters.span(1) if letters else None)
+            self.learn_template(event, text.span(1), letters.span(1) if letters else None)
         return True
 
     def read(self, value: dict[str, Any]) -> bytes | None:
         if self.deltas is not None:
             self.deltas += self._chunks.read(value)
             if self._chunks.has_sound:
-                self.lose(AUDIO)
+                self.drop(AUDIO)
         choices = as_list(value.get("choices"))
         self._chosen = self._chosen or bool(choices)
         for choice in choices:
@@ -186,6 +186,6 @@ def _says_nothing(data: bytes) -> bool:
 def _read_embeddings(work: WorkRequest, body: bytes) -> Answer:
     value = read_object(body)
     data = check_embeddings(value)
-    if work.door:
+    if work.via_door:
         body = as_asked(value, data, body, work.body.get("encoding_format"))
     return Answer(body, usage=usage_of(value.get("usage")))

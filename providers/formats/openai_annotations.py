@@ -5,7 +5,7 @@ OpenRouter adds to those of a chat, as `content`, what the page says.
 
 from typing import Any
 
-from providers.formats.documents import as_dict, as_list, as_text
+from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral import Citation
 from providers.formats.usage import count
 

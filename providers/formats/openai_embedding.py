@@ -5,7 +5,7 @@ import struct
 from typing import Any
 
 from gateway_project.errors import ProviderError
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 
 
 def check_embeddings(value: dict[str, Any]) -> list[dict[str, Any]]:

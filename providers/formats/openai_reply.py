@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway_project.errors import ProviderError
-from providers.formats.documents import as_dict, as_list, as_text, read_json
+from providers.formats.json_values import as_dict, as_list, as_text, read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -61,7 +61,7 @@ def read_reply(value: dict[str, Any]) -> Reply:
         as_text(value.get("id")),
         as_text(value.get("model")),
         citations=citations_in(message.get("annotations")),
-        lost=[AUDIO] if message.get(AUDIO) else [],
+        dropped_kinds=[AUDIO] if message.get(AUDIO) else [],
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError
 from providers.formats.base import EVENT_STREAM, Answer, StreamReader, WorkRequest, error_message, read_object
-from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.events import JsonReader
+from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import ReasoningDelta, TextDelta
 from providers.formats.openai import OpenAI
 from providers.formats.parts import reason_in
@@ -35,15 +35,15 @@ class OpenAIResponses(OpenAI):
     """`POST /responses` for its own clients, chat completions for all others."""
 
     name = "openai-responses"
-    speaks = OpenAI.speaks | {DIALECT}
+    native_dialects = OpenAI.native_dialects | {DIALECT}
 
     def path(self, work: WorkRequest, model: str) -> str:
         return "/responses" if work.dialect.name == DIALECT else super().path(work, model)
 
-    def passed(self, work: WorkRequest, model: str) -> bytes:
+    def passthrough_body(self, work: WorkRequest, model: str) -> bytes:
         if work.dialect.name != DIALECT:
-            return super().passed(work, model)
-        return work.asking(model)
+            return super().passthrough_body(work, model)
+        return work.body_for(model)
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.dialect.name != DIALECT:
@@ -55,11 +55,11 @@ class OpenAIResponses(OpenAI):
         shown, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
         return Answer(shown, kind, text_of(value), usage_of(value.get("usage")), reason, provider_reason)
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
-        return ResponsesReader(work) if work.dialect.name == DIALECT else super().own_reader(work)
+    def native_reader(self, work: WorkRequest) -> StreamReader:
+        return ResponsesReader(work) if work.dialect.name == DIALECT else super().native_reader(work)
 
 
-class ResponsesReader(JsonReader):
+class ResponsesReader(JsonStreamReader):
     """Named events, numbered; the last one holds the whole response."""
 
     def __init__(self, work: WorkRequest) -> None:
@@ -67,10 +67,10 @@ class ResponsesReader(JsonReader):
         self._last = b""  # the last event that was handed on
         self._response: dict[str, Any] = {}  # as the first one said it to be
 
-    def broken(self, error: GatewayError) -> bytes:
+    def end_with_error(self, error: GatewayError) -> bytes:
         writer = self.work.dialect.writer(self.work)
         writer.resume(as_dict(read_json(self.data(self._last))), self._response)
-        return writer.broken(error)
+        return writer.end_with_error(error)
 
     def _event(self, event: bytes) -> bytes:
         if self.deltas is None and event.startswith(QUIET):
@@ -81,7 +81,7 @@ class ResponsesReader(JsonReader):
             self._last = handed_on
         return handed_on
 
-    def failure(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
         if value.get("type") == "error":
             said = error_message(value)
         elif value.get("type") == "response.failed":
@@ -97,9 +97,9 @@ class ResponsesReader(JsonReader):
         if kind == "response.created":
             self._response = as_dict(value.get("response"))
         elif kind == "response.output_text.delta":
-            self.say(TextDelta(as_text(value.get("delta"))))
+            self.emit(TextDelta(as_text(value.get("delta"))))
         elif as_text(kind) in PRODUCED:  # whatever it is: nobody translates this, it is counted
-            self.say(ReasoningDelta(as_text(value.get("delta"))))
+            self.emit(ReasoningDelta(as_text(value.get("delta"))))
         elif kind in ("response.completed", "response.incomplete"):
             response = as_dict(value.get("response"))
             self.usage = usage_of(response.get("usage"))

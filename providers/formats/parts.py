@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from gateway_project.errors import ValidationError
 from gateway_project.strictjson import is_deeper
-from providers.formats.documents import MOST_LEVELS, as_dict, as_text, dumped
+from providers.formats.json_values import MAX_DEPTH, as_dict, as_text, dumped
 from providers.formats.neutral import (
     Chat,
     Embedding,
@@ -153,7 +153,7 @@ def exact_json(text: str) -> Any:
             json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no character
     except (ValueError, RecursionError):
         return None
-    return None if len(text) > 2 * MOST_LEVELS and is_deeper(value, MOST_LEVELS) else value
+    return None if len(text) > 2 * MAX_DEPTH and is_deeper(value, MAX_DEPTH) else value
 
 
 def made_id(*seed: str) -> str:

@@ -4,9 +4,18 @@ from typing import Any
 
 from gateway_project.errors import ProviderError
 from providers.formats import openai_responses
-from providers.formats.base import AS_IS, Answer, Format, Options, Outgoing, StreamReader, WorkRequest, error_in
-from providers.formats.documents import read_json
-from providers.formats.events import error_midway
+from providers.formats.base import (
+    DEFAULT_OPTIONS,
+    Answer,
+    Format,
+    Options,
+    OutgoingRequest,
+    StreamReader,
+    WorkRequest,
+    error_in,
+)
+from providers.formats.json_stream import stream_error
+from providers.formats.json_values import read_json
 from providers.formats.openai import DONE
 from providers.formats.openai_reply import FINISH_REASONS, usage_of
 from providers.formats.usage import Usage, count
@@ -20,8 +29,8 @@ class Passthrough(Format):
 
     name = "passthrough"
 
-    def request(self, work: WorkRequest, model: str, options: Options = AS_IS) -> Outgoing:
-        return Outgoing("", work.asking(model))
+    def request(self, work: WorkRequest, model: str, options: Options = DEFAULT_OPTIONS) -> OutgoingRequest:
+        return OutgoingRequest("", work.body_for(model))
 
     def translates(self, work: WorkRequest) -> bool:
         return False  # into a shape that nobody knows, and out of it
@@ -29,7 +38,7 @@ class Passthrough(Format):
     def url(self, base: str, path: str) -> str:
         return base
 
-    def streams(self, content_type: str) -> bool:
+    def is_stream(self, content_type: str) -> bool:
         return content_type.partition(";")[0].strip().lower() in STREAM_TYPES
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
@@ -44,7 +53,7 @@ class Passthrough(Format):
             answer.provider_finish_reason, answer.finish_reason = _finish(value)
         return answer
 
-    def own_reader(self, work: WorkRequest) -> StreamReader:
+    def native_reader(self, work: WorkRequest) -> StreamReader:
         return PassthroughReader(work)
 
 
@@ -108,7 +117,7 @@ class PassthroughReader(StreamReader):
 
     def _read(self, value: dict) -> None:
         if value.get("error"):
-            self.error = error_midway(value)
+            self.error = stream_error(value)
         self._marked = self._marked or value.get("type") == "message_stop"
         self.done = self.done or value.get("done") is True
         for holder in (value.get("message"), value):  # Anthropic begins with the input, inside of a message

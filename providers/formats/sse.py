@@ -1,21 +1,21 @@
-"""Server-sent events as bytes (WHATWG HTML, section 9.2): split at LF, CRLF or CR, never decoded before whole."""
+"""Server-sent events as bytes (WHATWG HTML, section 9.2): split at LF, CRLF or CR, decoded only when complete."""
 
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-# CR is a line's end of its own only where no LF follows: CRLF is one end and not two.
+# CR ends a line by itself only if no LF follows: CRLF is one line end, not two.
 EVENT_END = re.compile(rb"(?:\n|\r(?!\n))(?:\r\n|\n|\r)")
 CARRIAGE_RETURN = ord("\r")
 DATA = re.compile(rb"(?:\A|[\r\n])data(?:: ?([^\r\n]*))?(?=[\r\n]|\Z)")
-# A string of JSON that means what it says, and holds no end of a line.
+# The inside of a JSON string without escapes and control characters.
 PLAIN = re.compile(rb'[^\x00-\x1f"\\]*')
-LONGEST_ALIKE = 4096  # bytes of events that are compared: providers choose how long they are
+MAX_TEMPLATE_BYTES = 4096  # of the event that a template is made from: providers choose how long events are
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class EventSplitter:
-    """Cuts a stream of bytes into whole events, wherever the pieces were cut."""
+    """Splits a byte stream into complete events, however it was cut into pieces."""
 
     def __init__(self) -> None:
         self._rest = bytearray()  # grows in place: a long event in small pieces takes linear time
@@ -28,7 +28,7 @@ class EventSplitter:
         return not self._rest
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The events that are whole now, each with the blank line that ends it; without a byte order mark."""
+        """The events completed by this piece, each with the blank line that ends it; without a byte order mark."""
         if not self._rest and 0 <= piece.find(b"\n\n") == len(piece) - 2 and CARRIAGE_RETURN not in piece:
             events = [piece]  # one event in one piece: what most providers send
         else:
@@ -40,7 +40,7 @@ class EventSplitter:
         return events
 
     def end(self) -> bytes:
-        """What came after the last blank line."""
+        """The incomplete rest after the last blank line."""
         rest, self._rest, self._searched = bytes(self._rest), bytearray(), 0
         return rest
 
@@ -56,7 +56,7 @@ class EventSplitter:
 
 
 def events_in(recorded: bytes) -> Iterator[bytes]:
-    """The events of a recorded stream one by one: all at once they could take many times its size."""
+    """Iterate over the events of a recorded stream: a list of them could take many times its size."""
     start = 0
     for found in EVENT_END.finditer(recorded):
         yield recorded[start : found.end()]
@@ -71,32 +71,33 @@ def data_of(event: bytes) -> bytes:
 
 
 def is_one_line(event: bytes) -> bool:
-    """Whether an event is a single line of data, as nearly all are, and the blank line behind it."""
+    """Whether an event is a single data line, as nearly all are, and a blank line."""
     ends = event.endswith(b"\n\n") and event.find(b"\n") == len(event) - 2
     return ends and event.startswith(b"data: ") and CARRIAGE_RETURN not in event
 
 
-class Likeness:
-    """Knows events that differ from one that was looked at in a text alone: nothing else is to be found in them.
+class ChunkTemplate:
+    """Matches events that differ from a parsed one only in their text, so that they need not be parsed.
 
-    A model's words come in hundreds of these. The text is a string of JSON without a quote or a backslash: whatever it
-    says, what stands around it means the same. There can be a second one, of random letters.
+    A model's answer consists of hundreds of these. The text is a JSON string without quotes or backslashes: it cannot
+    change the meaning of what surrounds it. A second variable string may follow, of random padding letters.
+    `text` and `padding` are the positions of both in `event`.
     """
 
-    def __init__(self, event: bytes, text: tuple[int, int], letters: tuple[int, int] | None = None) -> None:
+    def __init__(self, event: bytes, text: tuple[int, int], padding: tuple[int, int] | None = None) -> None:
         begin, end = text
-        self._before, self._behind = event[:begin], event[letters[1] if letters else end :]
-        self._between = event[end : letters[0]] if letters else b""  # begins with the quote that ends the text
-        self._chunk_end = self._behind + b"\r\n"
+        self._before, self._after = event[:begin], event[padding[1] if padding else end :]
+        self._between = event[end : padding[0]] if padding else b""  # begins with the quote that ends the text
+        self._chunk_end = self._after + b"\r\n"
 
-    def has(self, event: bytes) -> bool:
-        """Whether this is such an event, and a whole one."""
-        before, behind = self._before, self._behind
-        same = event.startswith(before) and event.endswith(behind)
-        return same and self._varies_in_text(event, len(before), len(event) - len(behind))
+    def matches(self, event: bytes) -> bool:
+        """Whether this is exactly one such event."""
+        before, after = self._before, self._after
+        same = event.startswith(before) and event.endswith(after)
+        return same and self._varies_in_text(event, len(before), len(event) - len(after))
 
-    def has_chunk(self, data: bytes) -> bool:
-        """Whether this is one whole chunk of HTTP/1.1 with such an event in it, and nothing else (RFC 9112, 7.1)."""
+    def matches_http_chunk(self, data: bytes) -> bool:
+        """Whether this is exactly one HTTP/1.1 chunk that holds exactly one such event (RFC 9112, section 7.1)."""
         lines = _size_lines(len(data))
         if not data.startswith(lines):
             return False
@@ -113,8 +114,8 @@ class Likeness:
         return PLAIN.fullmatch(data, begin, end) is not None
 
 
-@lru_cache(maxsize=LONGEST_ALIKE)
+@lru_cache(maxsize=MAX_TEMPLATE_BYTES)
 def _size_lines(size: int) -> tuple[bytes, ...]:
-    """The first line of a chunk that has so many bytes with its lines, in small digits and in large; () for none."""
+    """The possible first lines of a chunk of this total size, in lower and upper case hex digits; () for none."""
     lines = (style % (size - digits - 4) for digits in range(1, 9) for style in (b"%x\r\n", b"%X\r\n"))
     return tuple(line for line in lines if size - len(line) - 2 == int(line, 16))

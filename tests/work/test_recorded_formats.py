@@ -169,7 +169,7 @@ def test_a_stream_at_anthropics_door(world, provider, sample):
     content_type = STREAM_TYPES.get(sample.format.name, "text/event-stream")
     provider.answers(stream=[sample.body], headers={"Content-Type": content_type})
     response = ask_as_anthropic(world, provider, sample, stream=True)
-    reader = ANTHROPIC.own_reader(sample.work)
+    reader = ANTHROPIC.native_reader(sample.work)
     reader.deltas = []
     reader.feed(response.content)
     assert (reader.done, reader.error) == (True, None)

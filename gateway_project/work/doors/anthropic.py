@@ -8,8 +8,8 @@ from urllib.parse import parse_qs
 from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, ProviderOverloaded, ValidationError
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.documents import dumped
-from providers.formats.too_long import CODE as TOO_LONG_CODE
+from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED
+from providers.formats.json_values import dumped
 
 OVERLOADED = 529
 # Every other status below 500 is an invalid request, every other one from there on an error of the API.
@@ -76,7 +76,7 @@ def error_body(error: GatewayError, request_id: str) -> dict[str, Any]:
 
 def _message(error: GatewayError) -> str:
     """Its message; for a conversation that is too long the words that Anthropic's clients know, who look at no code."""
-    if error.reason != TOO_LONG_CODE or TOO_LONG in error.message:
+    if error.reason != CONTEXT_LENGTH_EXCEEDED or TOO_LONG in error.message:
         return error.message
     return f"{TOO_LONG}: {error.message}"
 

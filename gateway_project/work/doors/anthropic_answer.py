@@ -7,7 +7,7 @@ from gateway_project.errors import ProviderError
 from providers.formats.anthropic import AnthropicReader
 from providers.formats.anthropic_blocks import SOURCE, citing, sealed
 from providers.formats.base import StreamWriter, WorkRequest
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,

@@ -10,7 +10,7 @@ from gateway_project.work.doors.anthropic_answer import CALL_SIGNED, MessagesWri
 from gateway_project.work.doors.fields import given, needed, wrong
 from providers.formats.anthropic_blocks import SHAPE, SOURCE, opened
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
-from providers.formats.documents import as_dict, dumped
+from providers.formats.json_values import as_dict, dumped
 from providers.formats.neutral import (
     Chat,
     File,
@@ -28,7 +28,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.translated import TOOLS
+from providers.formats.translated import TOOLS_PREFIX
 
 # The parameters that stand for themselves: by their name, the field of Chat and what they have to be.
 PARAMETERS: dict[str, tuple[str, fields.Check]] = {
@@ -55,15 +55,15 @@ class AnthropicMessages(Dialect):
     """`POST /v1/messages`."""
 
     name = SHAPE
-    unkept = "thread_unsupported_request"
+    stateful_unsupported_code = "thread_unsupported_request"
 
-    def chat(self, body: dict[str, Any]) -> Chat:
-        if name := self.bound_by(body):
+    def read_chat(self, body: dict[str, Any]) -> Chat:
+        if name := self.stateful_parameter(body):
             raise ValidationError(
                 f"{name} asks for a conversation that is kept, which this provider's format has not: send the whole "
                 f"conversation without {name}.",
                 field=name,
-                reason=self.unkept,
+                reason=self.stateful_unsupported_code,
             )
         chat = Chat(source=self.name)
         if system := given(body, "system", _system, ""):
@@ -81,10 +81,10 @@ class AnthropicMessages(Dialect):
         _read_output(chat, body)
         return chat
 
-    def bound_by(self, body: dict[str, Any]) -> str:
+    def stateful_parameter(self, body: dict[str, Any]) -> str:
         return "thread" if body.get("thread") is not None else ""  # the SDKs' tool runners ask for one by themselves
 
-    def reply(self, work: WorkRequest, reply: Reply) -> bytes:
+    def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
         return dumped(reply_body(work, reply))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
@@ -93,8 +93,8 @@ class AnthropicMessages(Dialect):
     def text(self, events: bytes) -> str:
         return stream_reader().text(events)
 
-    def produced(self, events: bytes) -> str:
-        return stream_reader().produced(events)
+    def generated_text(self, events: bytes) -> str:
+        return stream_reader().generated_text(events)
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
         return error_event(error, work.id)
@@ -253,7 +253,7 @@ def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
         if kind in FUNCTIONS:
             chat.tools.append(_tool(tool, where))
         else:
-            chat.extra.setdefault(TOOLS + kind, []).append(tool)
+            chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
     if choice := given(body, "tool_choice", fields.mapping, ""):
         kind = needed(choice, "type", fields.one_of(*CHOICES), "tool_choice")
         name = needed(choice, "name", fields.filled, "tool_choice") if kind == "tool" else ""

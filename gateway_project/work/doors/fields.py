@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway_project.errors import ValidationError
-from providers.formats.translated import TOOLS
+from providers.formats.translated import TOOLS_PREFIX
 
 Check = Callable[[Any, str], Any]
 # Some of what is sent on is multiplied before, as a float that holds no integer of any size; seeds have 64 bits.
@@ -111,6 +111,6 @@ def rest(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
     None of them may have a name under which unknown kinds of tools are put among them. Raises ValidationError.
     """
     found = {name: value for name, value in body.items() if name not in known and value is not None}
-    if strange := next((name for name in found if name.startswith(TOOLS)), ""):
+    if strange := next((name for name in found if name.startswith(TOOLS_PREFIX)), ""):
         raise ValidationError(f"{strange} is no parameter: tools are in the list tools.", field=strange)
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 
 # Codes that clients know; every other error has its own name for a code.
 CODES = {

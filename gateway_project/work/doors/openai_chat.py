@@ -29,7 +29,7 @@ from providers.formats.neutral import (
 )
 from providers.formats.openai_reply import stream_produced, stream_text
 from providers.formats.openai_request import DIALECT
-from providers.formats.translated import TOOLS
+from providers.formats.translated import TOOLS_PREFIX
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 AUDIO_TYPES = {"mp3": "audio/mpeg"}  # every other format is named like its media type
@@ -60,7 +60,7 @@ class OpenAIChat(Dialect):
 
     name = DIALECT
 
-    def chat(self, body: dict[str, Any]) -> Chat:
+    def read_chat(self, body: dict[str, Any]) -> Chat:
         chat = Chat(source=self.name)
         names: dict[str, str] = {}
         for number, message in enumerate(needed(body, "messages", _messages, "")):
@@ -73,7 +73,7 @@ class OpenAIChat(Dialect):
             chat.thinking = Thinking(effort=effort)
         return chat
 
-    def reply(self, work: WorkRequest, reply: Reply) -> bytes:
+    def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
         return written_reply(work, reply)
 
     def writer(self, work: WorkRequest) -> StreamWriter:
@@ -82,7 +82,7 @@ class OpenAIChat(Dialect):
     def text(self, events: bytes) -> str:
         return stream_text(events)
 
-    def produced(self, events: bytes) -> str:
+    def generated_text(self, events: bytes) -> str:
         return stream_produced(events)
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
@@ -267,7 +267,7 @@ def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
         if kind == "function":
             chat.tools.append(_tool(tool, where))
         else:
-            chat.extra.setdefault(TOOLS + kind, []).append(tool)
+            chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
     take_choice(chat, nested=True)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from providers.formats.base import StreamWriter, WorkRequest
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,

@@ -9,7 +9,7 @@ from gateway_project.work.doors.openai import error_event
 from gateway_project.work.doors.openai_chat import PARAMETERS
 from gateway_project.work.doors.openai_chat_answer import finish_reason, usage_body
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 from providers.formats.neutral import Began, Chat, Delta, Finished, Message, Reply, Text, TextDelta
 from providers.formats.openai_reply import stream_text
 from providers.formats.usage import Usage
@@ -22,13 +22,13 @@ class OpenAICompletion(Dialect):
 
     name = "openai-completion"
 
-    def chat(self, body: dict[str, Any]) -> Chat:
+    def read_chat(self, body: dict[str, Any]) -> Chat:
         chat = Chat([Message("user", [Text(_prompt(body.get("prompt")))])], source=self.name)
         fields.fill(chat, body, PARAMETERS)
         chat.extra = fields.rest(body, READ)
         return chat
 
-    def reply(self, work: WorkRequest, reply: Reply) -> bytes:
+    def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
         reason = finish_reason(reply.finish_reason, reply.provider_finish_reason)
         body = _envelope(work, reply.id, reply.model) | {"choices": [_choice(reply.text, reason)]}
         if reply.usage is not None:

@@ -5,7 +5,7 @@ from typing import Any
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import given, wrong
 from providers.formats.base import Dialect, WorkRequest
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 from providers.formats.neutral import Embedding, Vectors
 from providers.formats.openai_embedding import packed
 
@@ -17,7 +17,7 @@ class OpenAIEmbedding(Dialect):
 
     name = "openai-embedding"
 
-    def embedding(self, body: dict[str, Any]) -> Embedding:
+    def read_embedding(self, body: dict[str, Any]) -> Embedding:
         return Embedding(
             _inputs(body.get("input")),
             given(body, "dimensions", fields.positive, ""),
@@ -26,7 +26,7 @@ class OpenAIEmbedding(Dialect):
             fields.rest(body, READ),
         )
 
-    def vectors(self, work: WorkRequest, vectors: Vectors) -> bytes:
+    def write_vectors(self, work: WorkRequest, vectors: Vectors) -> bytes:
         encoded = packed if work.embedding.base64 else list
         data = [
             {"object": "embedding", "index": index, "embedding": encoded(vector)}

@@ -23,7 +23,7 @@ from gateway_project.work.doors.openai_responses_items import (
 from gateway_project.work.doors.openai_responses_stream import ResponsesWriter
 from gateway_project.work.doors.openai_tools import take_choice
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
-from providers.formats.documents import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import (
     Chat,
     File,
@@ -42,7 +42,7 @@ from providers.formats.neutral import (
 )
 from providers.formats.openai_responses import PRODUCED
 from providers.formats.sse import data_of, events_in
-from providers.formats.translated import TOOLS
+from providers.formats.translated import TOOLS_PREFIX
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 PARAMETERS: dict[str, tuple[str, fields.Check]] = {
@@ -79,7 +79,7 @@ class OpenAIResponses(Dialect):
 
     name = NAME
 
-    def chat(self, body: dict[str, Any]) -> Chat:
+    def read_chat(self, body: dict[str, Any]) -> Chat:
         _refuse_kept(body)
         chat = Chat(source=self.name)
         if instructions := given(body, "instructions", fields.text, ""):
@@ -93,11 +93,11 @@ class OpenAIResponses(Dialect):
         _read_what_is_harmless(chat)
         return chat
 
-    def bound_by(self, body: dict[str, Any]) -> str:
+    def stateful_parameter(self, body: dict[str, Any]) -> str:
         named = next((name for name in BINDING if body.get(name) is not None), "")
         return named or (REFERENCE if any(map(_refers, as_list(body.get("input")))) else "")
 
-    def reply(self, work: WorkRequest, reply: Reply) -> bytes:
+    def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
         items = items_of(work, reply)
         usage = None if reply.usage is None else usage_body(reply.usage)
         about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
@@ -110,12 +110,12 @@ class OpenAIResponses(Dialect):
         values = (as_dict(read_json(data_of(event))) for event in events_in(events))
         return "".join(value["delta"] for value in values if value.get("type") == "response.output_text.delta")
 
-    def produced(self, events: bytes) -> str:
+    def generated_text(self, events: bytes) -> str:
         values = (as_dict(read_json(data_of(event))) for event in events_in(events))
         return "".join(as_text(value.get("delta")) for value in values if as_text(value.get("type")) in PRODUCED)
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
-        return ResponsesWriter(work).broken(error)
+        return ResponsesWriter(work).end_with_error(error)
 
 
 def _refers(item: Any) -> bool:
@@ -282,7 +282,7 @@ def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
         if kind == "function":
             chat.tools.append(_tool(tool, where))
         else:
-            chat.extra.setdefault(TOOLS + kind, []).append(tool)
+            chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
     take_choice(chat, nested=False)
 
 

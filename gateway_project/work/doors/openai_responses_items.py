@@ -8,7 +8,7 @@ from typing import Any
 from gateway_project.errors import ValidationError
 from gateway_project.strictjson import parse_object
 from providers.formats.base import WorkRequest
-from providers.formats.documents import as_dict, dumped
+from providers.formats.json_values import as_dict, dumped
 from providers.formats.neutral import Image, Reasoning, Refusal, Reply, Text, ToolCall, cited_parts
 from providers.formats.openai_annotations import annotation
 from providers.formats.usage import Usage

@@ -22,7 +22,7 @@ from gateway_project.work.doors.openai_responses_items import (
     usage_body,
 )
 from providers.formats.base import StreamWriter, WorkRequest
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -81,7 +81,7 @@ class ResponsesWriter(StreamWriter):
         self._number = number + 1 if type(number) is int else len(last) and 1
         self._about = about or self._about
 
-    def broken(self, error: GatewayError) -> bytes:
+    def end_with_error(self, error: GatewayError) -> bytes:
         told = error_body(error)["error"]
         # A response that failed knows few codes, the event of the error any.
         code = "rate_limit_exceeded" if error.code == 429 else "server_error"
@@ -102,10 +102,10 @@ class ResponsesWriter(StreamWriter):
         return b""
 
     def _text(self, delta: TextDelta) -> bytes:
-        return self._going_on(Message) + self._item.say("output_text", delta.text)
+        return self._going_on(Message) + self._item.emit("output_text", delta.text)
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
-        return self._going_on(Message) + self._item.say("refusal", delta.text)
+        return self._going_on(Message) + self._item.emit("refusal", delta.text)
 
     def _citation(self, delta: Citation) -> bytes:
         return self._going_on(Message) + self._item.cite(delta)
@@ -211,7 +211,7 @@ class Message(Item):
     def now(self, status: str) -> Json:
         return message_item(self.id, status) | {"content": list(self._content)}
 
-    def say(self, part: str, text: str) -> bytes:
+    def emit(self, part: str, text: str) -> bytes:
         written = self._going_on(part)
         self._said.append(text)
         extra = {}

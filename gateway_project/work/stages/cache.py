@@ -118,7 +118,7 @@ def key_of(exchange: Exchange, target: Target) -> str:
         provider.format_name,
         request.operation,
         request.dialect.name,
-        request.door,
+        request.via_door,
         sorted(request.headers.items()),
         scope_of(exchange, provider.cache_scope),
     )
@@ -225,7 +225,7 @@ def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admis
 
 def _can_be_told_to_wait(exchange: Exchange) -> bool:
     """Whether its answer is a stream of events, in which a comment may stand before anything else is known."""
-    events = exchange.entrance.door.in_shape or exchange.left[0].provider.format.streams("text/event-stream")
+    events = exchange.entrance.door.in_shape or exchange.left[0].provider.format.is_stream("text/event-stream")
     return exchange.request.stream and events
 
 
@@ -251,7 +251,9 @@ def _take(exchange: Exchange, value: bytes, target: Target) -> bool:
 def _cache_seconds(exchange: Exchange, target: Target) -> int:
     if exchange.request.operation == COUNT_TOKENS:  # it costs nothing, and may be an estimate
         return 0
-    if exchange.request.bound_by:  # one conversation, which goes on with each answer, is not for several to share
+    if (
+        exchange.request.stateful_parameter
+    ):  # one conversation, which goes on with each answer, is not for several to share
         return 0
     most = target.provider.cache_seconds
     return most if exchange.cache_seconds is None else min(exchange.cache_seconds, most)

@@ -5,7 +5,7 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from providers.formats import Answer
 from providers.formats.base import COUNT_TOKENS
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 
 
 def count_tokens(exchange: Exchange, gateway: Gateway) -> None:
@@ -18,6 +18,6 @@ def count_tokens(exchange: Exchange, gateway: Gateway) -> None:
         exchange.candidates = tuple(one for one in candidates if one.provider.format.counts_tokens)
         return
     request = exchange.request
-    request.dialect.chat(request.body)  # it has to be a conversation all the same
+    request.dialect.read_chat(request.body)  # it has to be a conversation all the same
     exchange.target = first
     exchange.answer = Answer(dumped({"input_tokens": input_tokens(request)}), estimated=True)

@@ -263,11 +263,11 @@ def _holds_events(stream: Stream) -> bool:
 def _broken(exchange: Exchange) -> bytes:
     """The error inside a stream: in the door's shape, or its three fields as a data event or as a line of JSON."""
     stream, error, after = exchange.stream, exchange.error, exchange.sent_last
-    if not exchange.entrance.door.in_shape and (told := stream.reader.own_error(error)):
+    if not exchange.entrance.door.in_shape and (told := stream.reader.native_error(error)):
         return told
     gap = b"\n\n" if _holds_events(stream) else b"\n"
     if exchange.entrance.door.in_shape:
-        told = stream.reader.broken(error)
+        told = stream.reader.end_with_error(error)
     else:
         told = (b"data: " if _holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
     begun = after and not after.endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line

@@ -21,7 +21,7 @@ from gateway_project.work.stages.admission import admit_to
 from gateway_project.work.stages.cache import look_up_cache, pass_on
 from gateway_project.work.stages.log import write_start
 from providers.calls import End, Interrupted
-from providers.formats.dropped import listed
+from providers.formats.dropped import dropped_header
 from providers.transport import ProviderRequest
 from telemetry.models import Candidate
 
@@ -109,7 +109,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
     exchange.asked += (provider.id,)
-    exchange.dropped = listed(outgoing.dropped)
+    exchange.dropped = dropped_header(outgoing.dropped)
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
     request = ProviderRequest(address, outgoing.body, {**authentication, **outgoing.headers})
@@ -145,7 +145,7 @@ def _refusal(target: Target, conversation) -> GatewayError:
         body = conversation.read()
     except (ProviderError, ProviderTimeout):
         body = b""
-    error = target.provider.format.refused(status, headers, body)
+    error = target.provider.format.refusal_from_response(status, headers, body)
     if status in NOT_WORKED_ON or 300 <= status < 400:
         error.may_have_worked = False
     return error

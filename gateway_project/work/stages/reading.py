@@ -13,7 +13,7 @@ from gateway_project.work.exchange import Exchange, decoded
 from gateway_project.work.gateway import Gateway
 from providers.formats import WorkRequest
 from providers.formats.base import COUNT_TOKENS
-from providers.formats.documents import dumped
+from providers.formats.json_values import dumped
 
 OPERATION_OF = {"messages": "chat", "prompt": "completion", "input": "embedding"}
 OPERATIONS = tuple(OPERATION_OF.values())
@@ -59,7 +59,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         raw,
         streams,
         dialect=entrance.dialect or DIALECTS[operation],
-        door=entrance.door.in_shape,
+        via_door=entrance.door.in_shape,
         id=exchange.request_id,
         created=int(exchange.started_at),
         headers=_passed_on(headers),

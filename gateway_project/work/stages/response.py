@@ -13,7 +13,7 @@ from providers.calls import Call
 from providers.conversation import Conversation
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
-from providers.formats.dropped import listed
+from providers.formats.dropped import dropped_header
 
 MEDIA_TYPE = re.compile(
     r"[a-z]{1,32}/[a-z0-9.+-]{1,64}(; ?charset=[a-z0-9-]{1,32}(?=\s*(;|\Z)))?", re.IGNORECASE | re.ASCII
@@ -25,16 +25,16 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
     conversation, exchange.conversation = exchange.conversation, None
     target_format = exchange.target.provider.format
     content_type = conversation.headers.get("content-type", "")
-    if exchange.request.stream and target_format.streams(content_type):
+    if exchange.request.stream and target_format.is_stream(content_type):
         shown = EVENT_STREAM if target_format.translates(exchange.request) else _clean(content_type)
         exchange.stream = _begin(exchange.call, conversation, target_format.reader(exchange.request), shown)
         return
     body = conversation.read()
     _refuse_credential(exchange.target, body)
-    exchange.answer = target_format.answered(exchange.request, conversation.headers, body)
+    exchange.answer = target_format.answer_from_response(exchange.request, conversation.headers, body)
     if exchange.answer.body is not body:  # translated it may show what JSON's escapes have hidden
         _refuse_credential(exchange.target, exchange.answer.body)
-    exchange.dropped = listed(exchange.answer.dropped, behind=exchange.dropped)
+    exchange.dropped = dropped_header(exchange.answer.dropped, after=exchange.dropped)
     gateway.watcher.remove(exchange.call)
 
 

@@ -19,12 +19,12 @@ def select_provider(exchange: Exchange, gateway: Gateway) -> None:
     usable = [target for target in exchange.offered if target.provider.format is not None]
     if not usable:
         raise ProviderNotSelected(_why_none(exchange))
-    if len(usable) > 1 and (name := exchange.request.bound_by):
+    if len(usable) > 1 and (name := exchange.request.stateful_parameter):
         raise ValidationError(
             f"{name} refers to what one provider keeps, and several offer this model: name it, as in "
             f"{usable[0].provider.name}/{usable[0].model}.",
             field=name,
-            reason=exchange.request.dialect.unkept,
+            reason=exchange.request.dialect.stateful_unsupported_code,
         )
     if exchange.cache_control != "bypass":
         exchange.content = digest(exchange.request.body)

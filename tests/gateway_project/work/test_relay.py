@@ -38,7 +38,7 @@ class Road:
         self.passed = []
         self.reader = SimpleNamespace(is_over=False)
         conversation = SimpleNamespace(source=self.source, has_more=False, passed=lambda size, unread: None)
-        self.stream = SimpleNamespace(reader=self.reader, conversation=conversation, likeness=None)
+        self.stream = SimpleNamespace(reader=self.reader, conversation=conversation, template=None)
 
     def chunks(self):
         while not self.reader.is_over:
@@ -250,7 +250,7 @@ class Stream(Road):
         self.reply = Reply(self.source, limit=limit, on_bytes=self.call.heard)
         self.reply.read_head()
         conversation = Conversation(None, Line("", self.source), self.reply, self.call)
-        self.reader = FORMATS["openai"].own_reader(WorkRequest("chat", "m", {}, b""))
+        self.reader = FORMATS["openai"].native_reader(WorkRequest("chat", "m", {}, b""))
         self.stream = exchange.Stream(conversation, conversation.pieces(), self.reader, b"", "text/event-stream")
 
     def brings(self, chunk):

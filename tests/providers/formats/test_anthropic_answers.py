@@ -13,11 +13,11 @@ WORK = {"model": "m", "messages": [], "stream": True}
 
 def said(*values):
     """What a stream of these says."""
-    reader = FORMATS["anthropic"].own_reader(request(WORK))
+    reader = FORMATS["anthropic"].native_reader(request(WORK))
     reader.deltas = []
     for value in values:
         reader.feed(b"data: " + json.dumps(value).encode() + b"\n\n")
-    return reader.told()
+    return reader.take_deltas()
 
 
 def block(index, text, page):

@@ -52,9 +52,9 @@ def test_words_are_alike_however_many_blanks_hide_their_length(kind):
     made = reader()
     made.feed(words("Hello", 4, kind=kind))
     for blanks in (0, 4, 17):
-        assert made.likeness.has(words(" world", blanks, kind=kind))
+        assert made.template.matches(words(" world", blanks, kind=kind))
     for other in (words("a", index=1, kind=kind), words('"', kind=kind), CALLED, TOLD, STOPPED, FAILED):
-        assert not made.likeness.has(other)
+        assert not made.template.matches(other)
 
 
 def test_only_the_first_of_many_is_looked_at(monkeypatch):

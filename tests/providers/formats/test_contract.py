@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway_project.errors import GatewayError, ValidationError
 from providers.formats import FORMATS, Usage
-from providers.formats.documents import read_json
+from providers.formats.json_values import read_json
 from providers.formats.openai_reply import FINISH_REASONS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
@@ -77,7 +77,7 @@ def test_every_case_of_the_list_was_recorded(format_name):
 
 @cases([sample for sample in WHOLE if "exception" not in sample.expect])
 def test_a_whole_answer_is_read(sample):
-    answer = sample.format.answered(sample.work, sample.about["headers"], sample.body)
+    answer = sample.format.answer_from_response(sample.work, sample.about["headers"], sample.body)
     expected = sample.expect
     assert (answer.text, answer.finish_reason) == (expected["text"], expected["finish_reason"])
     assert answer.provider_finish_reason == expected["provider_finish_reason"]
@@ -93,7 +93,7 @@ def test_a_refusal_is_the_right_error(sample):
             sample.format.answer(sample.work, sample.body)
         error = caught.value
     else:
-        error = sample.format.refused(status, sample.about["headers"], sample.body)
+        error = sample.format.refusal_from_response(status, sample.about["headers"], sample.body)
     assert (error.exception, error.code) == (expected["exception"], expected["code"])
     assert expected["says"] in error.message
     assert error.headers.get("Retry-After") == (str(expected["retry_after"]) if expected["retry_after"] else None)
@@ -168,7 +168,7 @@ def test_at_any_moment_it_is_known_what_passes_unread(sample):
     reader = sample.format.reader(sample.work)
     for at in range(0, len(sample.body), 16):
         reader.feed(sample.body[at : at + 16])
-        assert reader.likeness is None or reader.likeness.has(sample.body) is False
+        assert reader.template is None or reader.template.matches(sample.body) is False
 
 
 @cases([sample for sample in STREAMS if "hidden" in sample.about])
@@ -243,7 +243,7 @@ def test_a_completion_is_a_chat_with_one_question_where_a_provider_has_no_comple
     format, given = FORMATS[format_name], {"model": "p/m", "max_tokens": 9, "stop": ["end"]}
     completion = format.request(request(given | {"prompt": "Once upon"}, "completion"), "m")
     assert b"Once upon" in completion.body
-    if isinstance(format, TranslatedFormat) and "openai-completion" not in format.speaks:
+    if isinstance(format, TranslatedFormat) and "openai-completion" not in format.native_dialects:
         chat = format.request(request(given | {"messages": [{"role": "user", "content": "Once upon"}]}), "m")
         assert (completion.path, completion.body) == (chat.path, chat.body)
 
@@ -318,7 +318,7 @@ def same_reason(expected, found):
 @cases(translated(sample for sample in WHOLE if "exception" not in sample.expect))
 def test_an_openai_client_is_told_the_same(sample):
     work = sample.work_at_a_door
-    answer = sample.format.answered(work, sample.about["headers"], sample.body)
+    answer = sample.format.answer_from_response(work, sample.about["headers"], sample.body)
     as_read = FORMATS["openai"].answer(work, answer.body)
     expected = sample.expect
     assert as_read.text == expected["text"]

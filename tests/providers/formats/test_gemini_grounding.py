@@ -63,7 +63,7 @@ class TestStreams:
     @staticmethod
     def read(*pieces, deltas=True):
         """What a stream says, each piece of which is a text and perhaps what it rests on; the last one ends it."""
-        reader = FORMATS["gemini"].own_reader(request({"model": "m", "messages": [], "stream": True}))
+        reader = FORMATS["gemini"].native_reader(request({"model": "m", "messages": [], "stream": True}))
         reader.deltas = [] if deltas else None
         for number, (text, *grounds) in enumerate(pieces, 1):
             candidate = {"content": {"parts": [{"text": text}]}, "index": 0}
@@ -75,7 +75,7 @@ class TestStreams:
         return reader
 
     def cited(self, *pieces):
-        told = self.read(*pieces).told()
+        told = self.read(*pieces).take_deltas()
         text = "".join(delta.text for delta in told if isinstance(delta, TextDelta))
         assert isinstance(told[-1], Finished)
         return [text[delta.start : delta.end] for delta in told if isinstance(delta, Citation)]

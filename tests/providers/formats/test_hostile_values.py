@@ -10,8 +10,8 @@ import pytest
 from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.work.samples import SHAPES, request
 from providers.formats import FORMATS
-from providers.formats.documents import read_json
 from providers.formats.eventstream import FrameSplitter, read_frame, write_frame
+from providers.formats.json_values import read_json
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import streams, whole
 
@@ -78,7 +78,7 @@ def test_in_an_answer(format_name):
 def test_in_a_refusal(format_name):
     for sample, value in bodies(format_name):
         for other in swapped(value):
-            assert sample.format.refused(400, {}, written(other)).code >= 400
+            assert sample.format.refusal_from_response(400, {}, written(other)).code >= 400
 
 
 def parts_of(sample):

@@ -46,7 +46,7 @@ class Told(Dialect):
     def __init__(self, chat):
         self.told = chat
 
-    def chat(self, body):
+    def read_chat(self, body):
         return self.told
 
 
@@ -300,7 +300,7 @@ class TestResponsesThatBreak:
     def test_what_tells_it_goes_on_counting_and_names_the_same_response(self, events):
         reader = RESPONSES.reader(self.WORK)
         handed_on = reader.feed(b"".join(list(events_in(self.STREAM))[:events]) + b": keep-alive\n\n")
-        written = handed_on + reader.broken(ProviderError("It broke."))
+        written = handed_on + reader.end_with_error(ProviderError("It broke."))
         told = [json.loads(data_of(event)) for event in events_in(written) if data_of(event)]
         assert [event["sequence_number"] for event in told] == list(range(events + 2))
         assert [event["type"] for event in told[events:]] == ["response.failed", "error"]
@@ -308,13 +308,13 @@ class TestResponsesThatBreak:
         assert told[events]["response"]["status"] == "failed"
 
     def test_one_that_has_not_begun_begins(self):
-        told = RESPONSES.reader(self.WORK).broken(ProviderError("It broke."))
+        told = RESPONSES.reader(self.WORK).end_with_error(ProviderError("It broke."))
         assert [json.loads(data_of(event))["sequence_number"] for event in events_in(told)] == [0, 1, 2, 3]
 
     def test_servers_that_do_not_count(self):
         reader = RESPONSES.reader(self.WORK)
         reader.feed(b'data: {"type":"response.created","sequence_number":null,"response":{"id":"r"}}\n\n')
-        told = [json.loads(data_of(event)) for event in events_in(reader.broken(ProviderError("It broke.")))]
+        told = [json.loads(data_of(event)) for event in events_in(reader.end_with_error(ProviderError("It broke.")))]
         assert [(event["type"], event["sequence_number"]) for event in told] == [("response.failed", 1), ("error", 2)]
 
 
@@ -332,7 +332,7 @@ class TestEmbeddings:
     )
     def test_vectors_come_as_a_clients_sdk_asks_whatever_the_provider_gives(self, asked, given, got):
         answer = {"object": "list", "data": [{"index": 0, "embedding": given}], "novel": 1}
-        work = WorkRequest("embedding", "m", {"encoding_format": asked}, b"", door=True)
+        work = WorkRequest("embedding", "m", {"encoding_format": asked}, b"", via_door=True)
         assert json.loads(FORMATS["openai"].answer(work, json.dumps(answer).encode()).body) == {
             **answer,
             "data": [{"index": 0, "embedding": got}],

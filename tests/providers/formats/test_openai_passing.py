@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway_project.errors import ProviderOverloaded
-from providers.formats import FORMATS, events
+from providers.formats import FORMATS, json_stream
 from providers.formats import openai as openai_format
 from providers.formats.base import WorkRequest
-from providers.formats.sse import LONGEST_ALIKE, Likeness
+from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 DONE = b"data: [DONE]\n\n"
@@ -56,7 +56,7 @@ def passed(pieces, made=None):
 def passed_unlearned(pieces, made=None):
     """The same where every event is looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(events, "LIKENESSES_SOUGHT", 0)
+        patch.setattr(json_stream, "MAX_TEMPLATES", 0)
         return passed(pieces, made)
 
 
@@ -91,16 +91,16 @@ def test_like_chunks_are_passed_unread(monkeypatch):
 def test_thoughts_as_deepseek_sends_them_pass_unread(content):
     made = reader()
     made.feed(chunk(content, reasoning_content="I see"))
-    assert made.likeness.has(chunk(content, reasoning_content=" the light"))
+    assert made.template.matches(chunk(content, reasoning_content=" the light"))
     made.feed(chunk("Yes"))
-    assert made.likeness.has(chunk("No"))
+    assert made.template.matches(chunk("No"))
 
 
 def test_chunks_that_are_never_alike_are_not_compared_for_ever():
     made = reader()
     for number in range(50):
         made.feed(chunk("a", serial=str(number)))
-    assert made._sought == events.LIKENESSES_SOUGHT
+    assert made._templates_learned == json_stream.MAX_TEMPLATES
 
 
 def test_what_follows_an_error_or_the_end_is_not_handed_on():
@@ -120,13 +120,13 @@ def test_a_mark_of_the_end_behind_an_error_ends_nothing():
 
 @pytest.mark.parametrize(("code", "told"), [(429, 429), (503, 503), (529, 503), (500, None), (None, None), ([], None)])
 def test_an_error_midway_says_by_its_number_whether_the_provider_is_overloaded(code, told):
-    error = events.error_midway({"error": {"message": "slow down", "code": code}})
+    error = json_stream.stream_error({"error": {"message": "slow down", "code": code}})
     assert isinstance(error, ProviderOverloaded) == (told is not None)
     assert told in (None, error.code)
     assert error.message.endswith("of its answer: slow down")
 
 
-LIKE = Likeness(b'data: {"content": "Hello"}\n\n', (19, 24))
+TEMPLATE = ChunkTemplate(b'data: {"content": "Hello"}\n\n', (19, 24))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ LIKE = Likeness(b'data: {"content": "Hello"}\n\n', (19, 24))
     ],
 )
 def test_alike_is_what_differs_in_plain_text_alone(event, alike):
-    assert LIKE.has(event) is alike
+    assert TEMPLATE.matches(event) is alike
 
 
 @pytest.mark.parametrize(
@@ -163,16 +163,16 @@ def test_alike_is_what_differs_in_plain_text_alone(event, alike):
 )
 def test_letters_that_hide_how_long_the_text_is_may_differ_too(event, alike):
     first = b'data: {"content": "Hello", "usage": null, "obfuscation": "abc"}\n\n'
-    like = Likeness(first, (19, 24), (first.index(b"abc"), first.index(b"abc") + 3))
-    assert like.has(first)
-    assert like.has(event) is alike
-    assert like.has_chunk(in_a_chunk(event)) is alike
+    like = ChunkTemplate(first, (19, 24), (first.index(b"abc"), first.index(b"abc") + 3))
+    assert like.matches(first)
+    assert like.matches(event) is alike
+    assert like.matches_http_chunk(in_a_chunk(event)) is alike
 
 
 def test_chunks_as_openai_sends_them_pass_unread():
     made = reader()
     made.feed(chunk("a")[:-3] + b', "obfuscation": "Qw"}\n\n')
-    assert made.likeness.has(chunk("other")[:-3] + b', "obfuscation": "x8Kbm1"}\n\n')
+    assert made.template.matches(chunk("other")[:-3] + b', "obfuscation": "x8Kbm1"}\n\n')
 
 
 def in_a_chunk(event, style=b"%x"):
@@ -182,7 +182,7 @@ def in_a_chunk(event, style=b"%x"):
 @given(st.integers(0, 700) | st.sampled_from([15, 16, 255, 256, 3900, 4095, 4096]), st.sampled_from([b"%x", b"%X"]))
 def test_a_whole_chunk_of_http_with_such_an_event_is_known_whatever_its_length(length, style):
     event = b'data: {"content": "%b"}\n\n' % (b"x" * max(0, length - 24))
-    assert LIKE.has_chunk(in_a_chunk(event, style))
+    assert TEMPLATE.matches_http_chunk(in_a_chunk(event, style))
 
 
 @pytest.mark.parametrize(
@@ -202,28 +202,28 @@ def test_a_whole_chunk_of_http_with_such_an_event_is_known_whatever_its_length(l
     ],
 )
 def test_what_is_not_one_whole_chunk_with_such_an_event_is_not(data):
-    assert LIKE.has(b'data: {"content": "Hello"}\n\n')
-    assert not LIKE.has_chunk(data)
+    assert TEMPLATE.matches(b'data: {"content": "Hello"}\n\n')
+    assert not TEMPLATE.matches_http_chunk(data)
 
 
 def test_long_chunks_are_not_kept_to_be_compared():
     made = reader()
-    made.feed(chunk("a", padding="x" * LONGEST_ALIKE))
-    assert made.likeness is None
-    made.feed(chunk("a" * LONGEST_ALIKE))
-    assert made.likeness is None
+    made.feed(chunk("a", padding="x" * MAX_TEMPLATE_BYTES))
+    assert made.template is None
+    made.feed(chunk("a" * MAX_TEMPLATE_BYTES))
+    assert made.template is None
     made.feed(chunk("a"))
-    assert made.likeness is not None
+    assert made.template is not None
 
 
 def test_pieces_need_to_be_fed_in_the_middle_of_an_event_and_at_the_end():
     made = reader()
-    assert made.likeness is None
+    assert made.template is None
     made.feed(chunk("a"))
-    assert made.likeness.has(chunk("b"))
+    assert made.template.matches(chunk("b"))
     made.feed(chunk("b")[:9])
-    assert made.likeness is None
+    assert made.template is None
     made.feed(chunk("b")[9:])
-    assert made.likeness is not None
+    assert made.template is not None
     made.feed(DONE)
-    assert made.likeness is None
+    assert made.template is None

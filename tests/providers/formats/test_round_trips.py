@@ -35,8 +35,8 @@ def as_choice(turn):
 
 def as_cohere(turn):
     content = turn.get("content", [])
-    listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {"message": turn | {"content": listed}, "finish_reason": "COMPLETE"}
+    dropped_header = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {"message": turn | {"content": dropped_header}, "finish_reason": "COMPLETE"}
 
 
 ANSWERS = {
@@ -183,7 +183,7 @@ def test_a_client_of_openais_door_brings_back_what_the_model_said(format_name, d
     turn = turn_of_model(sent(format_name, data.draw(conversations(format_name))))
     work = request({"model": MODEL, "messages": [{"role": "user", "content": "x"}]}, door=True)
     reply = format.read_reply(ANSWERS[format_name](turn))
-    message = json.loads(DIALECTS["chat"].reply(work, reply))["choices"][0]["message"]
+    message = json.loads(DIALECTS["chat"].write_reply(work, reply))["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls") or ()
     ]

@@ -16,7 +16,7 @@ def work(**body):
 
 
 def written(reply, **asked):
-    return json.loads(MESSAGES.reply(work(**asked), reply))
+    return json.loads(MESSAGES.write_reply(work(**asked), reply))
 
 
 GROWS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}

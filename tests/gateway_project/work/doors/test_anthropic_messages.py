@@ -375,7 +375,7 @@ class TestStreamsAreWritten:
         assert told[-2]["delta"]["stop_reason"] == "refusal"
 
     def test_a_broken_one_ends_with_an_error_that_the_sdk_raises_on(self):
-        told = MESSAGES.writer(work()).broken(QuotaExceeded("Enough."))
+        told = MESSAGES.writer(work()).end_with_error(QuotaExceeded("Enough."))
         assert told.startswith(b"event: error\ndata: ")
         error = {"type": "rate_limit_error", "message": "Enough."}
         assert json.loads(data_of(told)) == {"type": "error", "error": error, "request_id": "1"}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from providers.formats import FORMATS, Options
 from providers.formats.anthropic_blocks import opened, sealed
-from providers.formats.base import Translated
+from providers.formats.base import TranslatingReader
 from tests.gateway_project.work.doors.anthropic_client import RESULT, message_of, work, written
 
 ANTHROPIC = FORMATS["anthropic"]
@@ -63,7 +63,7 @@ def test_a_stream_comes_through_unchanged_wherever_it_is_cut(messages, data):
     content = [block for message in messages if message["role"] == "assistant" for block in message["content"]]
     sent = stream_of(content)
     asked = work(stream=True)
-    reader, pieces, start = Translated(ANTHROPIC.own_reader(asked)), [], 0
+    reader, pieces, start = TranslatingReader(ANTHROPIC.native_reader(asked)), [], 0
     while start < len(sent):
         end = data.draw(st.integers(start + 1, len(sent)))
         pieces.append(reader.feed(sent[start:end]))

@@ -9,7 +9,7 @@ import pytest
 from gateway_project.errors import ValidationError
 from gateway_project.work.doors import DIALECTS
 from providers.formats import Usage
-from providers.formats.documents import read_json
+from providers.formats.json_values import read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -45,7 +45,9 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arg
 
 
 def read(*messages, **parameters):
-    return CHAT.chat({"model": "m", "messages": list(messages) or [{"role": "user", "content": "Hi"}], **parameters})
+    return CHAT.read_chat(
+        {"model": "m", "messages": list(messages) or [{"role": "user", "content": "Hi"}], **parameters}
+    )
 
 
 def parts(content, role="user", **fields):
@@ -241,7 +243,7 @@ class TestParameters:
 def test_what_is_wrong_is_told_by_its_name(body, field):
     defaults = {} if "messages" in body or not body else {"messages": [{"role": "user", "content": "Hi"}]}
     with pytest.raises(ValidationError) as caught:
-        CHAT.chat({"model": "m", **defaults, **body})
+        CHAT.read_chat({"model": "m", **defaults, **body})
     assert caught.value.field == field
     assert caught.value.message.startswith(f"{field} must be ")
 
@@ -249,7 +251,7 @@ def test_what_is_wrong_is_told_by_its_name(body, field):
 class TestAnswers:
     def write(self, *said, reason="stop", provider_reason="", usage=None, **fields):
         reply = Reply(list(said), reason, provider_reason, usage, **fields)
-        return json.loads(CHAT.reply(request({"model": "m"}, door=True), reply))
+        return json.loads(CHAT.write_reply(request({"model": "m"}, door=True), reply))
 
     def test_text(self):
         usage = Usage(10, 3, 2, 7, 1)

@@ -7,7 +7,7 @@ import pytest
 from gateway_project.errors import ValidationError
 from gateway_project.work.doors import DIALECTS
 from providers.formats import Usage
-from providers.formats.documents import read_json
+from providers.formats.json_values import read_json
 from providers.formats.neutral import Began, Finished, Message, Reply, Text, TextDelta, Vectors
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request
@@ -18,18 +18,18 @@ COMPLETION, EMBEDDING = DIALECTS["completion"], DIALECTS["embedding"]
 class TestCompletion:
     @pytest.mark.parametrize("prompt", ["Once", ["Once"]])
     def test_a_prompt_is_a_chat_with_one_message(self, prompt):
-        chat = COMPLETION.chat({"model": "m", "prompt": prompt, "max_tokens": 5, "stop": "END", "echo": True})
+        chat = COMPLETION.read_chat({"model": "m", "prompt": prompt, "max_tokens": 5, "stop": "END", "echo": True})
         assert chat.messages == [Message("user", [Text("Once")])]
         assert (chat.max_tokens, chat.stop, chat.extra) == (5, ["END"], {"echo": True})
 
     @pytest.mark.parametrize("prompt", [None, 5, [], ["a", "b"], [1, 2], [[1]]])
     def test_other_prompts_are_refused(self, prompt):
         with pytest.raises(ValidationError, match="prompt must be one string"):
-            COMPLETION.chat({"model": "m", "prompt": prompt})
+            COMPLETION.read_chat({"model": "m", "prompt": prompt})
 
     def test_an_answer(self):
         work = request({"model": "m", "prompt": "Once"}, "completion", door=True)
-        answer = json.loads(COMPLETION.reply(work, Reply([Text("upon")], "stop", usage=Usage(1, output=2))))
+        answer = json.loads(COMPLETION.write_reply(work, Reply([Text("upon")], "stop", usage=Usage(1, output=2))))
         assert (answer["object"], answer["id"], answer["model"]) == ("text_completion", "cmpl-request-1", "m")
         assert answer["choices"] == [{"text": "upon", "index": 0, "logprobs": None, "finish_reason": "stop"}]
         assert answer["usage"] == {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
@@ -57,30 +57,30 @@ class TestEmbedding:
         ("given", "read"), [("a", ["a"]), (["a", "b"], ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])]
     )
     def test_inputs(self, given, read):
-        assert EMBEDDING.embedding({"model": "m", "input": given}).inputs == read
+        assert EMBEDDING.read_embedding({"model": "m", "input": given}).inputs == read
 
     @pytest.mark.parametrize("given", [None, 5, [], ["a", 1], [[]], [["a"]], {"a": 1}, [True]])
     def test_inputs_that_are_none(self, given):
         with pytest.raises(ValidationError, match="input must be"):
-            EMBEDDING.embedding({"model": "m", "input": given})
+            EMBEDDING.read_embedding({"model": "m", "input": given})
 
     def test_parameters(self):
         body = {"model": "m", "input": "a", "dimensions": 3, "encoding_format": "base64", "user": "u", "x": 1}
-        embedding = EMBEDDING.embedding(body)
+        embedding = EMBEDDING.read_embedding(body)
         assert (embedding.dimensions, embedding.base64, embedding.user) == (3, True, "u")
         assert embedding.extra == {"x": 1}
 
     @pytest.mark.parametrize("wrong", [{"dimensions": 0}, {"encoding_format": "int8"}, {"user": 5}])
     def test_parameters_that_are_wrong(self, wrong):
         with pytest.raises(ValidationError) as caught:
-            EMBEDDING.embedding({"model": "m", "input": "a", **wrong})
+            EMBEDDING.read_embedding({"model": "m", "input": "a", **wrong})
         assert caught.value.field == next(iter(wrong))
 
     @pytest.mark.parametrize(("encoding", "expected"), [("float", [0.5, -2.0]), ("base64", "AAAAPwAAAMA=")])
     def test_vectors_are_written_as_asked(self, encoding, expected):
         body = {"model": "m", "input": "a", "encoding_format": encoding}
         work = request(body, "embedding", door=True)
-        answer = json.loads(EMBEDDING.vectors(work, Vectors([[0.5, -2.0]], Usage(3), "m-2")))
+        answer = json.loads(EMBEDDING.write_vectors(work, Vectors([[0.5, -2.0]], Usage(3), "m-2")))
         assert answer == {
             "object": "list",
             "data": [{"object": "embedding", "index": 0, "embedding": expected}],

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.work.doors.openai_responses import OpenAIResponses
 from providers.formats import Usage
-from providers.formats.documents import read_json
+from providers.formats.json_values import read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -46,7 +46,7 @@ SIGNED = ToolCall("c", "weather", "{}", "sig")
 
 
 def read(given="Hi", **parameters):
-    return DIALECT.chat({"model": "m", "input": given, **parameters})
+    return DIALECT.read_chat({"model": "m", "input": given, **parameters})
 
 
 def work(**body):
@@ -191,19 +191,19 @@ class TestParameters:
 )
 def test_what_is_wrong_is_told_by_its_name(body, field):
     with pytest.raises(ValidationError) as caught:
-        DIALECT.chat({"model": "m", "input": "Hi", **body})
+        DIALECT.read_chat({"model": "m", "input": "Hi", **body})
     assert caught.value.field == field
 
 
 def test_an_item_that_nobody_kept_is_refused_with_what_to_send_instead():
     with pytest.raises(ValidationError, match="item_reference .* with store false"):
-        DIALECT.chat({"model": "m", "input": [{"type": "item_reference", "id": "x"}]})
+        DIALECT.read_chat({"model": "m", "input": [{"type": "item_reference", "id": "x"}]})
 
 
 class TestAnswers:
     def write(self, *said, reason="stop", provider_reason="", usage=None, asked=None):
         answer = json.loads(
-            DIALECT.reply(work(**(asked or {})), Reply(list(said), reason, provider_reason, usage, "x"))
+            DIALECT.write_reply(work(**(asked or {})), Reply(list(said), reason, provider_reason, usage, "x"))
         )
         Response.model_validate(answer)
         return answer
@@ -256,7 +256,7 @@ class TestAnswers:
         assert (answer["status"], (answer["incomplete_details"] or {}).get("reason")) == (status, why)
 
     def test_an_end_that_openai_does_not_know_is_not_called_complete(self):
-        answer = json.loads(DIALECT.reply(work(), Reply([Text("Hi")], "pause", "pause_turn")))
+        answer = json.loads(DIALECT.write_reply(work(), Reply([Text("Hi")], "pause", "pause_turn")))
         assert (answer["status"], answer["incomplete_details"]) == ("incomplete", {"reason": "pause_turn"})
 
     def test_an_answer_that_ended_in_an_error_failed(self):
@@ -311,12 +311,12 @@ class TestStreams:
         ]  # fmt: skip
         last = self.stream(Began("x", "m-2"), *deltas, usage=Usage(1, output=2))[-1]["response"]
         reply = Reply(parts, "tool", "tool_use", Usage(1, output=2), "x", "m-2")
-        assert last == json.loads(DIALECT.reply(work(stream=True), reply))
+        assert last == json.loads(DIALECT.write_reply(work(stream=True), reply))
 
     @pytest.mark.parametrize("picture", [Image(data="aGk=", media_type="image/png"), Image("https://x/y.png")])
     def test_a_picture_is_an_item_that_comes_back(self, picture):
         output = self.stream(TextDelta("Here:"), ImageDelta(picture), Finished("stop"))[-1]["response"]["output"]
-        whole = json.loads(DIALECT.reply(work(), Reply([Text("Here:"), picture], "stop")))["output"]
+        whole = json.loads(DIALECT.write_reply(work(), Reply([Text("Here:"), picture], "stop")))["output"]
         assert output == whole
         assert read(output).messages == [Message("assistant", [Text("Here:"), picture])]
 
@@ -343,7 +343,7 @@ class TestStreams:
 
     def test_a_stream_that_breaks_off_fails(self):
         writer = DIALECT.writer(work(stream=True))
-        written = writer.write([TextDelta("Lis")]) + writer.broken(ProviderError("It broke."))
+        written = writer.write([TextDelta("Lis")]) + writer.end_with_error(ProviderError("It broke."))
         *_, failed, error = self.events(written)
         EVENT.validate_python(failed)
         assert failed["response"]["error"] == {"code": "server_error", "message": "It broke."}

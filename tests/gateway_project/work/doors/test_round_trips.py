@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gateway_project.work.doors import ENTRANCES
 from gateway_project.work.doors.openai_responses_items import items_of
 from providers.formats import FORMATS, Options, Usage
-from providers.formats.base import Translated, WorkRequest
-from providers.formats.documents import read_json
-from providers.formats.events import JsonReader
+from providers.formats.base import TranslatingReader, WorkRequest
+from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_values import read_json
 from providers.formats.neutral import (
     Began,
     CallBegan,
@@ -126,7 +126,7 @@ def sent_by_client(dialect_name, chat):
 
 def body_for(format_name, chat):
     """What a provider of the format is sent for a conversation."""
-    work = WorkRequest("chat", MODEL, {}, b"", dialect=CHATS["openai-chat"], door=True, id="r")
+    work = WorkRequest("chat", MODEL, {}, b"", dialect=CHATS["openai-chat"], via_door=True, id="r")
     work.chat = chat
     return FORMATS[format_name].chat_body(work, chat, MODEL, OPTIONS)
 
@@ -157,7 +157,7 @@ each_dialect = pytest.mark.parametrize("dialect_name", CHATS)
 @given(chat=conversations())
 @settings(max_examples=100, deadline=None)
 def test_a_door_reads_what_was_said(dialect_name, chat):
-    found = CHATS[dialect_name].chat(sent_by_client(dialect_name, chat))
+    found = CHATS[dialect_name].read_chat(sent_by_client(dialect_name, chat))
     assert plain(found) == plain(chat)
 
 
@@ -166,7 +166,7 @@ def test_a_door_reads_what_was_said(dialect_name, chat):
 @given(chat=conversations())
 @settings(max_examples=25, deadline=None)
 def test_a_provider_is_told_the_same_whichever_door_it_came_by(dialect_name, format_name, chat):
-    found = CHATS[dialect_name].chat(sent_by_client(dialect_name, chat))
+    found = CHATS[dialect_name].read_chat(sent_by_client(dialect_name, chat))
     assert body_for(format_name, plain(found)) == body_for(format_name, plain(chat))
 
 
@@ -233,7 +233,7 @@ def said_again(dialect_name, answer):
         asked = {"input": answer["output"]}
     else:
         asked = {"messages": [{"role": "assistant", "content": answer["content"]}]}
-    chat = CHATS[dialect_name].chat({"model": MODEL, **asked})
+    chat = CHATS[dialect_name].read_chat({"model": MODEL, **asked})
     return [part for message in plain(chat).messages for part in message.parts if part != Text("")]
 
 
@@ -246,7 +246,7 @@ READERS = {"openai-chat": "openai", "openai-responses": "openai-responses", "ant
 def test_an_answer_comes_back_as_it_went_out(dialect_name, reply):
     if not reply.parts:
         return
-    answer = json.loads(CHATS[dialect_name].reply(work_for(dialect_name), reply))
+    answer = json.loads(CHATS[dialect_name].write_reply(work_for(dialect_name), reply))
     assert said_again(dialect_name, answer) == reply.parts
 
 
@@ -255,8 +255,8 @@ def test_an_answer_comes_back_as_it_went_out(dialect_name, reply):
 @settings(max_examples=100, deadline=None)
 def test_who_speaks_the_shape_reads_the_same_in_it(dialect_name, reply):
     work = work_for(dialect_name)
-    work.door = False
-    answer = FORMATS[READERS[dialect_name]].answer(work, CHATS[dialect_name].reply(work, reply))
+    work.via_door = False
+    answer = FORMATS[READERS[dialect_name]].answer(work, CHATS[dialect_name].write_reply(work, reply))
     assert (answer.text, answer.finish_reason) == (reply.text, reply.finish_reason)
     read, wrote = answer.usage, reply.usage
     assert (read.input, read.cache_read, read.cache_write, read.output) == (
@@ -264,7 +264,7 @@ def test_who_speaks_the_shape_reads_the_same_in_it(dialect_name, reply):
     )
 
 
-class Told(JsonReader):
+class Told(JsonStreamReader):
     """A provider whose stream consists of deltas that are known."""
 
     def __init__(self, work, deltas, usage):
@@ -286,8 +286,8 @@ class Told(JsonReader):
 def test_a_stream_says_what_an_answer_would(dialect_name, data):
     reply = data.draw(replies())
     work = work_for(dialect_name, stream=True)
-    written = Translated(Told(work, deltas_of(reply, data.draw), reply.usage)).feed(b"")
-    work.door = False
+    written = TranslatingReader(Told(work, deltas_of(reply, data.draw), reply.usage)).feed(b"")
+    work.via_door = False
     reader = FORMATS[READERS[dialect_name]].reader(work)
     reader.feed(written)
     assert (reader.done, reader.error, reader.finish_reason) == (True, None, reply.finish_reason)
@@ -295,4 +295,4 @@ def test_a_stream_says_what_an_answer_would(dialect_name, data):
     assert CHATS[dialect_name].text(written) == reply.text
     if dialect_name == "openai-responses":
         last = [read_json(data_of(event)) for event in events_in(written)][-1]["response"]
-        assert last == json.loads(CHATS[dialect_name].reply(work, reply))
+        assert last == json.loads(CHATS[dialect_name].write_reply(work, reply))

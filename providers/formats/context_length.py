@@ -1,12 +1,12 @@
-"""How each provider says that a conversation is longer than its model can read: most in words, and in no other way.
+"""How each provider reports that a conversation exceeds the model's context: most only in the error's message.
 
-Nothing is decided by this but the code that the error goes on with: clients shorten the conversation upon it.
+This decides nothing but the error code that the client gets, upon which clients shorten the conversation.
 """
 
 import re
 
-CODE = "context_length_exceeded"
-# Of servers that speak like OpenAI: OpenAI's own code, vLLM's and its kind's words, llama.cpp's type.
+CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+# For servers that are compatible with OpenAI: OpenAI's code, the messages of vLLM and alike, llama.cpp's type.
 OPENAI = r"context_length_exceeded|maximum context length|exceed_context_size|exceeds the (?:model's )?context window"
 SAID = {
     "openai": OPENAI,
@@ -22,7 +22,7 @@ SAID = {
 PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in SAID.items()}
 
 
-def is_too_long(format_name: str, *said: str) -> bool:
-    """Whether a provider of the format says so in one of these: its message, its code, the type of its error."""
+def exceeds_context_length(format_name: str, *texts: str) -> bool:
+    """Whether one of these texts (an error's message, code and type) reports that, for a provider of the format."""
     pattern = PATTERNS.get(format_name)
-    return pattern is not None and any(pattern.search(text) for text in said)
+    return pattern is not None and any(pattern.search(text) for text in texts)

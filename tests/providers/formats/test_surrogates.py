@@ -6,10 +6,10 @@ import pytest
 
 from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
-from providers.formats.documents import read_json
-from providers.formats.halves import Halves
+from providers.formats.json_values import read_json
 from providers.formats.neutral import CallBegan, CallDelta, Citation, Finished, ReasoningDelta, TextDelta
 from providers.formats.sse import data_of, events_in
+from providers.formats.surrogates import SurrogateJoiner
 from tests.providers.formats.samples import request
 
 HIGH, LOW = rb"\ud83d", rb"\ude00"
@@ -94,24 +94,24 @@ class TestStreams:
 
 
 def test_halves_of_parallel_calls_stay_apart():
-    halves = Halves()
-    high, low = halves.mark(b"83d").decode(), halves.mark(b"e00").decode()
+    joiner = SurrogateJoiner()
+    high, low = joiner.placeholder(b"83d").decode(), joiner.placeholder(b"e00").decode()
     told = [CallBegan(0, "a", "f"), CallDelta(0, high), CallDelta(1, low), ReasoningDelta("x", begins=True)]
-    assert [getattr(delta, "arguments", "") for delta in halves.joined(told)] == ["", "", "\ufffd", "\ufffd", ""]
+    assert [getattr(delta, "arguments", "") for delta in joiner.join(told)] == ["", "", "\ufffd", "\ufffd", ""]
 
 
 def test_an_empty_text_between_halves_parts_nothing():
-    halves = Halves()
-    high, low = halves.mark(b"83d").decode(), halves.mark(b"e00").decode()
-    told = halves.joined([TextDelta(high), TextDelta(""), TextDelta(low)])
+    joiner = SurrogateJoiner()
+    high, low = joiner.placeholder(b"83d").decode(), joiner.placeholder(b"e00").decode()
+    told = joiner.join([TextDelta(high), TextDelta(""), TextDelta(low)])
     assert "".join(delta.text for delta in told) == "😀"
 
 
 def test_what_is_not_text_does_not_join():
-    halves = Halves()
-    high = halves.mark(b"83d").decode()
+    joiner = SurrogateJoiner()
+    high = joiner.placeholder(b"83d").decode()
     finished = Finished("stop")
-    assert halves.joined([TextDelta(f"a{high}"), finished]) == [TextDelta("a"), TextDelta("\ufffd"), finished]
+    assert joiner.join([TextDelta(f"a{high}"), finished]) == [TextDelta("a"), TextDelta("\ufffd"), finished]
 
 
 PAGE = (
@@ -125,13 +125,13 @@ TEXT = b'"type":"text_delta","text":"%b"'
 
 def told(format_name, *events):
     """What a stream says that is translated, and of which kinds there was something in it beside."""
-    reader = FORMATS[format_name].own_reader(request({"model": "m", "messages": [], "stream": True}))
+    reader = FORMATS[format_name].native_reader(request({"model": "m", "messages": [], "stream": True}))
     reader.deltas, found = [], []
     for event in events:
         reader.feed(event)
-        found += reader.told()
+        found += reader.take_deltas()
     reader.end(True)
-    return [*found, *reader.told()], list(reader.lost)
+    return [*found, *reader.take_deltas()], list(reader.dropped_kinds)
 
 
 class TestWhatStandsBesideTheWords:

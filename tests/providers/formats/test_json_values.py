@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.formats import FORMATS
-from providers.formats.documents import MOST_CONTAINERS, MOST_LEVELS, MOST_VALUES, dumped, read_json
+from providers.formats.json_values import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, dumped, read_json
 from tests.providers.formats.samples import request
 
 EDGES = [10**18, 10**19, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30]
@@ -25,8 +25,8 @@ def test_what_is_no_json_is_nothing(body):
 
 
 def test_it_may_be_nested_so_deep_that_it_can_be_written_again_and_no_deeper():
-    assert dumped({"around": read_json(nested(MOST_LEVELS))})
-    assert read_json(nested(MOST_LEVELS + 1)) is None
+    assert dumped({"around": read_json(nested(MAX_DEPTH))})
+    assert read_json(nested(MAX_DEPTH + 1)) is None
     assert read_json(b"[" * 1000 + b"12345678901234567890" + b"]" * 1000) is None
 
 
@@ -35,7 +35,7 @@ def test_many_siblings_and_brackets_in_a_text_are_no_nesting():
     assert read_json(json.dumps(["[{" * 500]).encode()) == ["[{" * 500]
 
 
-@pytest.mark.parametrize(("part", "most"), [(b"{}", MOST_CONTAINERS), (b"[]", MOST_CONTAINERS), (b"0", MOST_VALUES)])
+@pytest.mark.parametrize(("part", "most"), [(b"{}", MAX_CONTAINERS), (b"[]", MAX_CONTAINERS), (b"0", MAX_VALUES)])
 def test_what_would_take_many_times_its_size_in_memory_is_not_read(part, most):
     assert read_json(b'{"a":[' + (part + b",") * (most + 1) + part + b"]}") is None
 

@@ -7,7 +7,7 @@ import pytest
 from gateway_project.work.doors.anthropic import error_body as as_anthropic
 from gateway_project.work.doors.openai import error_body as as_openai
 from providers.formats import FORMATS
-from providers.formats.too_long import SAID
+from providers.formats.context_length import SAID
 
 CLAUDE = "prompt is too long: 208310 tokens > 200000 maximum"
 VLLM = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."

@@ -1,0 +1,82 @@
+"""Surrogate pairs that are split over two pieces of a stream: JSON escapes characters beyond U+FFFF as pairs."""
+
+import re
+from dataclasses import fields, replace
+
+from providers.formats.neutral import CallDelta, Citation, Delta, ReasoningDelta, RefusalDelta, TextDelta
+
+# A lone surrogate is no character: until its other half arrives, a character of the last private-use plane replaces it.
+PLACEHOLDERS, SURROGATES = 0x10F000, 0xD000
+PLACEHOLDER = re.compile("[\U0010f800-\U0010ffff]")
+ENDS_A_PAIR = re.compile("(?<=[\U0010f800-\U0010fbff])[\U0010fc00-\U0010ffff]")
+LAST_HIGH_SURROGATE = "\U0010fbff"
+REPLACEMENT = "\ufffd"
+TEXT_FIELDS = {TextDelta: "text", ReasoningDelta: "text", RefusalDelta: "text", CallDelta: "arguments"}
+
+
+class SurrogateJoiner:
+    """Joins split pairs in a stream's deltas: a high surrogate waits for the next delta; a lone one becomes U+FFFD."""
+
+    def __init__(self) -> None:
+        self._found_any = False
+        self._waiting: Delta | None = None  # its text is a high surrogate alone
+
+    def placeholder(self, digits: bytes) -> bytes:
+        """The placeholder for a lone surrogate whose code point ends in these three hex digits."""
+        self._found_any = True
+        return chr(PLACEHOLDERS + int(digits, 16)).encode()
+
+    def finalise(self, text: str) -> str:
+        """A text that no other piece continues, without placeholders."""
+        return _without_placeholders(text) if self._found_any else text
+
+    def join(self, deltas: list[Delta]) -> list[Delta]:
+        """The deltas with pairs joined and without placeholders."""
+        return [joined for delta in deltas for joined in self._join(delta)] if self._found_any else deltas
+
+    def _join(self, delta: Delta) -> list[Delta]:
+        delta = _with_complete_fields(delta)
+        if isinstance(delta, Citation):  # it stands between two texts, and does not separate them
+            return [delta]
+        waiting, self._waiting = self._waiting, None
+        name = TEXT_FIELDS.get(type(delta), "")
+        text = getattr(delta, name, "")
+        joined: list[Delta] = []
+        if waiting is not None and _continues(waiting, delta):
+            text = getattr(waiting, name) + text
+        elif waiting is not None:
+            joined.append(replace(waiting, **{TEXT_FIELDS[type(waiting)]: REPLACEMENT}))
+        if not text:
+            return [*joined, delta]
+        if PLACEHOLDER.match(text[-1]) and text[-1] <= LAST_HIGH_SURROGATE and not getattr(delta, "signature", ""):
+            self._waiting = _with_text(delta, text[-1])
+            text = text[:-1]
+        return [*joined, replace(delta, **{name: _without_placeholders(text)})]
+
+
+def merge_surrogates(text: str, before: str) -> str:
+    """The text with each pair of placeholders as one character, given the character before it: to count characters."""
+    return ENDS_A_PAIR.sub("", before + text)[len(before) :]
+
+
+def _with_complete_fields(delta: Delta) -> Delta:
+    """The delta without placeholders in fields that come in one piece, as titles and addresses do."""
+    names = [field.name for field in fields(delta) if field.name != TEXT_FIELDS.get(type(delta))]
+    found = {name: text for name in names if isinstance(text := getattr(delta, name), str) and PLACEHOLDER.search(text)}
+    return replace(delta, **{name: _without_placeholders(text) for name, text in found.items()}) if found else delta
+
+
+def _continues(waiting: Delta, delta: Delta) -> bool:
+    same = type(waiting) is type(delta) and getattr(waiting, "index", 0) == getattr(delta, "index", 0)
+    return same and not getattr(delta, "begins", False)
+
+
+def _with_text(delta: Delta, text: str) -> Delta:
+    if isinstance(delta, ReasoningDelta):
+        return replace(delta, text=text, begins=False)
+    return replace(delta, **{TEXT_FIELDS[type(delta)]: text})
+
+
+def _without_placeholders(text: str) -> str:
+    surrogates = PLACEHOLDER.sub(lambda found: chr(ord(found[0]) - PLACEHOLDERS + SURROGATES), text)
+    return surrogates.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
