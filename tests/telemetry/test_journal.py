@@ -392,18 +392,18 @@ def test_appending_costs_microseconds(journal):
 
 
 def test_threads_take_turns_in_everything_that_changes_the_journal(journal):
-    guarded(journal, journal._lock, "_numbers", "_open", "_spare")
-    journal.prepare()
-    number = journal.start(b"start")
-    journal.start_again(number, b"again")
-    journal.event(b"event")
-    journal.end(number, b"end", lambda: b"short")
+    guarded(journal, journal._lock, "_last_number", "_open_requests", "_spare")
+    journal.preallocate()
+    number = journal.append_start(b"start")
+    journal.append_start_again(number, b"again")
+    journal.append_event(b"event")
+    journal.append_end(number, b"end", lambda: b"short")
     journal.close()
 
 
-@pytest.mark.parametrize("change", ["seal", "prepare"])
+@pytest.mark.parametrize("change", ["seal", "preallocate"])
 def test_a_segment_is_sealed_under_the_lock_of_its_journal(journal, change):
-    journal.event(b"event")
+    journal.append_event(b"event")
     segment = guarded(journal.segments[0], journal._lock, "sealed", reads=False)
     segment.path.unlink()
     getattr(journal, change)()
@@ -416,7 +416,7 @@ def test_a_segment_is_forgotten_under_the_lock_of_its_journal(journal):
             assert journal._lock.locked()
             super().remove(segment)
 
-    journal.event(b"event")
+    journal.append_event(b"event")
     journal.segments = Segments(journal.segments)
-    journal.forget(journal.segments[0])
+    journal.remove_segment(journal.segments[0])
     assert not journal.segments

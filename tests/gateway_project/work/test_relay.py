@@ -377,3 +377,16 @@ def test_only_plain_sockets_and_chunks_are_its_business(relay, client, protocol)
     made = client and client.__new__(client)
     assert not relay.supports(Incoming({"SERVER_PROTOCOL": protocol}, client=made))
     assert relay.supports(Incoming({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket)))
+
+
+@pytest.mark.parametrize("write", ["step", "send_heartbeat"])
+def test_what_goes_to_the_client_is_written_under_the_lock_of_its_stream(road, write):
+    class Client:
+        def send(self, data, flags):
+            assert stream.lock.locked()
+            return len(data)
+
+    road.call.client = Client()
+    stream = RelayedStream(road.stream, road.call, iter([b"chunk"]), road.passed.append)
+    assert stream.step() if write == "step" else stream.send_heartbeat(BEAT) is None
+    assert stream.error is None
