@@ -55,12 +55,12 @@ def pre_fork(server, worker):
 
 
 def post_fork(server, worker):
-    slots.own = worker.slot
+    slots.own_slot = worker.slot
 
 
 def child_exit(server, worker):
     """In the server: its slot is free for the next one."""
-    slots.shared.give_back(worker.slot)
+    slots.shared.release(worker.slot)
 
 
 def post_worker_init(worker):

@@ -28,9 +28,9 @@ def scrape(environ: Mapping[str, Any]) -> Delivery:
     from telemetry import exposition  # with a library that only those who are scraped need
 
     made = gateway()
-    made.metrics.fold(made.snapshot.offering)
+    made.metrics.aggregate(made.snapshot.offering)
     info = {label: version()[name] for label, name in INFO.items()}
-    content = exposition.text(*made.metrics.gather(process_gauges(made)), info)
+    content = exposition.render(*made.metrics.gather(process_gauges(made)), info)
     return whole(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
 
 

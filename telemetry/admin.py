@@ -1,4 +1,4 @@
-"""The browsers of log and cache in the console. Whatever stands in an entry is hostile text: templates escape it."""
+"""The lists of log and cache entries in the console. All text of an entry is hostile: templates escape it."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -25,10 +25,10 @@ from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.money import exactly
 from gateway_project.errors import GatewayError
 from telemetry import services
-from telemetry.details import LONG, all_input, details
+from telemetry.details import LONG_FIELDS, all_input, details
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.models import CacheEntry, EntryType, LogEntry, Outcome
-from telemetry.paging import PAGE_MS, TookTooLong, at_most
+from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 
 OUTCOMES = {
     "completed": "success", "denied": "warning", "failed": "danger", "truncated": "danger",
@@ -71,7 +71,7 @@ class InfinitePaginator(ThemesPaginator):
 class EntryAdmin(ReadOnlyAdmin):
     """Newest first, a page at a time, never counted."""
 
-    unlisted: ClassVar[tuple[str, ...]]  # fields that may be long, and on PostgreSQL lie apart from their row
+    unlisted: ClassVar[tuple[str, ...]]  # fields that may be long, and that PostgreSQL stores out of line
     paginator = InfinitePaginator
     show_full_result_count = False
     list_per_page = 50
@@ -86,30 +86,30 @@ class EntryAdmin(ReadOnlyAdmin):
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
         entry = self.get_object(request, object_id)
-        told = self.told_of(entry) if entry is not None else {}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+        context = self.details_context(entry) if entry is not None else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
-    def told_of(self, entry: Any) -> dict[str, Any]:
-        """What the page of an entry shows."""
+    def details_context(self, entry: Any) -> dict[str, Any]:
+        """The template context of an entry's page."""
         raise NotImplementedError
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, str]:
-        return f"-{self.model._default_manager.all().moment}", "-id"
+        return f"-{self.model._default_manager.all().time_field}", "-id"
 
     def get_search_results(self, request: HttpRequest, entries: Any, text: str) -> tuple[Any, bool]:
-        return (entries.telling(text) if text else entries), False
+        return (entries.containing(text) if text else entries), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict | None = None) -> HttpResponse:
         """The list; one that takes too long says so instead of holding the database."""
         try:
-            with at_most(PAGE_MS):
+            with statement_timeout(PAGE_MS):
                 response = super().changelist_view(request, extra_context)
                 return response.render() if hasattr(response, "render") else response
-        except TookTooLong:
+        except QueryTimeout:
             return self.took_too_long(request)
 
     def took_too_long(self, request: HttpRequest) -> HttpResponse:
-        """To the whole list, which is found at once, with a word on what was asked."""
+        """Redirect to the unfiltered list, with a message."""
         self.message_user(request, TOO_LONG, messages.WARNING)
         return HttpResponseRedirect(self.list_path)
 
@@ -117,8 +117,8 @@ class EntryAdmin(ReadOnlyAdmin):
     def list_path(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
-    def of_selected(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-        """A view that asks for selected(); an address that selects nothing readable leads to the list, as its own."""
+    def for_selection(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+        """An admin view that uses selected(); invalid lookups redirect to the list, as Django's do."""
 
         @wraps(view)
         def answer(request: HttpRequest, **options: Any) -> HttpResponse:
@@ -138,10 +138,10 @@ class EntryAdmin(ReadOnlyAdmin):
 class LogAdmin(EntryAdmin):
     """What happened."""
 
-    unlisted = LONG
+    unlisted = LONG_FIELDS
     empty_message = "Nothing is in the log: each request and each change leaves an entry here."
     list_display = [
-        "moment", "user", "asked", "provider", "result", "cache", "duration", "tokens", "price", "told",
+        "moment", "user", "model_name", "provider", "result", "cache", "duration", "tokens", "price", "short_message",
     ]  # fmt: skip
     list_display_links = ["moment"]
     list_filter = [
@@ -170,7 +170,7 @@ class LogAdmin(EntryAdmin):
         return row.username
 
     @display(description="Model")
-    def asked(self, row: LogEntry) -> str:
+    def model_name(self, row: LogEntry) -> str:
         return row.model
 
     @display(description="Provider")
@@ -182,8 +182,8 @@ class LogAdmin(EntryAdmin):
         return row.cache_status
 
     @display(description="Message")
-    def told(self, row: LogEntry) -> str:
-        """Nothing of a request that went well: the other columns have said all of it."""
+    def short_message(self, row: LogEntry) -> str:
+        """The message, shortened; empty for a completed request, of which the other columns show everything."""
         if row.entry_type == EntryType.WORK_REQUEST and row.outcome == Outcome.COMPLETED:
             return ""
         return row.message if len(row.message) <= 90 else f"{row.message[:90]}…"
@@ -209,19 +209,19 @@ class LogAdmin(EntryAdmin):
 
     def get_urls(self) -> list:
         own = [
-            path("export.<str:kind>", self.of_selected(self.export), name="log-export"),
-            path("tail/", self.of_selected(self.tail), name="log-tail"),
+            path("export.<str:kind>", self.for_selection(self.export), name="log-export"),
+            path("tail/", self.for_selection(self.tail), name="log-tail"),
         ]
         return own + super().get_urls()
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponse:
-        """What is filtered, as a file, streamed."""
+        """The filtered entries as a streamed file."""
         if kind not in EXPORTS:
             return HttpResponseRedirect(self.list_path)
         write, content_type = EXPORTS[kind]
         try:
             lines = write(self.selected(request))
-        except TookTooLong:
+        except QueryTimeout:
             return self.took_too_long(request)
         response = StreamingHttpResponse(lines, content_type=content_type)
         response.headers["Content-Disposition"] = f'attachment; filename="log.{kind}"'
@@ -229,23 +229,23 @@ class LogAdmin(EntryAdmin):
         return response
 
     def tail(self, request: HttpRequest) -> HttpResponse:
-        """The newest entries, which the page asks for again and again."""
+        """The newest entries; the page polls for their rows."""
         entries, problem = [], ""
         try:
-            with at_most(PAGE_MS):
+            with statement_timeout(PAGE_MS):
                 entries = self.selected(request).slice(0, TAIL)
-        except TookTooLong:
+        except QueryTimeout:
             problem = TOO_LONG
         part = request.headers.get("Accept-Part") == "rows"
         context = self.admin_site.context(request, "Live", entries=entries, problem=problem, opts=self.opts)
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
-    def told_of(self, entry: LogEntry) -> dict[str, Any]:
+    def details_context(self, entry: LogEntry) -> dict[str, Any]:
         return details(entry)
 
 
 def moment(field: str, name: str) -> Any:
-    """A column with a time, and in its heading of which zone: where there are several, each has little room."""
+    """A column with a time; the zone is in its heading, to save width."""
 
     @display(description=f"{name} (UTC)", ordering=field)
     def shown(row: CacheEntry) -> str:
@@ -279,7 +279,7 @@ class CacheAdmin(EntryAdmin):
     change_form_template = "console/cache_entry.html"
     list_before_template = "console/cache_tools.html"
 
-    def told_of(self, entry: CacheEntry) -> dict[str, Any]:
+    def details_context(self, entry: CacheEntry) -> dict[str, Any]:
         facts = [
             ("Model", entry.model),
             ("Provider", entry.provider_name),
@@ -296,7 +296,7 @@ class CacheAdmin(EntryAdmin):
 
     @display(description="Saved")
     def saved(self, row: CacheEntry) -> str:
-        """What its hits would have cost, had a provider been asked each time."""
+        """What its hits would have cost at the provider."""
         return exactly(row.cost and row.cost * row.hits, row.currency)
 
     @display(description="Size", ordering="size_bytes")
@@ -304,18 +304,18 @@ class CacheAdmin(EntryAdmin):
         return f"{row.size_bytes:,} B" if row.size_bytes < 10_000 else f"{row.size_bytes / 1024:,.0f} KiB"
 
     def get_urls(self) -> list:
-        own = [path("purge/", self.of_selected(self.purge), name="cache-purge")]
+        own = [path("purge/", self.for_selection(self.purge), name="cache-purge")]
         return own + super().get_urls()
 
     def purge(self, request: HttpRequest) -> HttpResponse:
-        """Ask, and then remove what is filtered from the list and from the cache that serves it."""
+        """After a confirmation, remove the filtered entries from the list and from the cache that serves them."""
         entries = self.selected(request)
         back = f"{self.list_path}?{request.GET.urlencode()}"
         if request.method != "POST":
             try:
-                with at_most(PAGE_MS):
+                with statement_timeout(PAGE_MS):
                     count = entries[:10_001].count()
-            except TookTooLong:
+            except QueryTimeout:
                 return self.took_too_long(request)
             number = f"{count:,}" if count <= 10_000 else "more than 10,000"
             effect = f"It removes {number} stored answers; the next requests of their kind ask the provider again."

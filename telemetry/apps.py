@@ -20,4 +20,4 @@ def make_partitions(using: str, **signal: object) -> None:
     from telemetry import partitions
 
     if using == "default" and connection.vendor == "postgresql" and partitions.tables():
-        partitions.make_ahead(timezone.now())
+        partitions.create_ahead(timezone.now())

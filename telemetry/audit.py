@@ -41,7 +41,7 @@ def _sentence(change: Change) -> str:
 
 
 def _payload(change: Change) -> str:
-    told = {
+    payload = {
         "resource": change.resource,
         "id": change.id,
         "operation": change.operation,
@@ -49,4 +49,4 @@ def _payload(change: Change) -> str:
         "before": change.before,
         "after": change.after,
     }
-    return orjson.dumps(told, default=str).decode()
+    return orjson.dumps(payload, default=str).decode()

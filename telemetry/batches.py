@@ -36,13 +36,13 @@ def insert_log_entries(records: Sequence[bytes]) -> None:
     with _cursor() as cursor:
         if connection.vendor == "postgresql":
             # RETURNING aggregates the new rows in the same statement, without reading them again.
-            stored = _insert_sql(LOG_TABLE, LOG_COLUMNS, f"RETURNING entry_type, {rollups.per_entry()}")
-            added = rollups.insertion(f"stored WHERE {rollups.WORK}")
+            stored = _insert_sql(LOG_TABLE, LOG_COLUMNS, f"RETURNING entry_type, {rollups.entry_columns()}")
+            added = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
             cursor.execute(f"WITH stored AS ({stored}) {added}", [_json_array(records)])
             return
         last = LogEntry.objects.aggregate(last=Max("id", default=0))["last"]
         cursor.execute(_insert_sql(LOG_TABLE, LOG_COLUMNS), [_json_array(records)])
-        cursor.execute(rollups.insertion(rollups.of_log("id > %s")), [last])
+        cursor.execute(rollups.aggregate_insert(rollups.log_rows("id > %s")), [last])
 
 
 def insert_cache_entries(records: Sequence[bytes]) -> None:

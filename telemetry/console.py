@@ -1,4 +1,4 @@
-"""The statistics page of the console: usage by whatever one likes, as a chart, a table and a file."""
+"""The statistics page of the console: usage by one dimension as a chart, a table and a CSV file."""
 
 import re
 from datetime import UTC, datetime, time
@@ -15,14 +15,14 @@ from gateway_project.console import charts
 from gateway_project.console.money import money
 from gateway_project.errors import GatewayError
 from telemetry import services, statistics
-from telemetry.rollups import INSTANT
-from telemetry.statistics import DIMENSIONS, Question
+from telemetry.rollups import MICROSECOND
+from telemetry.statistics import DIMENSIONS, UsageQuery
 from telemetry.viewsets import csv_response
 
-SHOWN, IN_CHART, LABEL_LENGTH = 100, 30, 40
+MAX_TABLE_ROWS, MAX_CHART_ROWS, LABEL_LENGTH = 100, 30, 40
 TIMES = ("hour", "day")
-NAMES = re.compile(r"\bfrom\b|\bto(?=[:.])")  # what the API calls the days, in what it says of them
-# What a chart shows, and what comes first where it is not the time.
+NAMES = re.compile(r"\bfrom\b|\bto(?=[:.])")  # the API's names of the days, as its error messages have them
+# The measures that a chart can show; rows are sorted by it unless they are times.
 CHARTS = {
     "requests": "Requests",
     "errors": "Errors",
@@ -35,7 +35,7 @@ CHARTS = {
 
 
 class UsageForm(forms.Form):
-    """What is asked: full days (UTC), by what they are added up, and what the chart shows."""
+    """The query: full days (UTC), the dimension to aggregate by, and the measure of the chart."""
 
     start = forms.DateField(label="From", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
     end = forms.DateField(label="To", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
@@ -47,14 +47,14 @@ class UsageForm(forms.Form):
     )
     chart = forms.ChoiceField(choices=CHARTS.items(), required=False, widget=UnfoldAdminSelectWidget)
 
-    def question(self) -> Question:
-        """Raises ValidationError of the API's for a time that ends before it begins."""
+    def usage_query(self) -> UsageQuery:
+        """The query of the form; raises the API's ValidationError for a period that ends before it begins."""
         first, last = (self.cleaned_data.get(name) for name in ("start", "end"))
         start, end = services.period(
             first and datetime.combine(first, time.min, UTC), last and datetime.combine(last, time.max, UTC)
         )
         by = self.cleaned_data.get("by") or "day"
-        return Question(start=start, end=end, by=(by,), sort=by if by in TIMES else f"-{self.measure}")
+        return UsageQuery(start=start, end=end, by=(by,), sort=by if by in TIMES else f"-{self.measure}")
 
     @property
     def measure(self) -> str:
@@ -63,36 +63,36 @@ class UsageForm(forms.Form):
 
 @admin.site.page("statistics/", name="statistics")
 def show(request: HttpRequest) -> HttpResponse:
-    """Usage of a time by one dimension; with `export` all of it, as CSV."""
-    form, problem, told = UsageForm({"by": "day", **request.GET.dict()}), "", {}
+    """Usage of a period by one dimension; with `export` all rows as CSV."""
+    form, problem, context = UsageForm({"by": "day", **request.GET.dict()}), "", {}
     try:
         if form.is_valid():
-            question = form.question()
+            query = form.usage_query()
             if "export" in request.GET:
-                return csv_response(services.exported_usage(question), question)
-            told = _told(question, form.measure)
-            form = UsageForm({**form.data, **_days(question)})
+                return csv_response(services.usage_csv(query), query)
+            context = _usage_context(query, form.measure)
+            form = UsageForm({**form.data, **_period_fields(query)})
     except GatewayError as error:
         problem = NAMES.sub(lambda name: name[0].capitalize(), error.message)
-    context = admin.site.context(request, "Statistics", form=form, problem=problem, **told)
+    context = admin.site.context(request, "Statistics", form=form, problem=problem, **context)
     return TemplateResponse(request, "console/statistics.html", context)
 
 
-def _days(question: Question) -> dict[str, str]:
-    """The days that were asked about, for who left that open."""
-    return {"start": f"{question.start:%Y-%m-%d}", "end": f"{question.end - INSTANT:%Y-%m-%d}"}
+def _period_fields(query: UsageQuery) -> dict[str, str]:
+    """The days of the query for the form's fields, which may have been left empty."""
+    return {"start": f"{query.start:%Y-%m-%d}", "end": f"{query.end - MICROSECOND:%Y-%m-%d}"}
 
 
-def _told(question: Question, measure: str) -> dict[str, Any]:
-    by = question.by[0]
-    page = services.usage(question, 0, SHOWN)
+def _usage_context(query: UsageQuery, measure: str) -> dict[str, Any]:
+    by = query.by[0]
+    page = services.usage(query, 0, MAX_TABLE_ROWS)
     names = [_name(row, by) for row in page.rows]
-    sets = _sets(page.rows[:IN_CHART], measure)
+    sets = _sets(page.rows[:MAX_CHART_ROWS], measure)
     return {
         "by": by,
-        "question": question,
+        "query": query,
         "chart_title": CHARTS[measure],
-        "chart": charts.bars(list(map(_label, names[:IN_CHART])), sets),
+        "chart": charts.bars(list(map(_label, names[:MAX_CHART_ROWS])), sets),
         "legend": charts.legend(sets),
         "rows": list(zip(names, map(_cells, page.rows), strict=True)),
         "total": page.total,
@@ -100,7 +100,7 @@ def _told(question: Question, measure: str) -> dict[str, Any]:
 
 
 def _sets(rows: list[dict[str, Any]], measure: str) -> dict[str, list[float]]:
-    """The numbers that the chart shows; of costs those of each currency."""
+    """The chart's data sets: one, or for costs one for each currency."""
     return {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
 
 
@@ -109,7 +109,7 @@ def _label(name: str) -> str:
 
 
 def _costs(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """What each row cost in each currency, estimates among it."""
+    """The cost of each row in each currency, estimates included."""
     spent = [{cost["currency"]: _spent(cost) for cost in row["costs"]} for row in rows]
     currencies = sorted({currency for costs in spent for currency in costs})
     return {currency: [float(costs.get(currency, 0)) for costs in spent] for currency in currencies}
@@ -122,7 +122,7 @@ def _name(row: dict[str, Any], by: str) -> str:
 
 
 def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """The columns of the table and their values, to be read: of money a line for each currency."""
+    """The columns of the table with formatted values; money has a line for each currency."""
     counts = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
     titles = CHARTS | {"denied": "Denied", "cache_hits": "Cached"}
     return [

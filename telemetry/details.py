@@ -1,4 +1,4 @@
-"""What the page of a log entry in the console shows. All of it is hostile text: the template escapes it."""
+"""The context of a log entry's page in the console. All of it is hostile text: the template escapes it."""
 
 import json
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from django.urls import reverse
 from gateway_project.console.money import exactly
 from telemetry.models import Candidate, EntryType, LogEntry
 
-LONG = ("payload", "stages", "candidates")  # what no list of entries shows
-KINDS = {
+LONG_FIELDS = ("payload", "stages", "candidates")  # not loaded by lists of entries
+LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
     Candidate.INTERRUPTED: "warning", Candidate.RESTING: "warning", Candidate.FULL: "warning",
 }  # fmt: skip
-# Facts that lead to a page: the table, and where its id stands.
-PAGES = {
+# Facts that link to an admin page: its url name, and the field with the id.
+FACT_PAGES = {
     "User": ("accounts_user", "user_id"),
     "Key": ("keys_apikey", "key_id"),
     "Rule": ("rules_rule", "rule_id"),
@@ -24,7 +24,7 @@ PAGES = {
 
 
 def details(entry: LogEntry) -> dict[str, Any]:
-    """What the page of an entry shows beside its fields."""
+    """The template context of an entry's page."""
     related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
     request, response = _bodies(entry.payload)
     return {
@@ -34,12 +34,12 @@ def details(entry: LogEntry) -> dict[str, Any]:
         "response_text": response,
         "stages": list(_bars(entry)),
         "candidates": list(_candidates(entry)),
-        "related": related.newest_first().defer(*LONG)[:20] if entry.correlation_id else [],
+        "related": related.newest_first().defer(*LONG_FIELDS)[:20] if entry.correlation_id else [],
     }
 
 
 def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
-    """What is known of the entry, by the names that people use, and the pages that tell more; '' for none."""
+    """(name, value, link) of each known fact of the entry; the link is '' if there is none."""
     usage = "" if entry.input_tokens is None else f"{all_input(entry):,} in, {entry.output_tokens or 0:,} out"
     known = {
         "Time (UTC)": f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}",
@@ -70,13 +70,13 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
 
 
 def _page(entry: LogEntry, fact: str) -> str:
-    table, column = PAGES.get(fact, ("", ""))
+    table, column = FACT_PAGES.get(fact, ("", ""))
     number = getattr(entry, column) if column else None
     return reverse(f"admin:{table}_change", args=[number]) if number else ""
 
 
 def _bodies(payload: str) -> tuple[str, str]:
-    """Request and response, or before and after, each as text to read."""
+    """Request and response, or the whole payload and '', each as formatted text."""
     try:
         found = json.loads(payload)
     except ValueError:
@@ -93,7 +93,7 @@ def _pretty(value: Any) -> str:
 
 
 def _bars(entry: LogEntry) -> Iterator[dict[str, Any]]:
-    """The stages as bars: where each begins and how long it is, in percent of the whole."""
+    """The stages as bars: start and length of each in percent of the whole request."""
     whole = max([entry.duration_ms or 0, *(begin + length for _, begin, length in entry.stages)], default=0) or 1
     for name, begin, length in entry.stages:
         left = min(100 * begin / whole, 99.5)
@@ -101,10 +101,15 @@ def _bars(entry: LogEntry) -> Iterator[dict[str, Any]]:
 
 
 def _candidates(entry: LogEntry) -> Iterator[dict[str, str]]:
-    """The providers that were considered, and what became of each, in words."""
-    words = dict(Candidate.choices)
+    """The providers that were considered, with the outcome of each as a label."""
+    labels = dict(Candidate.choices)
     for name, result, detail in entry.candidates or []:
-        yield {"name": name, "kind": KINDS.get(result, ""), "told": words.get(result, result), "detail": detail}
+        yield {
+            "name": name,
+            "kind": LABEL_VARIANTS.get(result, ""),
+            "label": labels.get(result, result),
+            "detail": detail,
+        }
 
 
 def all_input(row: LogEntry) -> int:

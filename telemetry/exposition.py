@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them; imported by the first scrape, as nothing else needs the library."""
+"""Metrics in Prometheus' text format; imported by the first scrape, as nothing else needs prometheus_client."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from telemetry.sums import BUCKET_BOUNDS, Labels, Sums
 
 
 class Family(NamedTuple):
-    """What a metric is called without the product's name, what it says, and the names of its labels."""
+    """A metric family: its type, its name without the prefix `gateway_`, its help text, and its label names."""
 
     kind: type[Metric]
     name: str
@@ -65,13 +65,13 @@ GAUGES = (
 )
 
 
-def text(sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str]) -> bytes:
-    """The sums of all processes, the gauges of each with its slot as a label, and a word on what runs here."""
-    return generate_latest(_Told(lambda: _families(sums, processes, info)))
+def render(sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str]) -> bytes:
+    """The text format of the sums of all processes, the gauges of each with its slot as a label, and the build info."""
+    return generate_latest(_Collector(lambda: _families(sums, processes, info)))
 
 
-class _Told:
-    """What prometheus_client asks for metrics."""
+class _Collector:
+    """A collector in the shape that prometheus_client expects."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self.collect = collect

@@ -1,4 +1,4 @@
-"""Keeps the log's house: a thread in every process, of which one at a time does the work, in small pieces."""
+"""Periodic maintenance of the log: a thread in every process; each task runs in one at a time, in small batches."""
 
 import logging
 import time
@@ -15,20 +15,20 @@ from telemetry import retention
 
 log = logging.getLogger("gateway.housekeeping")
 
-# A chore that has more to do than this goes on in the next round.
-LONGEST_SECONDS = 30.0
-# Between two pieces of work others have the database for as long as the piece took, and a little.
-LEAST_PAUSE_SECONDS = 0.02
+# A task that takes longer continues in the next round.
+MAX_TASK_SECONDS = 30.0
+# Between two batches a task pauses for as long as the batch took plus this, so that others get the database.
+MIN_PAUSE_SECONDS = 0.02
 
-Chore = Callable[[datetime], bool]
+PeriodicTask = Callable[[datetime], bool]
 
 
-def chores() -> dict[str, Chore]:
-    """All of them, by name; each says whether there is more to do."""
+def periodic_tasks() -> dict[str, PeriodicTask]:
+    """The tasks by name; each does one batch and returns whether there may be more."""
     return {
         "partitions": retention.make_partitions,
         "entries": retention.delete_entries,
-        "payloads": retention.EmptyPayloads(),
+        "payloads": retention.PayloadEraser(),
         "cache records": retention.delete_cache_records,
         "hours of usage": retention.merge_hours,
         "days of usage": retention.merge_days,
@@ -36,18 +36,18 @@ def chores() -> dict[str, Chore]:
 
 
 class Housekeeper(Background):
-    """The thread; `round()` does what there is to do once."""
+    """The thread that runs the tasks; `round()` runs each once."""
 
     def __init__(self, *, interval: float) -> None:
         super().__init__("log housekeeper", log, every=interval)
-        self._chores = chores()
+        self._tasks = periodic_tasks()
 
-    def round(self, seconds: float = LONGEST_SECONDS) -> list[str]:
-        """Each chore, for so long at most; those that failed, which are tried again in the next round."""
+    def round(self, seconds: float = MAX_TASK_SECONDS) -> list[str]:
+        """Run each task for at most so many seconds; returns the names of those that failed, which are tried again."""
         failed = []
-        for name, chore in self._chores.items():
+        for name, task in self._tasks.items():
             try:
-                self._work_off(name, chore, time.monotonic() + seconds)
+                self._run_task(name, task, time.monotonic() + seconds)
             except DatabaseError as error:
                 log.info("%s: the database does not let us now: %s", name, str(error).split("\n")[0])
                 connection.close()
@@ -58,20 +58,20 @@ class Housekeeper(Background):
             failed.append(name)
         return failed
 
-    def _work_off(self, name: str, chore: Chore, until: float) -> None:
+    def _run_task(self, name: str, task: PeriodicTask, until: float) -> None:
         while not self.stopped.is_set() and time.monotonic() < until:
             begun = time.monotonic()
-            with alone(name) as ours:
-                if not ours or not chore(timezone.now()):
+            with exclusively(name) as acquired:
+                if not acquired or not task(timezone.now()):
                     return
-            self.stopped.wait(LEAST_PAUSE_SECONDS + time.monotonic() - begun)
+            self.stopped.wait(MIN_PAUSE_SECONDS + time.monotonic() - begun)
 
 
 @contextmanager
-def alone(name: str) -> Iterator[bool]:
-    """A transaction; whether nobody else, in whatever process, is at the same piece of work."""
+def exclusively(name: str) -> Iterator[bool]:
+    """A transaction that holds the task's lock; yields False if another process holds it."""
     with transaction.atomic():
-        if connection.vendor != "postgresql":  # where a transaction has the database to itself
+        if connection.vendor != "postgresql":  # SQLite: a write transaction locks the whole database
             yield True
             return
         with connection.cursor() as cursor:

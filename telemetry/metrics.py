@@ -1,7 +1,7 @@
-"""The metrics of work: noted at the end of a request without a lock, added up in the background, told by any process.
+"""The metrics of work: queued by requests without a lock, aggregated in the background, exposed by any process.
 
-An append to a queue is all that a request pays. A process with a slot (slots.py) puts its sums there every second,
-and whichever process is asked gathers those of all.
+A request only appends to a queue. A process with a slot (slots.py) publishes its sums there every second; the process
+that is scraped gathers those of all.
 """
 
 import logging
@@ -22,13 +22,13 @@ from telemetry.sums import OTHER, Labels, Sums
 log = logging.getLogger("gateway.metrics")
 
 TOKENS = ("input", "cache_read", "cache_write", "output", "reasoning")
-# What is kept of an entry until it is added up: a thousand requests may end at one moment.
-_told = itemgetter(
+# The values of an entry that wait in the queue, instead of the whole entry: a thousand requests may end at once.
+_entry_values = itemgetter(
     *("provider_name", "operation", "model", "status", "outcome", "exception", "entry_source", "cache_status"),
     *("duration_ms", "first_byte_ms", "cost", "currency", *(f"{kind}_tokens" for kind in TOKENS)),
 )
 
-# What a process is at the moment: by the name of the metric, label values and a number each.
+# The present values of a process: by metric name, pairs of label values and a number.
 Gauges = dict[str, list[tuple[Labels, float]]]
 
 
@@ -40,91 +40,91 @@ class Failure(NamedTuple):
 
 
 class Metrics:
-    """What one process has counted, and its slot among those of others, if it has one."""
+    """The metrics of one process, and its slot in the shared memory, if it has one."""
 
-    def __init__(self, others: Slots | None = None, slot: int | None = None) -> None:
-        self._noted: deque[Any] = deque()
-        self._folding = threading.Lock()
-        self._others = others if slot is not None else None
+    def __init__(self, shared: Slots | None = None, slot: int | None = None) -> None:
+        self._queue: deque[Any] = deque()
+        self._lock = threading.Lock()
+        self._slots = shared if slot is not None else None
         self._slot = slot
         self._last_read: dict[int, dict[str, Any]] = {}
         self._too_large = False
         self.in_flight = 0
-        self.sums = Sums.from_json(told["sums"]) if (told := self._read(slot)) else Sums()
+        self.sums = Sums.from_json(published["sums"]) if (published := self._read(slot)) else Sums()
 
     # -- On the path of a request -----------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """A request has come."""
-        self._noted.append(None)
+    def request_started(self) -> None:
+        """Count a request as in flight."""
+        self._queue.append(None)
 
-    def end(self, entry: dict[str, Any]) -> None:
-        """It has ended; `entry` is that of the log."""
-        self._noted.append(_told(entry))
+    def request_ended(self, entry: dict[str, Any]) -> None:
+        """Count a request by its log entry, and as in flight no more."""
+        self._queue.append(_entry_values(entry))
 
-    def failed(self, provider: str, exception: str) -> None:
-        """One attempt at a provider failed."""
-        self._noted.append(Failure(provider, exception))
+    def attempt_failed(self, provider: str, exception: str) -> None:
+        """Count a failed attempt at a provider."""
+        self._queue.append(Failure(provider, exception))
 
     # -- In the background ------------------------------------------------------------------------------
 
-    def fold(self, known_models: Collection[str]) -> None:
-        """Add up what was noted; a model that is not known counts as another one, whatever clients call it."""
-        with self._folding:
-            for _ in range(len(self._noted)):
-                noted = self._noted.popleft()
-                if noted is None:
+    def aggregate(self, known_models: Collection[str]) -> None:
+        """Aggregate the queue; model names that are not known count as `other`, as clients may invent any."""
+        with self._lock:
+            for _ in range(len(self._queue)):
+                item = self._queue.popleft()
+                if item is None:
                     self.in_flight += 1
-                elif type(noted) is Failure:
-                    self.sums.count("provider_failures", tuple(noted))
+                elif type(item) is Failure:
+                    self.sums.count("provider_failures", tuple(item))
                 else:
                     self.in_flight -= 1
-                    _add(self.sums, noted, known_models)
+                    _add(self.sums, item, known_models)
 
     def publish(self, gauges: Gauges) -> None:
-        """Put all of it where the other processes find it."""
-        if self._others is None:
+        """Write the sums and gauges to this process's slot."""
+        if self._slots is None:
             return
-        with self._folding:
-            told = orjson.dumps({"pid": os.getpid(), "sums": self.sums.to_json(), "gauges": gauges})
-        fits = self._others.write(self._slot, told)
+        with self._lock:
+            published = orjson.dumps({"pid": os.getpid(), "sums": self.sums.to_json(), "gauges": gauges})
+        fits = self._slots.write(self._slot, published)
         if not fits and not self._too_large:
             log.warning("There are too many metrics: this process tells no other one of any more.")
         self._too_large = not fits
 
     def gather(self, gauges: Gauges) -> tuple[Sums, dict[int, Gauges]]:
-        """The sums of all processes, our own as they are now and the others' of a second ago, and gauges by slot."""
+        """The sums of all processes (those of others up to a second old), and the gauges by slot of living ones."""
         sums, processes = Sums(), {self._slot or 0: gauges}
-        with self._folding:
+        with self._lock:
             sums.add(self.sums)
-        for slot, told in self._told_by_others():
-            sums.add(Sums.from_json(told["sums"]))
-            if _lives(told["pid"]):
-                processes[slot] = told["gauges"]
+        for slot, published in self._published_by_others():
+            sums.add(Sums.from_json(published["sums"]))
+            if _is_alive(published["pid"]):
+                processes[slot] = published["gauges"]
         return sums, processes
 
-    def _told_by_others(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for slot in range(self._others.number if self._others else 0):
-            if slot != self._slot and (told := self._read(slot)):
-                yield slot, told
+    def _published_by_others(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for slot in range(self._slots.number if self._slots else 0):
+            if slot != self._slot and (published := self._read(slot)):
+                yield slot, published
 
     def _read(self, slot: int | None) -> dict[str, Any] | None:
-        if self._others is None:
+        if self._slots is None:
             return None
-        payload = self._others.read(slot)
+        payload = self._slots.read(slot)
         if payload is not None:
             self._last_read[slot] = orjson.loads(payload)
         return self._last_read.get(slot)
 
 
 def own_metrics() -> Metrics:
-    """Those of this process, with the slot that the server has given it."""
-    return Metrics(slots.shared, slots.own)
+    """The metrics of this process, with the slot that the server assigned to it."""
+    return Metrics(slots.shared, slots.own_slot)
 
 
-def _add(sums: Sums, told: tuple[Any, ...], known_models: Collection[str]) -> None:
-    provider, operation, model, status, outcome, exception, source, cache, took, first, cost, currency, *tokens = told
-    model = _known(model, known_models)
+def _add(sums: Sums, values: tuple[Any, ...], known_models: Collection[str]) -> None:
+    provider, operation, model, status, outcome, exception, source, cache, took, first, cost, currency, *tokens = values
+    model = _model_label(model, known_models)
     sums.count("requests", (operation, provider, model, outcome, f"{(status or 0) // 100}xx"))
     sums.observe("request_duration_seconds", (operation, provider, model), (took or 0) / 1000)
     if first is not None:
@@ -141,14 +141,14 @@ def _add(sums: Sums, told: tuple[Any, ...], known_models: Collection[str]) -> No
         sums.count("cost", (provider, currency), float(cost))
 
 
-def _known(model: str, known: Collection[str]) -> str:
+def _model_label(model: str, known: Collection[str]) -> str:
     if not model or model in known:
         return model
     bare = model.partition("/")[2]  # provider/model
     return bare if bare in known else OTHER
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError:

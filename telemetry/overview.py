@@ -1,4 +1,4 @@
-"""The figures of the console's first page and of its statistics, out of the roll-ups: never out of the log."""
+"""The figures of the console's first page, read from the usage tables, never from the log."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from telemetry.statistics import percentile
 
 COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
 SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
-MOST = 5
+TOP_ROWS = 5
 END = datetime(9999, 1, 1, tzinfo=UTC)
 
 Rows = list[dict[str, Any]]
@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A time up to now; `days` says whether its charts have a point for each day, or else for each hour."""
+    """A period up to now; with `days` its charts have a point for each day, else for each hour."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ class Period:
     days: bool = False
 
     def start(self, now: datetime) -> datetime:
-        """The whole hour, or the whole day, with which it begins (UTC)."""
+        """The full hour, or with `days` the full day, with which it begins (UTC)."""
         begin = (now - self.length).replace(minute=0, second=0, microsecond=0)
         return begin.replace(hour=0) if self.days else begin
 
@@ -51,7 +51,7 @@ PERIODS = {
 
 
 def overview(period: Period) -> dict[str, Any]:
-    """All that the first page shows of a period."""
+    """The totals, chart series and top lists of a period."""
     now = timezone.now()
     start = period.start(now)
     rows = _sums(start, ("at", "currency"), SUMMED, by_hour=not period.days)
@@ -68,8 +68,8 @@ def overview(period: Period) -> dict[str, Any]:
 
 
 def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
-    """Who or what had the most requests: name, requests, tokens; `dimension` is user_id, model or provider_id."""
-    rows = _sums(start, (dimension,), ("requests", *TOKENS), most=MOST)
+    """The rows with the most requests: (name, requests, tokens); `dimension` is user_id, model or provider_id."""
+    rows = _sums(start, (dimension,), ("requests", *TOKENS), most=TOP_ROWS)
     names = _names(dimension, [row[dimension] for row in rows])
     return [
         (names.get(row[dimension], str(row[dimension]) or "(none)"), row["requests"], sum(row[name] for name in TOKENS))
@@ -78,16 +78,16 @@ def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
 
 
 def _totals(rows: Rows) -> dict[str, Any]:
-    """Everything in one sum: counts, tokens, cost and savings by currency, p50 and p95 in milliseconds (None: none)."""
-    told = {name: sum(row[name] for row in rows) for name in COUNTS}
+    """Totals: counts, tokens, cost and savings by currency, p50 and p95 in milliseconds (None without requests)."""
+    totals = {name: sum(row[name] for row in rows) for name in COUNTS}
     latencies = [sum(row[name] for row in rows) for name in LATENCY_COLUMNS]
-    told["tokens"] = sum(told[name] for name in TOKENS)
-    told |= {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)}
-    return told | {"cost": _money(rows, "cost", "estimated_cost"), "saved": _money(rows, "saved_cost")}
+    totals["tokens"] = sum(totals[name] for name in TOKENS)
+    totals |= {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)}
+    return totals | {"cost": _money(rows, "cost", "estimated_cost"), "saved": _money(rows, "saved_cost")}
 
 
 def _money(rows: Rows, *names: str) -> dict[str, Decimal]:
-    """What these sums come to in each currency."""
+    """The sum of the named measures in each currency."""
     amounts: dict[str, Decimal] = defaultdict(Decimal)
     for row in rows:
         amounts[row["currency"]] += sum(Decimal(str(row[name])) for name in names)
@@ -102,7 +102,7 @@ def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:
         start += timedelta(days=1) if period.days else timedelta(hours=1)
     sums = {point: Counter() for point in points}
     for row in rows:
-        at = rollups.read_moment(row["at"])
+        at = rollups.parse_timestamp(row["at"])
         sums.get(at, Counter()).update({name: row[name] for name in ("requests", "errors", *TOKENS)})
     return {
         "labels": [f"{point:%d %b}" if period.days else f"{point:%H:%M}" for point in points],
@@ -113,16 +113,17 @@ def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:
 
 
 def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int = 0, by_hour: bool = False) -> Rows:
-    """Sums from a full hour on, of each combination of dimensions (`at` is the day, or the hour), or of the greatest.
+    """Sums from a full hour on, by dimensions (`at` is the day, or with `by_hour` the hour).
 
-    What has no dimension is none of the greatest.
+    `most` limits them to the rows that are greatest in the first measure; rows whose first dimension is null are left
+    out then.
     """
-    used, parameters = rollups.used(start, END, by_hour=by_hour)
-    used = rollups.served(used) if "model" in by else used
-    at = '"hour"' if by_hour else rollups.day_of_hour()
+    used, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
+    used = rollups.with_served_models(used) if "model" in by else used
+    at = '"hour"' if by_hour else rollups.day_expression()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
     groups = rollups.columns(by)
-    # Who was asked and did not serve is there for quotas.
+    # Rows without requests are of providers that were asked before another one served: they are for quotas.
     served = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} HAVING sum("requests") > 0'
     greatest = f"{served} ORDER BY {len(by) + 1} DESC LIMIT {most}"
     ending = greatest if most else f"GROUP BY {groups}"
@@ -133,7 +134,7 @@ def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int
 
 
 def _read(row: Sequence[Any], dimensions: int) -> list[Any]:
-    """A sum of whole numbers is one."""
+    """The row with integral sums as int; PostgreSQL returns sums of integers as Decimal."""
     return [*row[:dimensions], *(int(value) if value == int(value) else value for value in row[dimensions:])]
 
 

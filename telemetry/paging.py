@@ -1,4 +1,4 @@
-"""Pages of lists that never end: counted as far as counting is cheap, and read through an index alone."""
+"""Pagination of very long lists: counted only as far as counting is cheap, and read through an index alone."""
 
 import hashlib
 import json
@@ -13,22 +13,22 @@ from gateway_project.errors import ValidationError
 from gateway_project.jsonapi.paging import ApiPagination, listing
 from telemetry.querysets import EntryQuerySet
 
-COUNTED = 100_000
-# So long what the planner expected of a question is expected again.
+MAX_COUNTED = 100_000
+# How long the planner's estimate of a query is cached.
 ESTIMATE_SECONDS = 60
-MOST = 10**12  # entries that no list has
+MAX_OFFSET = 10**12  # beyond the end of any list
 PAGE_MS = 10_000
-# What the planner takes for more work than this (in its own unit) is counted only as far as this time allows.
-CHEAP, COUNT_MS = 5_000, 30
-QUERY_CANCELED = "57014"  # PostgreSQL's word for a statement that took too long
+# Queries with a higher estimated cost (in the planner's unit) may count for COUNT_MS only.
+CHEAP_COST, COUNT_MS = 5_000, 30
+QUERY_CANCELED = "57014"  # SQLSTATE query_canceled: the statement timeout
 
 
-class TookTooLong(Exception):
-    """The database was told to stop looking."""
+class QueryTimeout(Exception):
+    """A query was cancelled by its statement timeout."""
 
 
 class EntryPagination(ApiPagination):
-    """Pages of entries; above COUNTED the total is the planner's estimate, and meta says so."""
+    """Pages of entries; above MAX_COUNTED the total is the planner's estimate, and `meta` says so."""
 
     def paginate_queryset(self, queryset: EntryQuerySet, request, view=None) -> list:
         self.request = request
@@ -39,21 +39,21 @@ class EntryPagination(ApiPagination):
             if self.page_index > 1 and not found:
                 raise ValidationError(f"{self.page_query_param}: there are not so many pages.")
             self.total, self.estimated = self._total(queryset, first + len(found), full=len(found) == self.page_length)
-        except TookTooLong:
+        except QueryTimeout:
             raise ValidationError("This takes too long to find: narrow it with start and end.") from None
         return found
 
     def _rows(self, queryset: EntryQuerySet, first: int) -> list:
-        if first >= MOST:
+        if first >= MAX_OFFSET:
             return []
-        with at_most(PAGE_MS):
+        with statement_timeout(PAGE_MS):
             return queryset.newest_first().slice(first, first + self.page_length)
 
     def _total(self, queryset: EntryQuerySet, seen: int, *, full: bool) -> tuple[int, bool]:
-        """A page that is not full is the last: nothing needs to be counted then."""
+        """The total and whether it is estimated; a page that is not full is the last, and needs no count."""
         if not full:
             return seen, False
-        counted, estimated = total(queryset)
+        counted, estimated = count_or_estimate(queryset)
         return max(counted, seen), estimated
 
     def get_paginated_response(self, data) -> Response:
@@ -63,23 +63,23 @@ class EntryPagination(ApiPagination):
         return response
 
 
-def total(entries: EntryQuerySet) -> tuple[int, bool]:
-    """How many there are, and whether that is an estimate."""
+def count_or_estimate(entries: EntryQuerySet) -> tuple[int, bool]:
+    """The number of entries, and whether it is an estimate."""
     if connection.vendor != "postgresql":
         return entries.count(), False
-    expected, cost = _expected(entries.order_by())
-    if expected > COUNTED:
+    expected, cost = _planner_estimate(entries.order_by())
+    if expected > MAX_COUNTED:
         return expected, True
     try:
-        with at_most(PAGE_MS if cost < CHEAP else COUNT_MS):
-            counted = entries.order_by()[: COUNTED + 1].count()
-    except TookTooLong:
+        with statement_timeout(PAGE_MS if cost < CHEAP_COST else COUNT_MS):
+            counted = entries.order_by()[: MAX_COUNTED + 1].count()
+    except QueryTimeout:
         return expected, True
-    return counted, counted > COUNTED
+    return counted, counted > MAX_COUNTED
 
 
-def _expected(entries: EntryQuerySet) -> tuple[int, float]:
-    """The planner's estimate of rows and costs; of a hundred partitions it takes longer than the page itself."""
+def _planner_estimate(entries: EntryQuerySet) -> tuple[int, float]:
+    """The planner's estimate of rows and cost, cached: with a hundred partitions planning outlasts the page."""
     key = hashlib.sha256(f"{entries.query.sql_with_params()}".encode()).hexdigest()
     known = caches["process"].get(key)
     if known is None:
@@ -90,8 +90,8 @@ def _expected(entries: EntryQuerySet) -> tuple[int, float]:
 
 
 @contextmanager
-def at_most(milliseconds: int) -> Iterator[None]:
-    """Inside, no statement takes longer on PostgreSQL; raises TookTooLong for one that would."""
+def statement_timeout(milliseconds: int) -> Iterator[None]:
+    """A transaction with a statement timeout on PostgreSQL; raises QueryTimeout for a query that exceeds it."""
     try:
         with transaction.atomic():
             if connection.vendor == "postgresql":
@@ -100,5 +100,5 @@ def at_most(milliseconds: int) -> Iterator[None]:
             yield
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") == QUERY_CANCELED:
-            raise TookTooLong from error
+            raise QueryTimeout from error
         raise

@@ -1,10 +1,10 @@
-"""The log's partitions on PostgreSQL: made ahead of their time, and dropped whole when all in them is old enough.
+"""The log's partitions on PostgreSQL: created ahead of their time, and dropped whole when all entries in them are old.
 
-A partition holds a day, a week or a month, the longer the longer entries are kept: a query that knows no times asks all
-of them, and locks each with all its indexes; PostgreSQL has a few thousand locks to give. So there are a few dozen, but
-for those who keep entries for years. What falls into none (a clock that went wrong, a journal from long ago) is in the
-default partition, so that every entry finds its place. The database's primary key is (id, timestamp), as partitions
-demand; ids alone are unique all the same.
+A partition holds a day, a week or a month, depending on how long entries are kept. A query without times reads all
+partitions and locks each with all its indexes, and PostgreSQL has a few thousand locks: so there are a few dozen
+partitions, more only where entries are kept for years. Entries outside all of them (a wrong clock, an old journal) go
+to the default partition. The primary key is (id, timestamp), as partitioning requires; ids alone are unique all the
+same.
 """
 
 import re
@@ -19,10 +19,10 @@ from django.db import connection, transaction
 
 LOG = "telemetry_logentry"
 DEFAULT = f"{LOG}_default"
-AHEAD = 3
-# Entries that are kept for so many days at most are kept in days, and in weeks (from Monday to Sunday).
-DAYS, WEEKS = 31, 210
-# Readers of the log hold a partition that is to be made or dropped; who waits for them makes all others wait.
+PERIODS_AHEAD = 3
+# The longest retention with a partition for each day, and with one for each week (Monday to Sunday).
+MAX_DAYS_DAILY, MAX_DAYS_WEEKLY = 31, 210
+# Creating and dropping partitions waits for readers of the log, and all later queries queue behind that wait.
 LOCK_TIMEOUT = "1s"
 _BOUND = re.compile(r"FOR VALUES FROM \('(.+)'\) TO \('(.+)'\)")
 
@@ -37,7 +37,7 @@ class Partition:
 
 
 def tables() -> dict[str, str]:
-    """The bounds of each partition, the default one's too, by the name of its table."""
+    """The bounds of each partition, the default one included, by table name."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT relname, pg_get_expr(relpartbound, oid) FROM pg_class"
@@ -48,32 +48,32 @@ def tables() -> dict[str, str]:
 
 
 def partitions() -> list[Partition]:
-    """All of them but the default one, the oldest first."""
+    """The partitions with bounds, oldest first."""
     found = [(name, _BOUND.match(bound)) for name, bound in tables().items()]
     read = [Partition(name, *map(_moment, bound.groups())) for name, bound in found if bound is not None]
     return sorted(read, key=lambda partition: partition.start)
 
 
-def make_ahead(now: datetime) -> int:
-    """Make the partitions of now and of the time to come; how many were made."""
+def create_ahead(now: datetime) -> int:
+    """Create the missing partitions from now on; returns how many were created."""
     if connection.vendor != "postgresql":
         return 0
     begin = max([_floor(now), *(partition.end for partition in partitions())])
     missing = list(_periods(begin, now))
     for start, end in missing:
-        make(start, end)
+        create(start, end)
     return len(missing)
 
 
-def make(start: datetime, end: datetime) -> None:
-    """Make one partition; what of it is in the default one moves.
+def create(start: datetime, end: datetime) -> None:
+    """Create one partition and move its entries there from the default one.
 
-    Raises OperationalError while readers are in the way.
+    Raises OperationalError while readers hold locks.
     """
     name = f"{LOG}_{start:%Y%m%d}"
     bounds = f"FROM ('{start:%Y-%m-%d}T00:00Z') TO ('{end:%Y-%m-%d}T00:00Z')"
     gone = f'DELETE FROM "{DEFAULT}" WHERE "timestamp" >= %s AND "timestamp" < %s RETURNING *'
-    with _without_waiting() as cursor:
+    with _with_lock_timeout() as cursor:
         cursor.execute(f'CREATE TEMPORARY TABLE misplaced (LIKE "{LOG}") ON COMMIT DROP')
         cursor.execute(f"WITH gone AS ({gone}) INSERT INTO misplaced SELECT * FROM gone", [start, end])
         cursor.execute(f'CREATE TABLE "{name}" PARTITION OF "{LOG}" FOR VALUES {bounds}')
@@ -81,46 +81,46 @@ def make(start: datetime, end: datetime) -> None:
 
 
 def drop_before(limit: datetime) -> int:
-    """Drop the oldest partition of which every entry is older; 0 where there is none.
+    """Drop the oldest partition that ends before the limit; 0 if there is none.
 
-    Raises OperationalError while readers are in the way.
+    Raises OperationalError while readers hold locks.
     """
     if connection.vendor == "postgresql":
         for partition in partitions():
             if partition.end <= limit:
-                with _without_waiting() as cursor:
+                with _with_lock_timeout() as cursor:
                     cursor.execute(f'DROP TABLE "{partition.name}"')
                 return 1
     return 0
 
 
 @contextmanager
-def _without_waiting() -> Iterator[Any]:
+def _with_lock_timeout() -> Iterator[Any]:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
         yield cursor
 
 
 def _periods(begin: datetime, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Start and end of each partition from this moment on."""
-    last = now + AHEAD * timedelta(days=_length())
+    """Start and end of each partition from `begin` to PERIODS_AHEAD periods after now."""
+    last = now + PERIODS_AHEAD * timedelta(days=_partition_days())
     while begin <= last:
-        end = _floor(begin + timedelta(days=_length()))
+        end = _floor(begin + timedelta(days=_partition_days()))
         yield begin, end
         begin = end
 
 
-def _length() -> int:
-    """How many days a partition has, or a little less."""
-    kept = settings.GATEWAY_LOG_DAYS or WEEKS + 1
-    return 1 if kept <= DAYS else 7 if kept <= WEEKS else 31
+def _partition_days() -> int:
+    """The length of a partition in days; 31 for a month."""
+    kept = settings.GATEWAY_LOG_DAYS or MAX_DAYS_WEEKLY + 1
+    return 1 if kept <= MAX_DAYS_DAILY else 7 if kept <= MAX_DAYS_WEEKLY else 31
 
 
 def _floor(moment: datetime) -> datetime:
     """The beginning of the day, week or month."""
     day = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     begins = {1: day, 7: day - timedelta(days=day.weekday()), 31: day.replace(day=1)}
-    return begins[_length()]
+    return begins[_partition_days()]
 
 
 def _moment(text: str) -> datetime:

@@ -1,7 +1,7 @@
-"""What is old enough goes: payloads first, then entries, and records of answers that are stored no more.
+"""Retention: deletes old payloads, then old entries, and the records of cached answers that have expired.
 
-A chore does a piece of its work, in the caller's transaction and of bounded size, and says whether there may be more.
-Usage stays, and is merged.
+Each task does one batch of bounded size in the caller's transaction and returns whether there may be more.
+Usage is kept, and merged.
 """
 
 from collections.abc import Callable
@@ -14,27 +14,27 @@ from telemetry import partitions, rollups
 from telemetry.models import CacheEntry, LogEntry, Usage, UsageDay, UsageHour
 
 BATCH = 1000
-# Entries whose payload is gone are passed over, so many in one piece of work.
-LOOKED_AT = 10 * BATCH
-# Rows of usage that wait to be merged, and that everybody who asks for usage reads.
-MOST_PARTS = 5000
+# Entries looked at in one batch, those included whose payload is empty already.
+MAX_SCANNED = 10 * BATCH
+# Unmerged usage rows, which every query reads: with more of them even present hours are merged.
+MAX_UNMERGED = 5000
 LOG = LogEntry._meta.db_table
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def kept_since(now: datetime) -> datetime | None:
-    """From when on the log has every entry; None where none are removed."""
+    """The moment since which the log has every entry; None where entries are never removed."""
     return now - timedelta(days=settings.GATEWAY_LOG_DAYS) if settings.GATEWAY_LOG_DAYS else None
 
 
 def make_partitions(now: datetime) -> bool:
-    """Entries find the partition of their time there before it begins."""
-    partitions.make_ahead(now)
+    """Create partitions before their time begins."""
+    partitions.create_ahead(now)
     return False
 
 
 def delete_entries(now: datetime) -> bool:
-    """Entries beyond GATEWAY_LOG_DAYS go: a partition at a time on PostgreSQL, else a batch."""
+    """Delete entries older than GATEWAY_LOG_DAYS: a whole partition on PostgreSQL where there is one, else a batch."""
     limit = kept_since(now)
     if limit is None:
         return False
@@ -43,44 +43,44 @@ def delete_entries(now: datetime) -> bool:
     table = partitions.DEFAULT if connection.vendor == "postgresql" else LOG
     oldest = f'SELECT id FROM "{table}" WHERE "timestamp" < %s ORDER BY "timestamp" LIMIT {BATCH}'
     with connection.cursor() as cursor:
-        cursor.execute(f'DELETE FROM "{table}" WHERE id IN ({oldest})', [rollups.moment(limit)])
+        cursor.execute(f'DELETE FROM "{table}" WHERE id IN ({oldest})', [rollups.sql_timestamp(limit)])
         return cursor.rowcount == BATCH
 
 
-class EmptyPayloads:
-    """Payloads beyond GATEWAY_PAYLOAD_DAYS go, and their entries stay.
+class PayloadEraser:
+    """Empties payloads older than GATEWAY_PAYLOAD_DAYS; their entries stay.
 
-    It goes on from where it was, and looks at LOOKED_AT entries at most. Once a day it begins anew, for entries that
-    came late.
+    Each batch continues from the last and looks at MAX_SCANNED entries at most. Once a day it starts over, for entries
+    that came late.
     """
 
     def __init__(self) -> None:
-        self._begun = self._done = BEGINNING
+        self._begun = self._done = EPOCH
 
     def __call__(self, now: datetime) -> bool:
         if not settings.GATEWAY_PAYLOAD_DAYS:
             return False
         if now - self._begun > timedelta(days=1):
-            self._begun, self._done = now, BEGINNING
+            self._begun, self._done = now, EPOCH
         limit = now - timedelta(days=settings.GATEWAY_PAYLOAD_DAYS)
-        end = self._end_of_piece(limit)
+        end = self._batch_end(limit)
         full = LogEntry.objects.between(self._done, end).exclude(payload="").order_by("timestamp")
         batch = list(full.values_list("id", "timestamp")[:BATCH])
         if batch:
-            first, last = batch[0][1], batch[-1][1]  # partitions are found by them
+            first, last = batch[0][1], batch[-1][1]  # so that PostgreSQL reads only their partitions
             LogEntry.objects.filter(timestamp__range=(first, last), pk__in=[row[0] for row in batch]).update(payload="")
         self._done = batch[-1][1] if len(batch) == BATCH else end
         return self._done < limit
 
-    def _end_of_piece(self, limit: datetime) -> datetime:
-        """The moment of the entry before which there are LOOKED_AT others, or a little later; at most the limit."""
+    def _batch_end(self, limit: datetime) -> datetime:
+        """The moment of the entry after the next MAX_SCANNED ones, at least a microsecond on; at most the limit."""
         times = LogEntry.objects.between(self._done, limit).order_by("timestamp").values_list("timestamp", flat=True)
-        later = times[LOOKED_AT:].first()
+        later = times[MAX_SCANNED:].first()
         return limit if later is None else max(later, self._done + timedelta(microseconds=1))
 
 
 def delete_cache_records(now: datetime) -> bool:
-    """Records of stored answers go GATEWAY_CACHE_RECORD_DAYS after the answers themselves."""
+    """Delete the records of cached answers GATEWAY_CACHE_RECORD_DAYS after the answers expired."""
     if not settings.GATEWAY_CACHE_RECORD_DAYS:
         return False
     limit = now - timedelta(days=settings.GATEWAY_CACHE_RECORD_DAYS)
@@ -89,20 +89,20 @@ def delete_cache_records(now: datetime) -> bool:
 
 
 def merge_hours(now: datetime) -> bool:
-    """Entries of long streams, and those of the last batches, come after their hour."""
-    return _merge(UsageHour, rollups.tidy, now - timedelta(minutes=75))
+    """Merge hours that are over; with a delay, as entries of long streams and last batches come after their hour."""
+    return _merge(UsageHour, rollups.merge_hour, now - timedelta(minutes=75))
 
 
 def merge_days(now: datetime) -> bool:
-    """What is merged late of the hours of a day comes after it."""
-    return _merge(UsageDay, rollups.tidy_day, now - timedelta(hours=26))
+    """Merge days that are over; with a delay, as hours may be merged after their day."""
+    return _merge(UsageDay, rollups.merge_day, now - timedelta(hours=26))
 
 
-def _merge(kind: type[Usage], tidy: Callable[[datetime], None], over: datetime) -> bool:
-    """Usage of a time that is over becomes a row for each set of dimensions; that of the present does as it grows."""
+def _merge(kind: type[Usage], merge: Callable[[datetime], None], over: datetime) -> bool:
+    """Merge the oldest unmerged time that is over, or a present one while more than MAX_UNMERGED rows are unmerged."""
     parts = kind.objects.filter(merged=False).order_by("hour").values_list("hour", flat=True)
-    begin = parts.filter(hour__lt=over).first() or parts[MOST_PARTS:].first()
+    begin = parts.filter(hour__lt=over).first() or parts[MAX_UNMERGED:].first()
     if begin is None:
         return False
-    tidy(begin)
+    merge(begin)
     return True

@@ -1,7 +1,7 @@
-"""Memory that the processes of one server share: each writes what it has counted, and any of them reads all of it.
+"""Memory that the worker processes share: each writes its metrics to its own slot, and any of them reads all slots.
 
-It belongs to nobody's disk and is gone with the last process. The server hands out the slots: a process that dies
-leaves its numbers in its slot, and the one that is started in its place goes on from them.
+It is anonymous memory, gone with the last process. The server assigns the slots: the numbers of a process that died
+stay in its slot, and the process that replaces it continues from them.
 """
 
 import mmap
@@ -9,13 +9,13 @@ import struct
 import zlib
 
 SLOT_BYTES = 1024 * 1024  # only what is written takes memory
-TRIES = 5
+MAX_READS = 5
 
 _HEADER = struct.Struct("<II")  # the length of what follows, and its CRC-32
 
 
 class Slots:
-    """So many slots, all of them free at first."""
+    """A fixed number of slots, all free at first."""
 
     def __init__(self, number: int) -> None:
         self._map = mmap.mmap(-1, number * SLOT_BYTES)
@@ -23,20 +23,20 @@ class Slots:
         self.number = number
 
     def take(self) -> int | None:
-        """The lowest free slot; None if there is none. Asked by the server, as give_back() is."""
+        """The lowest free slot; None if there is none. Called by the server process alone, as is release()."""
         if not self._free:
             return None
         slot = min(self._free)
         self._free.remove(slot)
         return slot
 
-    def give_back(self, slot: int | None) -> None:
-        """Its process is dead: another one may have it."""
+    def release(self, slot: int | None) -> None:
+        """Free the slot of a process that ended."""
         if slot is not None:
             self._free.add(slot)
 
     def write(self, slot: int, payload: bytes) -> bool:
-        """Replace what the slot holds; whether it had the room."""
+        """Replace the slot's payload; returns whether it fits."""
         packed = zlib.compress(payload, 1)
         if len(packed) > SLOT_BYTES - _HEADER.size:
             return False
@@ -46,9 +46,9 @@ class Slots:
         return True
 
     def read(self, slot: int) -> bytes | None:
-        """What the slot holds; None if that is nothing, or is being replaced all the time."""
+        """The slot's payload; None if it is empty, or was being replaced at each of MAX_READS attempts."""
         start = slot * SLOT_BYTES
-        for _ in range(TRIES):
+        for _ in range(MAX_READS):
             length, checksum = _HEADER.unpack_from(self._map, start)
             packed = self._map[start + _HEADER.size : start + _HEADER.size + length]
             if length and zlib.crc32(packed) == checksum:
@@ -56,6 +56,6 @@ class Slots:
         return None
 
 
-# Made by the server before it forks, and the slot that a forked process was given (gunicorn.conf.py).
+# Created by the server before it forks, and the slot assigned to this worker (gunicorn.conf.py).
 shared: Slots | None = None
-own: int | None = None
+own_slot: int | None = None

@@ -1,7 +1,7 @@
-"""Usage added up from its days and hours: by day, user, group, key, provider, model and tag, by one or two of them.
+"""Usage aggregated from its days and hours by one or two of hour, day, user, group, key, provider, model and tag.
 
-A user with several groups counts for each of them, and a request with several tags for each of those: what is added up
-by group or by tag can be more than all there was. Who has none stands there as null.
+A user in several groups counts for each group, and a request with several tags for each tag: by group or by tag the
+rows can sum up to more than the total. Usage without a group or tag is a row with null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from telemetry import rollups
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
 from telemetry.rollups import MEASURES, SUM_OF_COSTS, columns
 
-# What usage can be added up by, with the name of the column in the answer.
+# What usage can be aggregated by, with the column's name in the answer.
 DIMENSIONS = {
     "hour": "hour",
     "day": "day",
@@ -31,16 +31,16 @@ DIMENSIONS = {
     "model": "model",
     "tag": "tag",
 }
-MOST_DIMENSIONS = 2
+MAX_DIMENSIONS = 2
 SORTED_BY = (
     *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
     *("cost", "unknown_cost_requests"),
 )
 
-# Costs are told by currency, and the others are for quotas.
-NOT_TOLD = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
-# What a row tells beside its dimensions and its costs.
+# Measures that no row lists: costs are listed by currency, and the others are for quotas.
+UNLISTED = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
+# The columns of a row beside its dimensions and costs.
 SHOWN = (
     *SORTED_BY[: SORTED_BY.index("cost")],
     *("estimated_requests", "unknown_cost_requests", "average_ms", "p50_ms", "p95_ms", "average_first_byte_ms"),
@@ -48,8 +48,8 @@ SHOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked: full hours from start on and before end, added up by dimensions, of what the filters select."""
+class UsageQuery:
+    """A query: full hours from start on and before end, aggregated by dimensions, as far as the filters match."""
 
     start: datetime
     end: datetime
@@ -59,16 +59,16 @@ class Question:
 
 
 class Page(NamedTuple):
-    """Some rows of the answer, and how many it has."""
+    """Some rows of the answer, and the number of all rows."""
 
     rows: list[dict[str, Any]]
     total: int
 
 
 def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
-    """Of each provider and model whose requests had an unknown cost: how many, their tokens and the last hour.
+    """For each provider and model with requests of unknown cost: their number, their tokens and the last hour.
 
-    Where no tokens were used, there is nothing that a price could have told the cost of: those calls broke.
+    Without tokens it is not listed: those calls failed, and no price would have given them a cost.
     """
     sums = {name: Sum(name) for name in ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")}
     used = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
@@ -78,18 +78,18 @@ def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
     return [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
 
 
-def usage(question: Question, first: int, most: int) -> Page:
-    """The rows from `first` on, so many at most; each with its dimensions, measures, costs and latencies."""
-    statement, parameters = _statement(question)
+def usage(query: UsageQuery, offset: int, limit: int) -> Page:
+    """At most `limit` rows from `offset` on, each with its dimensions, measures, costs and latencies."""
+    statement, parameters = _statement(query)
     with connection.cursor() as cursor:
-        cursor.execute(f"{statement} LIMIT {most} OFFSET {first}", parameters)
+        cursor.execute(f"{statement} LIMIT {limit} OFFSET {offset}", parameters)
         names = [column.name if hasattr(column, "name") else column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    return Page([_told(row) for row in rows], rows[0]["total"] if rows else 0)
+    return Page([_result_row(row) for row in rows], rows[0]["total"] if rows else 0)
 
 
 def percentile(counts: Sequence[int], share: float) -> float | None:
-    """About how many milliseconds this share of the requests took at most: between the bounds of its place."""
+    """The percentile of latencies counted by bucket, in milliseconds, interpolated within its bucket; None for none."""
     wanted, passed = share * sum(counts), 0
     for number, count in enumerate(counts):
         if count and passed + count >= wanted:
@@ -100,46 +100,46 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
     return None
 
 
-def _statement(question: Question) -> tuple[str, list[Any]]:
+def _statement(query: UsageQuery) -> tuple[str, list[Any]]:
     dialect = _DIALECTS[connection.vendor]
-    names = [DIMENSIONS[name] for name in question.by]
+    names = [DIMENSIONS[name] for name in query.by]
     groups = columns(names)
-    expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in question.by)
-    joins = " ".join(dialect.get(f"join {name}", "") for name in question.by)
-    rows, parameters = rollups.used(question.start, question.end, by_hour="hour" in question.by)
-    rows = rollups.served(rows) if "model" in (*question.by, *question.filters) else rows
-    conditions, values = _conditions(question, dialect)
+    expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in query.by)
+    joins = " ".join(dialect.get(f"join {name}", "") for name in query.by)
+    rows, parameters = rollups.usage_rows(query.start, query.end, by_hour="hour" in query.by)
+    rows = rollups.with_served_models(rows) if "model" in (*query.by, *query.filters) else rows
+    conditions, values = _conditions(query, dialect)
     sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
     hours = f'SELECT {expressions}, "currency", {columns(MEASURES)} FROM {rows} {joins} WHERE {conditions}'
     each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
     return (
         f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
-        # Who was asked and did not serve is there for quotas.
+        # Rows without requests are of providers that were asked before another one served: they are for quotas.
         f' FROM ({each}) AS each_currency GROUP BY {groups} HAVING sum("requests") > 0'
-        f" ORDER BY {_order(question, names)}",
+        f" ORDER BY {_order(query, names)}",
         [*parameters, *values],
     )
 
 
-def _conditions(question: Question, dialect: Mapping[str, str]) -> tuple[str, list[Any]]:
-    conditions = [dialect.get(f"has {name}", f'"{name}" = %s') for name in question.filters]
-    parameters = [part for value in question.filters.values() for part in (value if type(value) is tuple else (value,))]
+def _conditions(query: UsageQuery, dialect: Mapping[str, str]) -> tuple[str, list[Any]]:
+    conditions = [dialect.get(f"has {name}", f'"{name}" = %s') for name in query.filters]
+    parameters = [part for value in query.filters.values() for part in (value if type(value) is tuple else (value,))]
     return " AND ".join(conditions) or "TRUE", parameters
 
 
-def _order(question: Question, names: Sequence[str]) -> str:
-    sort = question.sort or (question.by[0] if question.by[0] in ("hour", "day") else "-requests")
+def _order(query: UsageQuery, names: Sequence[str]) -> str:
+    sort = query.sort or (query.by[0] if query.by[0] in ("hour", "day") else "-requests")
     column, down = sort.removeprefix("-"), " DESC" if sort.startswith("-") else ""
     measure = SUM_OF_COSTS if column == "cost" else f'coalesce(sum("{column}"), 0)'
     first = measure if column in SORTED_BY else f'"{DIMENSIONS[column]}"'
-    # What has none of a dimension comes last in either direction: the databases differ over it.
+    # NULLs last in either direction: the databases' defaults differ.
     return ", ".join([f"{first}{down} NULLS LAST", *(f'"{name}" NULLS LAST' for name in names)])
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it came, with counts that are numbers, costs by currency and latencies."""
+def _result_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A database row as a result: counts as integers, costs by currency, averages and percentiles."""
     costs = orjson.loads(row["costs"]) if isinstance(row["costs"], str) else row["costs"]
-    counts = {name: int(row[name] or 0) for name in MEASURES if name not in NOT_TOLD}
+    counts = {name: int(row[name] or 0) for name in MEASURES if name not in UNLISTED}
     latencies = [counts.pop(name) for name in LATENCY_COLUMNS]
     took, first_bytes = counts.pop("duration_us"), counts.pop("first_byte_us")
     return {
@@ -155,12 +155,12 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 def _dimension(name: str, value: Any) -> Any:
     if name == "hour":
-        return f"{rollups.read_moment(value).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{rollups.parse_timestamp(value).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return str(value) if name == "day" else value
 
 
 def _costs(costs: Sequence[Sequence[Any]]) -> list[dict[str, str]]:
-    """What is known, what is estimated and what was saved in each currency; one without any of it is none."""
+    """The known, estimated and saved amounts in each currency; currencies without any are left out."""
     return [
         {"currency": currency, **dict(zip(("known", "estimated", "saved"), map(_money, amounts), strict=True))}
         for currency, *amounts in sorted(costs)

@@ -1,4 +1,4 @@
-"""Whether the hours of usage say what the log says, and the days what their hours say, and how they are made to."""
+"""Compares the hourly usage with the log and the daily usage with its hours, and repairs differences."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from django.db.models import Min
 from telemetry import rollups
 from telemetry.models import LogEntry
 from telemetry.retention import kept_since
-from telemetry.rollups import ALL, DAY, DAYS, DIMENSIONS, MEASURES, USAGE, WITHIN, columns
+from telemetry.rollups import ANY_MERGED, DAY, DAYS, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, columns
 
 MONEY = ("cost", "estimated_cost", "saved_cost")
 EMPTY = (None, "", [], {}, "[]", "{}")
@@ -20,10 +20,7 @@ EMPTY = (None, "", [], {}, "[]", "{}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the log has more (less, below zero) than the usage has, of one hour and set of dimensions.
-
-    Or what the merged hours have more than their day.
-    """
+    """Log minus hourly usage for one hour and set of dimensions; with `of_day`, merged hours minus daily usage."""
 
     dimensions: dict[str, Any]
     amounts: dict[str, int | Decimal]
@@ -31,7 +28,7 @@ class Difference:
 
     @property
     def hour(self) -> datetime:
-        """With which the hour or the day begins."""
+        """The beginning of the hour or day."""
         return self.dimensions["hour"]
 
     def __str__(self) -> str:
@@ -42,72 +39,71 @@ class Difference:
 
 
 def differences(start: datetime, end: datetime) -> list[Difference]:
-    """Where log and usage differ, from one full hour to another, or hours and days; the first hundred of each.
+    """The differences between log and hours, and between hours and days, in full hours; the first hundred of each.
 
-    One statement looks at both, and so at one moment: entries that arrive meanwhile are in both or in neither.
+    One statement reads both sides from one snapshot: entries that arrive meanwhile are in both or in neither.
     """
-    log = rollups.added_up(rollups.of_log('"timestamp" >= %s AND "timestamp" < %s'))
+    log = rollups.aggregation(rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
     hours = _differences(log, USAGE, start, end)
-    merged = f'SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {WITHIN}'
-    of_day = (
-        f'SELECT {rollups.day_of_hour()} AS "hour", {columns((*DIMENSIONS[1:], *MEASURES))} FROM ({merged}) AS merged'
-    )
-    days = _differences(of_day, DAYS, rollups.full_day(start), rollups.day_not_before(end))
+    merged = f'SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}'
+    others = columns((*DIMENSIONS[1:], *MEASURES))
+    of_day = f'SELECT {rollups.day_expression()} AS "hour", {others} FROM ({merged}) AS merged'
+    days = _differences(of_day, DAYS, rollups.floor_day(start), rollups.ceil_day(end))
     return [*hours, *(replace(found, of_day=True) for found in days)]
 
 
-def _differences(truth: str, table: str, start: datetime, end: datetime, most: int = 100) -> list[Difference]:
-    """What one says more than the other; both have the same columns."""
+def _differences(truth: str, table: str, start: datetime, end: datetime, limit: int = 100) -> list[Difference]:
+    """The sums in which a SELECT and a usage table with the same columns differ."""
     negative = ", ".join(f'-"{name}"' for name in MEASURES)
-    usage = f'SELECT {columns(DIMENSIONS)}, {negative} FROM "{table}" WHERE {ALL} AND {WITHIN}'
+    usage = f'SELECT {columns(DIMENSIONS)}, {negative} FROM "{table}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
     sums = {name: _sum(name) for name in MEASURES}
     differ = " OR ".join(f"{expression} <> 0" for expression in sums.values())
     statement = (
         f"SELECT {columns(DIMENSIONS)}, {', '.join(sums.values())} FROM ({truth} UNION ALL {usage}) AS told"
-        f' GROUP BY {columns(DIMENSIONS)} HAVING {differ} ORDER BY "hour" LIMIT {most}'
+        f' GROUP BY {columns(DIMENSIONS)} HAVING {differ} ORDER BY "hour" LIMIT {limit}'
     )
     with connection.cursor() as cursor:
-        cursor.execute(statement, [rollups.moment(start), rollups.moment(end)] * 2)
+        cursor.execute(statement, [rollups.sql_timestamp(start), rollups.sql_timestamp(end)] * 2)
         return [_difference(row) for row in cursor.fetchall()]
 
 
 def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:
-    """The full hours of a period: unless told, all those of which the log still has every entry, up to now."""
+    """A period in full hours; by default all hours of which the log still has every entry, up to now."""
     if start is None:
         oldest = LogEntry.objects.aggregate(oldest=Min("timestamp"))["oldest"] or now
         kept = kept_since(now)
-        start = max(oldest, rollups.hour_not_before(kept)) if kept else oldest
-    begin, end = rollups.full_hour(start), end or now
-    return begin, max(begin, rollups.hour_not_before(end))
+        start = max(oldest, rollups.ceil_hour(kept)) if kept else oldest
+    begin, end = rollups.floor_hour(start), end or now
+    return begin, max(begin, rollups.ceil_hour(end))
 
 
 def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The period in pieces of a day at most: no statement reads more than that."""
+    """The period in parts of at most a day, so that no statement reads more."""
     while start < end:
-        behind = min(start + DAY, end)
-        yield start, behind
-        start = behind
+        next_start = min(start + DAY, end)
+        yield start, next_start
+        start = next_start
 
 
 def repair(start: datetime, end: datetime) -> int:
-    """Make the hours that differ anew out of the log, and the days that do out of their hours; how many there were."""
+    """Rebuild the hours that differ from the log and the days that differ from their hours; returns their number."""
     repaired: set[tuple[bool, datetime]] = set()
     while wrong := {(found.of_day, found.hour) for found in differences(start, end)} - repaired:
         for of_day, begin in sorted(wrong):
-            make = rollups.make_day_anew if of_day else rollups.make_anew
+            make = rollups.rebuild_day if of_day else rollups.rebuild_hour
             make(begin)
         repaired |= wrong
     return len(repaired)
 
 
 def _sum(name: str) -> str:
-    """SQLite adds decimals up in floating point, where what is equal may differ in the last digits."""
+    """The sum of a measure; SQLite sums decimals as floating point, which is rounded to compare."""
     sum_ = f'coalesce(sum("{name}"), 0)'
     return f"round({sum_}, 9)" if connection.vendor == "sqlite" and name in MONEY else sum_
 
 
 def _difference(row: Sequence[Any]) -> Difference:
     dimensions = dict(zip(DIMENSIONS, row, strict=False))
-    dimensions["hour"] = rollups.read_moment(dimensions["hour"])
+    dimensions["hour"] = rollups.parse_timestamp(dimensions["hour"])
     amounts = dict(zip(MEASURES, row[len(DIMENSIONS) :], strict=True))
     return Difference(dimensions, {name: amount for name, amount in amounts.items() if amount})

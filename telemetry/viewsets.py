@@ -24,7 +24,7 @@ CSV = "text/csv"
 COMMON = {
     "start": DateTime(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
     "end": DateTime(lambda entries, moment: entries.between(end=moment), "The moment before which they are."),
-    "search": Text(lambda entries, text: entries.telling(text), "A part of what they tell."),
+    "search": Text(lambda entries, text: entries.containing(text), "A part of what they tell."),
     "id": Integer("user_id", "The user who left them."),
 }
 
@@ -104,7 +104,7 @@ class Dimensions(Filter):
 
     def read(self, text: str) -> tuple[str, ...]:
         names = tuple(text.split(","))
-        if len(names) > statistics.MOST_DIMENSIONS or len(set(names) & statistics.DIMENSIONS.keys()) < len(names):
+        if len(names) > statistics.MAX_DIMENSIONS or len(set(names) & statistics.DIMENSIONS.keys()) < len(names):
             raise ValueError
         return names
 
@@ -179,15 +179,15 @@ class UsageViewSet(ApiViewSet):
         """
         values = self.filter_values()
         size, number = self.paginator.size(request), self.paginator.number(request)
-        question = self.question(values)
+        query = self.usage_query(values)
         if values.get("format") == "csv" or ("format" not in values and prefers(request, CSV)):
             self.refuse_paging()
-            return csv_response(services.exported_usage(question), question)
-        page = services.usage(question, (number - 1) * size, size)
+            return csv_response(services.usage_csv(query), query)
+        page = services.usage(query, (number - 1) * size, size)
         if number > 1 and not page.rows:
             raise ValidationError("page[number]: there are not so many pages.")
         response = listing(self.get_serializer(page.rows, many=True).data, total=page.total, number=number, size=size)
-        response.data["meta"] |= {"from": question.start, "to": question.end}
+        response.data["meta"] |= {"from": query.start, "to": query.end}
         return response
 
     def refuse_paging(self) -> None:
@@ -195,7 +195,7 @@ class UsageViewSet(ApiViewSet):
         if given := [name for name in PAGING if name in self.request.query_params]:
             raise ValidationError(f"{given[0]}: comma-separated values have no pages; leave it out.")
 
-    def question(self, values: dict[str, Any]) -> statistics.Question:
+    def usage_query(self, values: dict[str, Any]) -> statistics.UsageQuery:
         """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""
         by, sort = values.get("by", ("day",)), values.get("sort", "")
         if sort.removeprefix("-") not in ("", *statistics.SORTED_BY, *by):
@@ -204,12 +204,12 @@ class UsageViewSet(ApiViewSet):
         own = self.caller.user.pk
         if not self.caller.has("stats.view") and filters.setdefault("user_id", own) != own:
             raise PermissionDenied("The usage of others takes the permission stats.view.")
-        return statistics.Question(*services.period(values.get("from"), values.get("to")), by, filters, sort)
+        return statistics.UsageQuery(*services.period(values.get("from"), values.get("to")), by, filters, sort)
 
 
-def csv_response(text: str, question: statistics.Question) -> HttpResponse:
+def csv_response(text: str, query: statistics.UsageQuery) -> HttpResponse:
     """A file of comma-separated values."""
-    name = f"usage-{question.start:%Y-%m-%d}-{question.end:%Y-%m-%d}.csv"
+    name = f"usage-{query.start:%Y-%m-%d}-{query.end:%Y-%m-%d}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return HttpResponse(text, content_type=f"{CSV}; charset=utf-8", headers=headers)
 

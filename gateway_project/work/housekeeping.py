@@ -17,7 +17,7 @@ def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
     metrics, state = gateway.metrics, gateway.state
 
     def fold() -> None:
-        metrics.fold(gateway.snapshot.offering)
+        metrics.aggregate(gateway.snapshot.offering)
 
     def publish() -> None:
         metrics.publish(process_gauges(gateway))

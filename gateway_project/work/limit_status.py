@@ -12,7 +12,7 @@ from gateway_project.work.limits import LimitCheck, window_begin, window_end
 from gateway_project.work.state import SharedState
 from licensing.models import Limit
 from licensing.standing import Stands
-from telemetry.quotas import Used, used
+from telemetry.quotas import QuotaUsage, quota_usage
 
 BOOK = LimitBook()
 NEARLY_SECONDS = 1.0
@@ -27,19 +27,19 @@ def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[Stands]:
     return [_stands(check, total, now, told) for check, total in zip(checks, counted, strict=True)]
 
 
-def in_units(tells: Used) -> dict[str, int]:
+def in_units(tells: QuotaUsage) -> dict[str, int]:
     """What the log tells, by measure, in the units that are counted."""
     return {REQUESTS: tells.requests, TOKENS: tells.tokens, COST: round(tells.cost * NANO)}
 
 
-def logged(kind: str, ids: Iterable[int], begin: int, until: float, clock: Clock) -> dict[int, Used]:
+def logged(kind: str, ids: Iterable[int], begin: int, until: float, clock: Clock) -> dict[int, QuotaUsage]:
     """What the log tells that each of these used in a window up to a moment, both by the clock of the shared state.
 
     The log has this process's times, and tells fastest of full hours: clocks that nearly agree count as one.
     """
     if abs(clock.ahead) > NEARLY_SECONDS:
-        return used(kind, ids, begin=clock.to_own(begin), until=clock.to_own(until))
-    return used(kind, ids, begin=begin, until=clock.to_own(until))
+        return quota_usage(kind, ids, begin=clock.to_own(begin), until=clock.to_own(until))
+    return quota_usage(kind, ids, begin=begin, until=clock.to_own(until))
 
 
 def _is_missing(check: LimitCheck, counted: int | None) -> bool:

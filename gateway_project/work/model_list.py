@@ -25,7 +25,7 @@ def deliver_models(exchange: Exchange, model: str) -> Delivery:
     except GatewayError as error:
         exchange.error = error
         if isinstance(error, AccessError):  # whoever tries keys here is seen in the log as they are at work requests
-            gateway().metrics.begin()  # writing the entry counts it as ended
+            gateway().metrics.request_started()  # writing the entry counts it as ended
             with suppress(JournalFull):
                 write_log(exchange, gateway())
         delivery = exchange.entrance.door.refusal(error, exchange.request_id)

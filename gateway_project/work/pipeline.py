@@ -53,7 +53,7 @@ FROM_CACHE = STAGES[4:]
 
 def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
     """Run the stages, log what happened, and hand back what goes to the client."""
-    gateway.metrics.begin()
+    gateway.metrics.request_started()
     run(exchange, gateway, STAGES)
     if exchange.following:
         return hold(exchange, partial(_go_on, exchange, gateway))

@@ -12,7 +12,7 @@ from providers.models import Provider
 from providers.standing import Health
 from telemetry import services
 from telemetry.metrics import Gauges
-from telemetry.statistics import Question
+from telemetry.statistics import UsageQuery
 from telemetry.sums import Sums
 
 if TYPE_CHECKING:
@@ -59,5 +59,7 @@ def _failures(sums: Sums) -> dict[str, dict[str, int]]:
 def _usage() -> dict[int, dict[str, Any]]:
     """What each provider served since the beginning of the previous hour, by its id."""
     now = timezone.now()
-    rows = services.usage(Question(*services.period(now - timedelta(hours=1), now), by=("provider",)), 0, MAX_ROWS).rows
+    rows = services.usage(
+        UsageQuery(*services.period(now - timedelta(hours=1), now), by=("provider",)), 0, MAX_ROWS
+    ).rows
     return {row["provider_id"]: row for row in rows}

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from telemetry import sums as summing
-from telemetry.exposition import GAUGES, SUMS, text
+from telemetry.exposition import GAUGES, SUMS, render
 from telemetry.metrics import Metrics
 from telemetry.records import empty_log_entry
 from telemetry.slots import SLOT_BYTES, Slots
@@ -36,15 +36,15 @@ SERVED = {
 
 
 def serve(metrics, **told):
-    metrics.begin()
-    metrics.end(empty_log_entry() | SERVED | told)
+    metrics.request_started()
+    metrics.request_ended(empty_log_entry() | SERVED | told)
 
 
 def told(metrics, **gauges):
     """Every sample that is told: by its name, by its labels sorted and without their names."""
     sums, processes = metrics.gather({name: [((), value)] for name, value in gauges.items()})
     found = {}
-    for family in text_string_to_metric_families(text(sums, processes, {"version": "1"}).decode()):
+    for family in text_string_to_metric_families(render(sums, processes, {"version": "1"}).decode()):
         for sample in family.samples:
             labels = tuple(value for _, value in sorted(sample.labels.items()))
             found[sample.name.removeprefix("gateway_"), labels] = sample.value
@@ -56,9 +56,9 @@ def test_what_a_request_was_is_counted_when_it_ends():
     serve(metrics)
     serve(metrics, cache_status="HIT", entry_source="Cache", cost="0", duration_ms=1.0)
     serve(metrics, status=429, outcome="denied", exception="RateLimited", provider_name="", model="", operation="")
-    metrics.failed("first", "ProviderTimeout")
-    metrics.begin()
-    metrics.fold({"fast"})
+    metrics.attempt_failed("first", "ProviderTimeout")
+    metrics.request_started()
+    metrics.aggregate({"fast"})
     assert metrics.in_flight == 1
     found = told(metrics)
     assert found["requests_total", ("fast", "chat", "completed", "first", "2xx")] == 2
@@ -81,7 +81,7 @@ def test_what_a_request_was_is_counted_when_it_ends():
 def test_only_models_of_the_configuration_become_labels(asked, label):
     metrics = Metrics()
     serve(metrics, model=asked)
-    metrics.fold({"fast", "a/b"})
+    metrics.aggregate({"fast", "a/b"})
     assert told(metrics)["requests_total", (label, "chat", "completed", "first", "2xx")] == 1
 
 
@@ -89,7 +89,7 @@ def test_a_histogram_counts_up_to_each_bound():
     metrics = Metrics()
     for milliseconds in (0, 5, 5.1, 299_999, 300_001):
         serve(metrics, duration_ms=milliseconds, first_byte_ms=milliseconds)
-    metrics.fold({"fast"})
+    metrics.aggregate({"fast"})
     found = told(metrics)
     below = {
         bound: found["request_duration_seconds_bucket", (str(bound), "fast", "chat", "first")]
@@ -103,7 +103,7 @@ def test_labels_may_hold_anything():
     metrics = Metrics()
     name = 'a"b\\c\nd{e="f"} é'
     serve(metrics, provider_name=name)
-    metrics.fold({"fast"})
+    metrics.aggregate({"fast"})
     assert told(metrics)["requests_total", ("fast", "chat", "completed", name, "2xx")] == 1
 
 
@@ -126,7 +126,7 @@ def test_no_request_is_lost_between_threads():
 
     def fold():
         while not stop.is_set():
-            metrics.fold({"fast"})
+            metrics.aggregate({"fast"})
 
     folding = [threading.Thread(target=fold) for _ in range(2)]
     for thread in folding:
@@ -136,7 +136,7 @@ def test_no_request_is_lost_between_threads():
     stop.set()
     for thread in folding:
         thread.join()
-    metrics.fold({"fast"})
+    metrics.aggregate({"fast"})
     assert metrics.in_flight == 0
     assert told(metrics)["requests_total", ("fast", "chat", "completed", "first", "2xx")] == 4000
 
@@ -148,7 +148,7 @@ class TestSeveralProcesses:
         metrics = Metrics(slots, slot)
         for _ in range(requests):
             serve(metrics)
-        metrics.fold({"fast"})
+        metrics.aggregate({"fast"})
         metrics.publish({"process_threads": [((), 7.0)]})
         return metrics
 
@@ -164,7 +164,7 @@ class TestSeveralProcesses:
         slots = Slots(4)
         self.process(slots, slots.take(), 3)
         other = self.process(slots, slots.take(), 4)
-        slots.give_back(0)
+        slots.release(0)
         assert told(other)[self.KEY] == 7
         assert slots.take() == 0
         self.process(slots, 0, 2)
@@ -187,8 +187,8 @@ class TestSeveralProcesses:
     def test_slots_are_handed_out_from_the_lowest_on(self):
         slots = Slots(2)
         assert [slots.take() for _ in range(3)] == [0, 1, None]
-        slots.give_back(1)
-        slots.give_back(None)
+        slots.release(1)
+        slots.release(None)
         assert [slots.take() for _ in range(2)] == [1, None]
 
     def test_a_slot_holds_what_was_written_last_and_nothing_at_first(self):

@@ -24,7 +24,7 @@ INSERT INTO telemetry_logentry
 SELECT now() - ({ROWS} - n) * interval '1 second',
     CASE WHEN n % 10 = 0 THEN 'Message' ELSE 'WorkRequest' END,
     CASE WHEN n % 5 = 0 THEN 'Cache' ELSE 'Worker' END,
-    md5(n::text), 'It was served.', '{{"messages": [{{"role": "user", "content": "Question ' || n || '?"}}]}}',
+    md5(n::text), 'It was served.', '{{"messages": [{{"role": "user", "content": "UsageQuery ' || n || '?"}}]}}',
     n % 1000, 'user-' || n % 1000, 'model-' || n % 20
 FROM generate_series(1, {ROWS}) n
 """

@@ -30,8 +30,8 @@ def test_entries_are_found_by_user_time_and_text(db):
     LogEntry.objects.create(model="fast", user_id=1, timestamp=now)
     newest = LogEntry.objects.create(payload="What is Lisbon?", user_id=2, timestamp=now)
     assert LogEntry.objects.newest_first().first() == newest
-    assert LogEntry.objects.of_user(1).telling("FAST").count() == 1
-    assert list(LogEntry.objects.telling("lisbon")) == [newest]
+    assert LogEntry.objects.of_user(1).containing("FAST").count() == 1
+    assert list(LogEntry.objects.containing("lisbon")) == [newest]
     assert LogEntry.objects.between(now, now + timedelta(seconds=1)).count() == 2
     assert not LogEntry.objects.between(end=now).exists()
     assert LogEntry.objects.between().count() == 2
@@ -42,7 +42,7 @@ def test_stored_responses_are_found_by_user_time_and_text(db):
     entry = CacheEntry.objects.create(
         request_hash="h", response="Lisbon", user_id=1, created_at=now, expires_at=now + timedelta(hours=1)
     )
-    assert list(CacheEntry.objects.of_user(1).telling("lisbon").newest_first()) == [entry]
+    assert list(CacheEntry.objects.of_user(1).containing("lisbon").newest_first()) == [entry]
     assert not CacheEntry.objects.between(end=now).exists()
     assert CacheEntry.objects.between(start=now).exists()
 
@@ -82,7 +82,7 @@ class TestNewest:
 
         with CaptureQueriesContext(connection) as queries:
             assert len(LogEntry.objects.newest_first().slice(0, 3)) == 3
-            assert len(LogEntry.objects.newest_first().telling("").between(start=timezone.now()).slice(0, 1)) == 1
+            assert len(LogEntry.objects.newest_first().containing("").between(start=timezone.now()).slice(0, 1)) == 1
         *queries, everywhere, _ = queries.captured_queries
         assert "LIKE" in everywhere["sql"]
         assert everywhere["sql"].count('"timestamp" >= ') == 1

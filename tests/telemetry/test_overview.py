@@ -12,7 +12,7 @@ from providers.services import create_provider, set_price
 from telemetry.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageHour
 from telemetry.overview import PERIODS, overview
-from telemetry.statistics import Question, usage
+from telemetry.statistics import UsageQuery, usage
 from tests.telemetry.test_rollups import done
 
 
@@ -47,7 +47,7 @@ def test_latencies_are_those_of_the_statistics(db):
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     UsageHour.objects.create(hour=hour, requests=100, completed=100, model="m", latency_8=90, latency_12=10)
     totals = overview(PERIODS["hour"])["totals"]
-    (row,) = usage(Question(hour, hour + timedelta(hours=1), ("model",)), 0, 1).rows
+    (row,) = usage(UsageQuery(hour, hour + timedelta(hours=1), ("model",)), 0, 1).rows
     assert (totals["p50"], totals["p95"]) == (row["p50_ms"], row["p95_ms"])
 
 

@@ -10,9 +10,9 @@ from gateway_project.work.stages.log import timestamp
 from telemetry import rollups
 from telemetry.batches import insert_log_entries
 from telemetry.models import UsageDay, UsageHour
-from telemetry.quotas import Used, used
+from telemetry.quotas import QuotaUsage, quota_usage
 from telemetry.records import empty_log_entry, to_record
-from telemetry.statistics import Question, usage
+from telemetry.statistics import UsageQuery, usage
 from telemetry.verification import differences
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ NOTHING = {"input_tokens": None, "cache_read_tokens": None, "output_tokens": Non
 
 
 def asked(subject, subject_id, until=NOON + timedelta(hours=1)):
-    return used(subject, [subject_id], begin=BEGIN, until=until.timestamp())[subject_id]
+    return quota_usage(subject, [subject_id], begin=BEGIN, until=until.timestamp())[subject_id]
 
 
 @pytest.mark.parametrize(("subject", "subject_id"), [("user", 1), ("key", 2), ("provider", 3), ("group", 4)])
@@ -45,8 +45,8 @@ def test_each_has_what_its_requests_used(subject, subject_id):
     for minutes in (0, 10):
         entry(minutes)
     entry(20 * 24 * 60)
-    assert asked(subject, subject_id) == Used(2, 70, Decimal("0.000000000246"))
-    assert asked(subject, 5) == Used(0, 0, Decimal(0))
+    assert asked(subject, subject_id) == QuotaUsage(2, 70, Decimal("0.000000000246"))
+    assert asked(subject, 5) == QuotaUsage(0, 0, Decimal(0))
 
 
 def test_stored_answers_and_failures_are_requests_and_refusals_are_not():
@@ -59,8 +59,8 @@ def test_stored_answers_and_failures_are_requests_and_refusals_are_not():
         for exception in ("RateLimited", "QuotaExceeded", "ActiveUseLimitReached"):
             entry(minutes, attempts=0, exception=exception, **NOTHING)
         entry(minutes, entry_type="Message")
-    assert asked("key", 2) == Used(8, 0, Decimal(0))
-    assert asked("provider", 3) == Used(2, 0, Decimal(0))
+    assert asked("key", 2) == QuotaUsage(8, 0, Decimal(0))
+    assert asked("provider", 3) == QuotaUsage(2, 0, Decimal(0))
 
 
 def test_a_provider_was_asked_also_where_another_one_served():
@@ -73,7 +73,7 @@ def test_a_provider_was_asked_also_where_another_one_served():
     assert asked("provider", 6).tokens == 0
     day = NOON.replace(hour=0)
     assert not differences(day - timedelta(days=2), day + timedelta(days=1))
-    question = Question(day - timedelta(days=2), day + timedelta(days=1), ("provider",))
+    question = UsageQuery(day - timedelta(days=2), day + timedelta(days=1), ("provider",))
     assert [(row["provider_id"], row["requests"]) for row in usage(question, 0, 9).rows] == [(3, 4), (None, 2)]
 
 
@@ -91,10 +91,10 @@ def test_of_an_hour_that_had_begun_before_the_entries_are_asked(merged):
         entry(minutes)
     if merged:
         for hour in UsageHour.objects.values_list("hour", flat=True).distinct():
-            rollups.tidy(hour)
+            rollups.merge_hour(hour)
 
     def requests(begin):
-        told = used("key", [2], begin=begin.timestamp(), until=(NOON + timedelta(hours=1)).timestamp())
+        told = quota_usage("key", [2], begin=begin.timestamp(), until=(NOON + timedelta(hours=1)).timestamp())
         return told[2].requests
 
     assert requests(NOON - timedelta(minutes=640)) == 3
@@ -109,7 +109,7 @@ def test_usage_and_entries_together_tell_what_all_entries_do():
     insert_log_entries([to_record(empty_log_entry() | row) for row in rows])
     whose = [("user", 1), ("key", 5), ("provider", 7), ("group", 1), ("group", 2)]
     moments = [NOON + timedelta(minutes=minutes, microseconds=1) for minutes in (-4000, -90, -61, -1, 0, 1, 59, 300)]
-    for merge in (lambda hour: None, rollups.tidy):
+    for merge in (lambda hour: None, rollups.merge_hour):
         for hour in UsageHour.objects.filter(hour__lt=NOON - timedelta(hours=1)).values_list("hour", flat=True):
             merge(hour)
         for until in moments:
@@ -153,7 +153,7 @@ def one_by_one(subject, subject_id, until, rows):
         and _ended(row) <= until.timestamp()
     ]
     bought = [row for row in found if row["attempts"]]
-    return Used(
+    return QuotaUsage(
         len(bought if subject == "provider" else found),
         sum(row[name] or 0 for row in bought for name in rollups.TOKENS),
         sum((Decimal(row["cost"]) for row in bought), Decimal(0)),

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from telemetry import partitions, retention, rollups
 from telemetry.batches import insert_log_entries
-from telemetry.housekeeping import Housekeeper, alone
+from telemetry.housekeeping import Housekeeper, exclusively
 from telemetry.models import CacheEntry, LogEntry, UsageDay, UsageHour
 from telemetry.verification import differences, full_hours
 from tests.telemetry.test_rollups import done, totals
@@ -32,7 +32,7 @@ def as_migrated(settings):
         for partition in partitions.partitions():
             with connection.cursor() as cursor:
                 cursor.execute(f'DROP TABLE "{partition.name}"')
-        partitions.make_ahead(timezone.now())
+        partitions.create_ahead(timezone.now())
 
 
 def aged(days, request_id=None, **fields):
@@ -55,7 +55,7 @@ class TestEntries:
 
     def test_beyond_their_days_they_go_and_their_usage_stays(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
-        partitions.make_ahead(NOW - 60 * DAY)
+        partitions.create_ahead(NOW - 60 * DAY)
         insert_log_entries([aged(days, input_tokens=7) for days in (0, 29, 32, 45, 400)])
         house()
         assert left() == ["0", "29"]
@@ -86,18 +86,18 @@ class TestPayloads:
         assert set(LogEntry.objects.filter(payload="secret").values_list("correlation_id", flat=True)) == {"0", "6"}
 
     def test_a_piece_of_work_looks_at_so_many_entries_whether_they_have_one_or_not(self, settings, monkeypatch):
-        monkeypatch.setattr(retention, "LOOKED_AT", 4)
+        monkeypatch.setattr(retention, "MAX_SCANNED", 4)
         settings.GATEWAY_PAYLOAD_DAYS = 7
         insert_log_entries([aged(8 + number, payload="secret" if number % 5 == 0 else "") for number in range(11)])
         insert_log_entries([aged(30, f"same moment {number}", payload="secret") for number in range(9)])
-        empty = retention.EmptyPayloads()
+        empty = retention.PayloadEraser()
         pieces = list(iter(lambda: empty(NOW), False))
         assert 3 <= len(pieces) <= 6
         assert not LogEntry.objects.exclude(payload="").exists()
 
     def test_what_was_looked_at_is_not_looked_at_again_until_the_next_day(self, settings, django_assert_num_queries):
         settings.GATEWAY_PAYLOAD_DAYS = 7
-        empty = retention.EmptyPayloads()
+        empty = retention.PayloadEraser()
         assert empty(NOW) is False
         insert_log_entries([aged(30, payload="came late")])
         assert empty(NOW + timedelta(hours=1)) is False
@@ -127,7 +127,7 @@ class TestMerging:
         for _ in range(3):
             insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
         assert (self.merged(retention.merge_hours), UsageHour.objects.count()) == (1, 4)
-        monkeypatch.setattr(retention, "MOST_PARTS", 2)
+        monkeypatch.setattr(retention, "MAX_UNMERGED", 2)
         assert (self.merged(retention.merge_hours), UsageHour.objects.count()) == (1, 2)
         for _ in range(2):
             insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
@@ -139,9 +139,9 @@ class TestMerging:
         for _ in range(3):
             insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
             for hour in UsageHour.objects.filter(merged=False).values_list("hour", flat=True):
-                rollups.tidy(hour)
+                rollups.merge_hour(hour)
         assert (self.merged(retention.merge_days), UsageDay.objects.count()) == (1, 4)
-        monkeypatch.setattr(retention, "MOST_PARTS", 2)
+        monkeypatch.setattr(retention, "MAX_UNMERGED", 2)
         assert (self.merged(retention.merge_days), UsageDay.objects.count()) == (1, 2)
         assert {day.requests for day in UsageDay.objects.all()} == {3}
         assert differences(*full_hours(None, None, NOW)) == []
@@ -151,7 +151,7 @@ class TestOneAtATime:
     def test_what_fails_is_told_and_the_others_are_done(self, caplog):
         done_ = []
         keeper = Housekeeper(interval=60)
-        keeper._chores = {"broken": lambda now: 1 / 0, "away": self.away, "good": done_.append}
+        keeper._tasks = {"broken": lambda now: 1 / 0, "away": self.away, "good": done_.append}
         assert keeper.round() == ["broken", "away"]
         assert len(done_) == 1
         assert "broken: failed" in caplog.text
@@ -189,8 +189,8 @@ class TestOneAtATime:
         entered, leave, seen = threading.Event(), threading.Event(), []
 
         def first():
-            with alone("entries") as ours:
-                seen.append(ours)
+            with exclusively("entries") as acquired:
+                seen.append(acquired)
                 entered.set()
                 leave.wait(10)
             connection.close()
@@ -198,14 +198,14 @@ class TestOneAtATime:
         thread = threading.Thread(target=first)
         thread.start()
         entered.wait(10)
-        with alone("entries") as ours:
-            seen.append(ours)
-        with alone("payloads") as ours:
-            seen.append(ours)
+        with exclusively("entries") as acquired:
+            seen.append(acquired)
+        with exclusively("payloads") as acquired:
+            seen.append(acquired)
         leave.set()
         thread.join(10)
-        with alone("entries") as ours:
-            seen.append(ours)
+        with exclusively("entries") as acquired:
+            seen.append(acquired)
         assert seen == [True, False, True, True]
 
 
@@ -224,25 +224,25 @@ class TestPartitions:
         assert found[0][0] == month
         assert found[-1][1] > NOW + 80 * DAY
         assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
-        assert partitions.make_ahead(timezone.now()) == 0
+        assert partitions.create_ahead(timezone.now()) == 0
 
     def test_entries_of_few_days_are_kept_by_the_day(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
         later = NOW + 200 * DAY
-        partitions.make_ahead(later)
+        partitions.create_ahead(later)
         assert {end - start for start, end in self.bounds()[-3:]} == {DAY}
 
     def test_those_of_more_days_by_the_week_and_of_many_by_the_month(self, settings):
         settings.GATEWAY_LOG_DAYS = 90
         begin = self.bounds()[-1][1]
-        partitions.make_ahead(begin)
+        partitions.create_ahead(begin)
         weeks = [(start, end) for start, end in self.bounds() if start >= begin]
         assert weeks[0][0] == begin
         assert {end - start for start, end in weeks[1:]} == {7 * DAY}
         assert {start.weekday() for start, _ in weeks[1:]} == {0}
         assert weeks[-1][1] > begin + 21 * DAY
         settings.GATEWAY_LOG_DAYS = 365
-        partitions.make_ahead(begin + 90 * DAY)
+        partitions.create_ahead(begin + 90 * DAY)
         months = [(start, end) for start, end in self.bounds() if start >= weeks[-1][1]]
         assert {start.day for start, _ in months} == {1}
         for periods in (weeks, months):
@@ -251,7 +251,7 @@ class TestPartitions:
     def test_what_came_before_its_partition_moves_there(self):
         ahead = datetime(2031, 5, 3, tzinfo=UTC)
         insert_log_entries([done("r1", ahead), done("r2", ahead + 40 * DAY)])
-        partitions.make(datetime(2031, 5, 1, tzinfo=UTC), datetime(2031, 6, 1, tzinfo=UTC))
+        partitions.create(datetime(2031, 5, 1, tzinfo=UTC), datetime(2031, 6, 1, tzinfo=UTC))
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT correlation_id FROM {partitions.LOG}_20310501")
             assert cursor.fetchall() == [("r1",)]
@@ -262,8 +262,8 @@ class TestPartitions:
     def test_a_partition_is_dropped_once_all_in_it_is_old(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
         begin = NOW.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - 31 * DAY
-        partitions.make(begin - DAY, begin)
-        partitions.make(begin, begin + DAY)
+        partitions.create(begin - DAY, begin)
+        partitions.create(begin, begin + DAY)
         insert_log_entries([done("old", begin - timedelta(seconds=1)), done("young", begin + timedelta(seconds=1))])
         before = len(self.bounds())
         partitions.drop_before(begin)
@@ -271,7 +271,7 @@ class TestPartitions:
         assert left() == ["young"]
 
     def test_readers_are_not_waited_for(self):
-        partitions.make(datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 2, 1, tzinfo=UTC))
+        partitions.create(datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 2, 1, tzinfo=UTC))
         entered, leave = threading.Event(), threading.Event()
 
         def read():
@@ -355,7 +355,7 @@ class TestTheCommand:
 def test_hours_are_merged_without_the_rows_that_come_meanwhile():
     insert_log_entries([done("r1")])
     hour = UsageHour.objects.get().hour
-    rollups.tidy(hour)
+    rollups.merge_hour(hour)
     insert_log_entries([done("r2")])
-    rollups.tidy(hour)
+    rollups.merge_hour(hour)
     assert (UsageHour.objects.count(), totals()["requests"]) == (1, 2)

@@ -136,7 +136,7 @@ def test_it_equals_the_log_whatever_is_in_it_and_stays_so_when_it_is_merged():
     assert differences(BEGIN, END) == []
     before, rows = totals(), UsageHour.objects.count()
     for hour in UsageHour.objects.values_list("hour", flat=True).distinct():
-        rollups.tidy(hour)
+        rollups.merge_hour(hour)
     assert totals() == before
     assert UsageHour.objects.count() < rows
     assert differences(BEGIN, END) == []
@@ -148,7 +148,7 @@ def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all
     begin, end = HOUR - timedelta(hours=40), HOUR + timedelta(hours=90)
 
     def read(start, end):
-        rows, parameters = rollups.used(start, end)
+        rows, parameters = rollups.usage_rows(start, end)
         sums = ", ".join(f'coalesce(sum("{name}"), 0)' for name in rollups.MEASURES)
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT {sums} FROM {rows}", parameters)
@@ -161,10 +161,10 @@ def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all
         whole, part = read(begin, end), read(HOUR, HOUR + timedelta(hours=50))
         hours = sorted(set(UsageHour.objects.filter(merged=False).values_list("hour", flat=True)))
         for hour in hours[:: step + 1]:  # some are left as they are
-            rollups.tidy(hour)
+            rollups.merge_hour(hour)
         assert read(begin, end) == whole
         for day in sorted(set(UsageDay.objects.filter(merged=False).values_list("hour", flat=True)))[: step // 2]:
-            rollups.tidy_day(day)
+            rollups.merge_day(day)
         assert (read(begin, end), read(HOUR, HOUR + timedelta(hours=50))) == (whole, part)
         assert whole[0] == entries
         assert differences(begin, end) == []
@@ -175,7 +175,7 @@ def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all
 
 def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
     insert_log_entries([done("r1", input_tokens=7), done("r2", HOUR + timedelta(hours=3))])
-    rollups.tidy(HOUR)
+    rollups.merge_hour(HOUR)
     UsageDay.objects.update(input_tokens=5)
     (found,) = differences(BEGIN, END)
     assert str(found) == "2027-01-15, all of it provider_id=1 model=m: input_tokens +2"
@@ -191,10 +191,10 @@ def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
 def test_an_hour_that_is_made_anew_takes_its_day_along():
     insert_log_entries([done("r1"), done("r2"), done("r3", HOUR + timedelta(hours=1))])
     for hours in range(2):
-        rollups.tidy(HOUR + timedelta(hours=hours))
+        rollups.merge_hour(HOUR + timedelta(hours=hours))
     UsageHour.objects.filter(hour=HOUR).update(requests=9)
     assert [difference.of_day for difference in differences(BEGIN, END)] == [False, True]
-    rollups.make_anew(HOUR)
+    rollups.rebuild_hour(HOUR)
     assert differences(BEGIN, END) == []
     assert UsageDay.objects.get().requests == 1  # the hour that was made anew is not merged yet
 
@@ -242,7 +242,7 @@ def test_several_shippers_and_merging_at_once_lose_nothing(tmp_path):
 
     def merge():
         while any(thread.is_alive() for thread in threads):
-            rollups.tidy(HOUR)
+            rollups.merge_hour(HOUR)
         connection.close()
 
     threads = [threading.Thread(target=ship, args=[number]) for number in range(6)]
@@ -254,5 +254,5 @@ def test_several_shippers_and_merging_at_once_lose_nothing(tmp_path):
     assert errors["refused"] == 0
     assert totals()["requests"] == LogEntry.objects.count() == 2400
     assert differences(BEGIN, END) == []
-    rollups.tidy(HOUR)
+    rollups.merge_hour(HOUR)
     assert UsageHour.objects.count() == 3

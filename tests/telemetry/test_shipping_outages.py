@@ -44,8 +44,8 @@ shipping.start()
 def merge():
     while True:
         with contextlib.suppress(DatabaseError):
-            rollups.tidy(HOUR)
-            rollups.tidy_day(rollups.full_day(HOUR))
+            rollups.merge_hour(HOUR)
+            rollups.merge_day(rollups.floor_day(HOUR))
         time.sleep(0.01)
 
 threading.Thread(target=merge, daemon=True).start()

@@ -251,7 +251,7 @@ class TestSpreadsheets:
         insert_log_entries([paid("0.25", HOUR + timedelta(days=1, hours=1), **other)])
         if merged:
             for hour in list(UsageHour.objects.values_list("hour", flat=True)):
-                rollups.tidy(hour)
+                rollups.merge_hour(hour)
         rows = admin.rows(f"/stats/usage/?{WITHIN}&by={by}")
         lines = self.lines(admin.get(f"/stats/usage/?{WITHIN}&by={by}&format=csv"))
         name = camel(column)
@@ -297,7 +297,7 @@ class TestSpreadsheets:
         assert response.text.startswith("day,requests,completed,")
 
     def test_what_is_too_long_is_refused(self, admin, monkeypatch):
-        monkeypatch.setattr("telemetry.services.MOST_EXPORTED", 2)
+        monkeypatch.setattr("telemetry.services.MAX_EXPORTED_ROWS", 2)
         insert_log_entries([done("r", model=f"m{number}") for number in range(3)])
         refused(admin.get(f"/stats/usage/?{WITHIN}&by=model&format=csv"), 400, "ValidationError", "narrow")
 

@@ -74,8 +74,8 @@ def fill(days, rows):
         bounds = f"FROM ('{start:%Y-%m-%d}T00:00Z') TO ('{start + DAY:%Y-%m-%d}T00:00Z')"
         execute(f'ALTER TABLE "{LOG}" ATTACH PARTITION "{name}" FOR VALUES {bounds}', f'VACUUM (ANALYZE) "{name}"')
         if back <= USED_DAYS:
-            entries = rollups.of_log('"timestamp" >= %(start)s AND "timestamp" < %(end)s')
-            execute(rollups.insertion(entries), start=start, end=start + DAY)
+            entries = rollups.log_rows('"timestamp" >= %(start)s AND "timestamp" < %(end)s')
+            execute(rollups.aggregate_insert(entries), start=start, end=start + DAY)
             for merge in (retention.merge_hours, retention.merge_days):
                 while merge(timezone.now()):
                     pass
@@ -87,8 +87,8 @@ def clear():
     for partition in partitions.partitions():
         execute(f'DROP TABLE "{partition.name}"')
     execute(f'TRUNCATE "{LOG}", telemetry_usagehour, telemetry_usageday')
-    with override_settings(GATEWAY_LOG_DAYS=partitions.DAYS):
-        partitions.make_ahead(timezone.now())
+    with override_settings(GATEWAY_LOG_DAYS=partitions.MAX_DAYS_DAILY):
+        partitions.create_ahead(timezone.now())
 
 
 def size():
@@ -134,7 +134,7 @@ def measured(gateway, days):
     batch = [done(f"new-{number}", datetime.now(UTC), user_id=number % 50) for number in range(BATCH)]
     found["insert"] = median(lambda: insert_log_entries(batch))
     with override_settings(GATEWAY_LOG_DAYS=days - PRUNED, GATEWAY_PAYLOAD_DAYS=days - PRUNED - 2):
-        empty = retention.EmptyPayloads()
+        empty = retention.PayloadEraser()
         found["empty payloads"] = median(lambda: empty(timezone.now()))
         before = len(partitions.partitions())
         found["prune"] = median(lambda: retention.delete_entries(timezone.now()), PRUNED)

@@ -192,7 +192,7 @@ def test_a_list_costs_the_same_at_any_length(client, ann, path):
 
 @pytest.mark.skipif(not POSTGRESQL, reason="SQLite counts")
 def test_a_long_list_is_counted_by_estimate_and_says_so(admin, monkeypatch):
-    monkeypatch.setattr("telemetry.paging.COUNTED", 10)
+    monkeypatch.setattr("telemetry.paging.MAX_COUNTED", 10)
     caches["process"].clear()
     LogEntry.objects.bulk_create(LogEntry(entry_type="Message") for _ in range(50))
     with connection.cursor() as cursor:
@@ -300,11 +300,11 @@ def test_the_search_index_can_be_made_used_and_dropped():
         call_command("search_index", "on")
     with connection.cursor() as cursor:
         cursor.execute("SET enable_seqscan = off")
-        plan = LogEntry.objects.telling("lisbon").order_by().explain()
+        plan = LogEntry.objects.containing("lisbon").order_by().explain()
         cursor.execute("RESET enable_seqscan")
     assert plan.count("log_text") == 3 * len(partitions.tables())
     call_command("search_index", "off")
-    assert "log_text" not in LogEntry.objects.telling("lisbon").explain()
+    assert "log_text" not in LogEntry.objects.containing("lisbon").explain()
 
 
 @pytest.mark.skipif(POSTGRESQL, reason="PostgreSQL has trigram indexes")

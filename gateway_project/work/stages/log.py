@@ -53,9 +53,9 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
     try:
         _write(entry, exchange, gateway)
     except JournalFull:
-        gateway.metrics.end(entry | NOT_LOGGED)
+        gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
-    gateway.metrics.end(entry)
+    gateway.metrics.request_ended(entry)
     if _has_more_to_tell(exchange.error):
         with suppress(JournalFull):  # the request itself is logged
             gateway.journal.append_event(to_record(_error_entry(entry, exchange)))

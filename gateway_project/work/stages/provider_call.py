@@ -95,7 +95,7 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
         hide_credential(error, target)
         note_outcome(exchange, target, Candidate.FAILED, error)
         if error.allows_failover:
-            gateway.metrics.failed(target.provider.name, error.exception)
+            gateway.metrics.attempt_failed(target.provider.name, error.exception)
             _note_failure(error, exchange, gateway)
         else:
             gateway.breakers.succeeded(target.provider.id)

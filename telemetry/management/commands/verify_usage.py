@@ -43,10 +43,10 @@ class Command(BaseCommand):
             self.stdout.write(f"{period}: {sum(repair(*day) for day in days(start, end))} hours repaired.")
         found = [difference for day in days(start, end) for difference in differences(*day)]
         if found:
-            raise CommandError("\n".join([f"{period}: log and usage differ.", *_told(found)]))
+            raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(found)]))
         self.stdout.write(f"{period}: the difference between log and usage is 0.")
 
 
-def _told(found: list[Difference]) -> list[str]:
+def _lines(found: list[Difference]) -> list[str]:
     shown = [f"  {difference}" for difference in found[:SHOWN]]
     return [*shown, "  …"] if len(found) > SHOWN else shown
