@@ -92,11 +92,11 @@ def refuse_wrong_configuration():
 
 def settle_memory():
     """Hand back what importing left behind, a seventh of the worker, and never look through the rest for garbage."""
-    from gateway_project.memory import hand_back
+    from gateway_project.memory import release_free_memory
 
     gc.collect()
     gc.freeze()
-    hand_back()
+    release_free_memory()
 
 
 def worker_exit(server, worker):

@@ -26,9 +26,12 @@ def main() -> None:
     except KeyboardInterrupt:  # with the status that shells have for it
         sys.exit(128 + signal.SIGINT)
     except DatabaseError as error:
-        from gateway_project.reach import why_away, why_refused  # only now: it reads the settings
+        from gateway_project.database_problems import (  # only now: it reads the settings
+            connection_problem,
+            permission_problem,
+        )
 
-        if reason := why_refused(error) or (isinstance(error, OperationalError) and why_away()):
+        if reason := permission_problem(error) or (isinstance(error, OperationalError) and connection_problem()):
             sys.exit(reason)
         raise
 

@@ -1,4 +1,4 @@
-"""What a process does beside serving: threads that do one thing again and again until they are stopped."""
+"""Background threads: each repeats one piece of work until it is stopped."""
 
 import logging
 import threading
@@ -10,58 +10,58 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 
-class Trouble:
-    """What goes wrong with something that is tried again and again: each kind is told once, until it works again."""
+class RepeatedErrors:
+    """Catches and logs the errors of repeated work: each type once, until the work succeeds again."""
 
-    def __init__(self, log: logging.Logger, what: str, *, away: str = "") -> None:
+    def __init__(self, log: logging.Logger, name: str, *, database_message: str = "") -> None:
         self._log = log
-        self._what = what
-        self._away = away or f"The {what} waits for the database"
-        self._told: set[type[Exception]] = set()
+        self._name = name
+        self._database_message = database_message or f"The {name} waits for the database"
+        self._logged: set[type[Exception]] = set()
 
     def __bool__(self) -> bool:
-        """Whether it went wrong the last time."""
-        return bool(self._told)
+        """Whether the last attempt failed."""
+        return bool(self._logged)
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Nothing that goes wrong in this block gets out of it; between two of them others may need its connection."""
+        """Around one attempt: logs its error instead of raising it, and returns its connection to the pool."""
         try:
             yield
             if not connection.in_atomic_block:
                 connection.close_if_unusable_or_obsolete()
         except Exception as error:
-            self._tell(error)
-            with suppress(Exception):  # of a connection that is beyond closing
+            self._log_once(error)
+            with suppress(Exception):  # the connection may be too broken to be closed
                 connection.close()
         else:
-            if self._told:
-                self._told.clear()
-                self._log.warning("The %s goes on.", self._what)
+            if self._logged:
+                self._logged.clear()
+                self._log.warning("The %s goes on.", self._name)
 
-    def _tell(self, error: Exception) -> None:
+    def _log_once(self, error: Exception) -> None:
         kind = DatabaseError if isinstance(error, DatabaseError) else type(error)
-        if kind in self._told:
+        if kind in self._logged:
             return
-        self._told.add(kind)
+        self._logged.add(kind)
         if kind is DatabaseError:
-            self._log.warning("%s: %s", self._away, str(error).split("\n")[0])
+            self._log.warning("%s: %s", self._database_message, str(error).split("\n")[0])
         else:
-            self._log.error("The %s failed; it is tried again.", self._what, exc_info=error)
+            self._log.error("The %s failed; it is tried again.", self._name, exc_info=error)
 
 
-class Background:
-    """A thread that does its round every so many seconds, whatever goes wrong in between.
+class BackgroundThread:
+    """A thread that calls run_once() every so many seconds, even after errors.
 
-    It begins with start(), in the process that is to have it: no thread survives a fork.
+    Call start() in the process that is to have the thread: no thread survives a fork.
     """
 
-    stop_seconds = 0.0  # that stop() waits for the end of the last round
+    stop_seconds = 0.0  # how long stop() waits for run_last()
 
     def __init__(self, name: str, log: logging.Logger, *, every: float) -> None:
         self.every = every
         self.stopped = threading.Event()
-        self.trouble = Trouble(log, name)
+        self.repeated_errors = RepeatedErrors(log, name)
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -69,14 +69,14 @@ class Background:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after this round, and what is to be done at the end."""
+        """End after the current run and run_last()."""
         self.stopped.set()
         self.wake()
         if self.is_running:
             self._thread.join(self.stop_seconds)
 
     def wake(self) -> None:
-        """Begin the next round at once."""
+        """Begin the next run at once."""
         self._woken.set()
 
     @property
@@ -84,15 +84,15 @@ class Background:
         return self._thread.is_alive()
 
     def pause(self) -> float | None:
-        """Seconds until the next round; None: until it is woken."""
+        """Seconds until the next run; None: until wake()."""
         return self.every
 
-    def round(self) -> Any:
-        """What is done each time."""
+    def run_once(self) -> Any:
+        """The work of each run."""
         raise NotImplementedError
 
-    def last_round(self) -> None:
-        """What is done when it was stopped."""
+    def run_last(self) -> None:
+        """Work to do after stop()."""
 
     def _run(self) -> None:
         while True:
@@ -100,8 +100,8 @@ class Background:
             self._woken.clear()
             if self.stopped.is_set():
                 break
-            with self.trouble.caught():
-                self.round()
-        with self.trouble.caught():
-            self.last_round()
+            with self.repeated_errors.caught():
+                self.run_once()
+        with self.repeated_errors.caught():
+            self.run_last()
         connection.close()

@@ -1,4 +1,4 @@
-"""What goes back to a client, before it is anybody's response object."""
+"""The response to a client, independent of the server interface: WSGI or Django."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,36 +17,36 @@ REASONS = {int(status): f"{int(status)} {reason}" for status, reason in response
 
 @dataclass(slots=True)
 class Delivery:
-    """Status, headers and a body: bytes, or chunks that are sent as they come (then it must be closed)."""
+    """Status, headers and a body: bytes, or an iterable of chunks, which must be closed."""
 
     status: int
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes | Iterable[bytes] = b""
 
     def to_wsgi(self, start_response) -> Iterable[bytes]:
-        """Hand it to a WSGI server."""
+        """Start the response of a WSGI server, and return its body."""
         start_response(REASONS.get(self.status, f"{self.status} Unknown"), self.headers)
         return [self.body] if type(self.body) is bytes else self.body
 
     def to_django(self) -> "HttpResponseBase":
-        """The same as Django's response."""
-        from django.http import HttpResponse, StreamingHttpResponse  # not for the server, which knows this module too
+        """The same as a response of Django."""
+        from django.http import HttpResponse, StreamingHttpResponse  # here, since gunicorn's master has no Django
 
         kind = HttpResponse if type(self.body) is bytes else StreamingHttpResponse
         return kind(self.body, status=self.status, headers=dict(self.headers))
 
 
-def whole(
+def complete_response(
     status: int, content_type: str, body: bytes, request_id: str = "", headers: Iterable[tuple[str, str]] = ()
 ) -> Delivery:
-    """An answer that is there to its end, with these headers beside those that say what it is."""
-    told = [("Content-Type", content_type), ("Content-Length", str(len(body))), *headers]
+    """A response with a complete body: these headers are added to Content-Type and Content-Length."""
+    all_headers = [("Content-Type", content_type), ("Content-Length", str(len(body))), *headers]
     if request_id:
-        told.append(("X-Svc-Request-ID", request_id))
-    return Delivery(status, told, body)
+        all_headers.append(("X-Svc-Request-ID", request_id))
+    return Delivery(status, all_headers, body)
 
 
-def of_error(error: GatewayError, request_id: str = "", document: dict[str, Any] | None = None) -> Delivery:
-    """The document that an error is sent as, with the error's headers: the three fields, unless it is given."""
+def error_response(error: GatewayError, request_id: str = "", document: dict[str, Any] | None = None) -> Delivery:
+    """The error's document and headers; `document` replaces {code, exception, message}."""
     body = orjson.dumps(error.body() if document is None else document)
-    return whole(error.code, "application/json", body, request_id, error.headers.items())
+    return complete_response(error.code, "application/json", body, request_id, error.headers.items())

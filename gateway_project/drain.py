@@ -1,15 +1,15 @@
-"""The end of a server: running requests have a time to finish, and are ended in good order when it is over."""
+"""Graceful shutdown: running requests have a time to finish; calls that run longer are ended in order."""
 
 import threading
 
-# What is left between ending the calls and gunicorn killing the worker: for error events and log entries.
+# Between the end of the calls and gunicorn killing the worker: for error events and log entries.
 MARGIN_SECONDS = 3.0
 
 _timer: threading.Timer | None = None
 
 
 def begin() -> None:
-    """A stop was asked for: calls that still run near its deadline are ended."""
+    """Start the timer that ends the calls still running shortly before gunicorn's deadline."""
     global _timer
     from django.conf import settings
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from django.http import HttpRequest, HttpResponseBase
 
-from gateway_project.delivery import Delivery, whole
+from gateway_project.delivery import Delivery, complete_response
 from gateway_project.jsonapi.documents import JSON
 from gateway_project.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.work.exchange import new_request_id
@@ -52,4 +52,4 @@ def readyz(request: HttpRequest) -> HttpResponseBase:
 
 
 def _answer(body: dict[str, str], status: int) -> Delivery:
-    return whole(status, JSON, orjson.dumps(body), new_request_id())
+    return complete_response(status, JSON, orjson.dumps(body), new_request_id())

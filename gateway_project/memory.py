@@ -1,10 +1,10 @@
-"""Memory that the process holds and does not need."""
+"""The process's free memory."""
 
 import contextlib
 import ctypes
 
 
-def hand_back() -> None:
-    """Give free memory back to the system: a wave of requests leaves holes that glibc would keep for ever."""
-    with contextlib.suppress(OSError, AttributeError):  # glibc's own
+def release_free_memory() -> None:
+    """Return free memory to the system: glibc would keep the holes that a wave of requests leaves."""
+    with contextlib.suppress(OSError, AttributeError):  # only glibc has malloc_trim()
         ctypes.CDLL(None).malloc_trim(0)

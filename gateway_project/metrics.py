@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.http.request import split_domain_port, validate_host
 
-from gateway_project.delivery import Delivery, of_error, whole
+from gateway_project.delivery import Delivery, complete_response, error_response
 from gateway_project.errors import AuthenticationFailed, GatewayError
 from gateway_project.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.proxies import is_local, is_loopback
@@ -31,7 +31,7 @@ def scrape(environ: Mapping[str, Any]) -> Delivery:
     made.metrics.aggregate(made.snapshot.offering)
     info = {label: version()[name] for label, name in INFO.items()}
     content = exposition.render(*made.metrics.gather(process_gauges(made)), info)
-    return whole(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
+    return complete_response(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
 
 
 def answer(environ: Mapping[str, Any]) -> Delivery:
@@ -39,7 +39,7 @@ def answer(environ: Mapping[str, Any]) -> Delivery:
     try:
         return scrape(environ)
     except GatewayError as error:
-        return of_error(error, new_request_id())
+        return error_response(error, new_request_id())
 
 
 @endpoint(

@@ -6,7 +6,7 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 
-from gateway_project.delivery import of_error
+from gateway_project.delivery import error_response
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
 
 log = logging.getLogger("gateway.hosts")
@@ -16,7 +16,7 @@ SHOWN_CHARACTERS = 100
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     message = _about_host(request) if isinstance(exception, DisallowedHost) else "The request is malformed."
-    return of_error(ValidationError(message)).to_django()
+    return error_response(ValidationError(message)).to_django()
 
 
 def _about_host(request: HttpRequest) -> str:
@@ -27,19 +27,19 @@ def _about_host(request: HttpRequest) -> str:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    return of_error(PermissionDenied()).to_django()
+    return error_response(PermissionDenied()).to_django()
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if request.path == "/" and "text/html" in request.headers.get("Accept", ""):
         return HttpResponseRedirect(reverse("admin:index"))  # a browser, at the address that "is ready"
-    return of_error(NotFound(f"There is nothing at {request.path}.")).to_django()
+    return error_response(NotFound(f"There is nothing at {request.path}.")).to_django()
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    return of_error(InternalError()).to_django()
+    return error_response(InternalError()).to_django()
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
     text = "This form is too old, or does not come from a page of the gateway: load the page again."
-    return of_error(PermissionDenied(text)).to_django()
+    return error_response(PermissionDenied(text)).to_django()

@@ -1,7 +1,7 @@
-"""Threads for requests, of which the one that was busy last works next.
+"""A thread pool for requests that reuses the most recently used thread first.
 
-With 32 requests in flight the same 32 threads work, and find their stacks in the processor's caches. The library's
-pool goes round: after a wave of a thousand requests each of a thousand threads has its turn, and a request costs more.
+With 32 requests in flight the same 32 threads work, and their stacks stay in the processor's caches. The standard
+library's pool takes turns: after a wave of a thousand requests it uses a thousand threads, and a request costs more.
 """
 
 import atexit
@@ -13,89 +13,89 @@ from collections.abc import Callable
 
 log = logging.getLogger("gateway.threads")
 
-LOOK_EVERY_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
-class Threads:
-    """At most so many, made when they are needed; each calls `begin` first.
+class LifoThreadPool:
+    """At most `max_threads`, started on demand; each calls `initializer` first.
 
-    They end with their process, which waits at its exit for the tasks that it has still to do.
+    The threads are daemons, but the process waits at its exit for all submitted tasks.
     """
 
-    def __init__(self, most: int, name: str, begin: Callable[[], None] | None = None) -> None:
-        self._most, self._name, self._begin = most, name, begin
-        self._lock = threading.Lock()  # of what follows
+    def __init__(self, max_threads: int, name: str, initializer: Callable[[], None] | None = None) -> None:
+        self._max_threads, self._name, self._initializer = max_threads, name, initializer
+        self._lock = threading.Lock()  # guards the following
         self._idle: list[_Thread] = []
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._made = 0
-        atexit.register(self.finish)
+        self._queue: deque[Callable[[], None]] = deque()
+        self._started = 0
+        atexit.register(self.wait)
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Have it done as soon as a thread is free. Raises RuntimeError where not a single one can be made."""
+        """Run the task as soon as a thread is free. Raises RuntimeError if not a single thread can be started."""
         with self._lock:
             thread = self._idle.pop() if self._idle else self._new()
             if thread is None:
-                self._waiting.append(task)
+                self._queue.append(task)
                 return
-        thread.do(task)
+        thread.wake(task)
 
-    def finish(self) -> None:
-        """Return when nothing is left to do."""
-        while self._waiting or len(self._idle) < self._made:
-            time.sleep(LOOK_EVERY_SECONDS)
+    def wait(self) -> None:
+        """Return when all tasks are done."""
+        while self._queue or len(self._idle) < self._started:
+            time.sleep(POLL_SECONDS)
 
     def shutdown(self, *, wait: bool) -> None:
-        """What gunicorn says at the end to a pool whose idle threads would keep the process alive."""
+        """Nothing: gunicorn calls this at its end, for pools whose idle threads keep the process alive."""
 
     def next_task(self, thread: "_Thread") -> Callable[[], None] | None:
-        """What waits for a thread; without anything this one is idle."""
+        """The next task in the queue; None, and the thread counts as idle, if the queue is empty."""
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
+            if self._queue:
+                return self._queue.popleft()
             self._idle.append(thread)
             return None
 
     def _new(self) -> "_Thread | None":
-        if self._made == self._most:
+        if self._started == self._max_threads:
             return None
-        thread = _Thread(self, f"{self._name}-{self._made}", self._begin)
+        thread = _Thread(self, f"{self._name}-{self._started}", self._initializer)
         try:
             thread.start()
-        except RuntimeError:  # the system has no more of them
-            if self._made:
+        except RuntimeError:  # the system refuses another thread
+            if self._started:
                 return None
             raise
-        self._made += 1
+        self._started += 1
         return thread
 
 
 class _Thread(threading.Thread):
-    """Does one task after the other, and waits between them."""
+    """Runs one task after the other, and sleeps between them."""
 
-    def __init__(self, pool: Threads, name: str, begin: Callable[[], None] | None) -> None:
+    def __init__(self, pool: LifoThreadPool, name: str, initializer: Callable[[], None] | None) -> None:
         super().__init__(name=name, daemon=True)
-        self._pool, self._begin = pool, begin
+        self._pool, self._initializer = pool, initializer
         self._task: Callable[[], None] | None = None
-        self._called = threading.Lock()  # held while there is nothing to do
-        self._called.acquire()
+        self._wakeup = threading.Lock()  # held while there is nothing to do
+        self._wakeup.acquire()
 
-    def do(self, task: Callable[[], None]) -> None:
+    def wake(self, task: Callable[[], None]) -> None:
         self._task = task
-        self._called.release()
+        self._wakeup.release()
 
     def run(self) -> None:
-        if self._begin is not None:
-            self._begin()
+        if self._initializer is not None:
+            self._initializer()
         while True:
-            self._called.acquire()
+            self._wakeup.acquire()
             task, self._task = self._task, None
             while task is not None:
-                _do(task)
+                _run(task)
                 task = self._pool.next_task(self)
 
 
-def _do(task: Callable[[], None]) -> None:
+def _run(task: Callable[[], None]) -> None:
     try:
         task()
-    except BaseException:  # nothing that a request raises ends its thread
+    except BaseException:  # no exception of a task may end the thread
         log.exception("A task failed.")

@@ -21,10 +21,10 @@ from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderNam
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from gateway_project import drain, http1, overload
-from gateway_project.delivery import REASONS, of_error
+from gateway_project.delivery import REASONS, error_response
 from gateway_project.errors import InternalError, ValidationError
 from gateway_project.sockets import bound_waits
-from gateway_project.threads import Threads
+from gateway_project.threads import LifoThreadPool
 
 RESPONSE_ERRORS = (InvalidResponseHeader, InvalidResponseHeaderName)  # gunicorn derives them from ParseException
 
@@ -51,7 +51,7 @@ class GatewayThreadWorker(ThreadWorker):
         self.parked: dict[TConn, float] = {}  # without a whole head or a thread, oldest first; of the accepting thread
         threading.Thread(target=self._enforce_head_timeout, name="heads", daemon=True).start()
         # Used when all threads are busy: health is still answered, and work is refused with 503.
-        self.reserve = Threads(RESERVE_THREADS, "reserve", overload.mark_thread)
+        self.reserve = LifoThreadPool(RESERVE_THREADS, "reserve", overload.mark_thread)
         self.busy = 0
         self.log.error_log.addFilter(_is_not_client_timeout)
         super().init_process()
@@ -119,8 +119,8 @@ class GatewayThreadWorker(ThreadWorker):
         with contextlib.suppress(KeyError):  # unregistered when its first bytes came
             self.poller.unregister(conn.sock)
 
-    def get_thread_pool(self) -> Threads:
-        return Threads(self.cfg.threads, "request")
+    def get_thread_pool(self) -> LifoThreadPool:
+        return LifoThreadPool(self.cfg.threads, "request")
 
     def _serve(self, conn: TConn) -> None:
         try:
@@ -173,7 +173,7 @@ class GatewayThreadWorker(ThreadWorker):
         else:
             self.log.error("A request failed outside its view.", exc_info=exc)
             error = InternalError()
-        answer = of_error(error, new_request_id())
+        answer = error_response(error, new_request_id())
         headers = [("Connection", "close"), *answer.headers]
         lines = [f"HTTP/1.1 {REASONS[answer.status]}", *(f"{name}: {value}" for name, value in headers)]
         with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ django_application: WSGIHandler = get_wsgi_application()
 from django.conf import settings  # noqa: E402
 
 from gateway_project import metrics  # noqa: E402
-from gateway_project.delivery import of_error  # noqa: E402
+from gateway_project.delivery import error_response  # noqa: E402
 from gateway_project.errors import GatewayError  # noqa: E402
 from gateway_project.health import is_alive, is_ready  # noqa: E402
 from gateway_project.http1 import has_arrived  # noqa: E402
@@ -51,4 +51,4 @@ def _answered(environ: dict[str, Any], start_response) -> Iterable[bytes]:
         with BODIES.bounding(environ):
             return django_application(environ, start_response)
     except GatewayError as error:
-        return of_error(error, request_id(environ)).to_wsgi(start_response)
+        return error_response(error, request_id(environ)).to_wsgi(start_response)

@@ -10,7 +10,7 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.utils import timezone
 
-from gateway_project.background import Background
+from gateway_project.background import BackgroundThread
 from telemetry import retention
 
 log = logging.getLogger("gateway.housekeeping")
@@ -35,14 +35,14 @@ def periodic_tasks() -> dict[str, PeriodicTask]:
     }
 
 
-class Housekeeper(Background):
-    """The thread that runs the tasks; `round()` runs each once."""
+class Housekeeper(BackgroundThread):
+    """The thread that runs the tasks; `run_once()` runs each once."""
 
     def __init__(self, *, interval: float) -> None:
         super().__init__("log housekeeper", log, every=interval)
         self._tasks = periodic_tasks()
 
-    def round(self, seconds: float = MAX_TASK_SECONDS) -> list[str]:
+    def run_once(self, seconds: float = MAX_TASK_SECONDS) -> list[str]:
         """Run each task for at most so many seconds; returns the names of those that failed, which are tried again."""
         failed = []
         for name, task in self._tasks.items():

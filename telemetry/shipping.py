@@ -10,7 +10,7 @@ from typing import NamedTuple
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from gateway_project.background import Background
+from gateway_project.background import BackgroundThread
 from keys.models import ApiKey
 from telemetry import journal as journals
 from telemetry.adoption import adopt
@@ -46,7 +46,7 @@ class Backlog(NamedTuple):
     seconds: float
 
 
-class Shipper(Background):
+class Shipper(BackgroundThread):
     """The thread that ships this process's journal and those of dead processes.
 
     When stopped it ships what is left; what it cannot ship in time waits for the next start.
@@ -113,14 +113,14 @@ class Shipper(Background):
     def pause(self) -> float:
         return min(self.every * 2**self._failures, MAX_PAUSE_SECONDS)
 
-    def round(self) -> None:
+    def run_once(self) -> None:
         try:
             self.ship()
         except Exception:
             self._count_failure()
             raise
 
-    def last_round(self) -> None:
+    def run_last(self) -> None:
         self._last_key_write = 0.0
         self._journal.seal()
         self.ship()

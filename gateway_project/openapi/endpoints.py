@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from gateway_project.delivery import of_error
+from gateway_project.delivery import error_response
 from gateway_project.errors import GatewayError, MethodNotAllowed
 
 Schema = Mapping[str, Any]
@@ -56,11 +56,11 @@ def endpoint(**operations: Operation) -> Callable[[View], View]:
         @wraps(view)
         def answer(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
             if request.method not in allowed:
-                return of_error(refusal(allowed)).to_django()
+                return error_response(refusal(allowed)).to_django()
             try:
                 return view(request, **kwargs)
             except GatewayError as error:
-                return of_error(error).to_django()
+                return error_response(error).to_django()
 
         answer.operations = operations
         return answer

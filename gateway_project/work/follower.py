@@ -7,7 +7,7 @@ import time
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from gateway_project.background import Background, Trouble
+from gateway_project.background import BackgroundThread, RepeatedErrors
 from gateway_project.changes import ChangeFeed, Position
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work import loading
@@ -23,7 +23,7 @@ REMEMBERED_UNKNOWN = 20_000
 PROMPT_SECONDS = 0.5
 
 
-class Follower(Background):
+class Follower(BackgroundThread):
     """Polls for changes and applies them; requests may wait for the next poll."""
 
     def __init__(self, snapshot: Snapshot, *, interval: float) -> None:
@@ -34,7 +34,9 @@ class Follower(Background):
         self._position = None
         self._polls = threading.Condition()
         self._begun = self._ended = self._succeeded = 0
-        self._away = Trouble(log, "snapshot", away="The database does not answer; known keys are served on")
+        self._database_errors = RepeatedErrors(
+            log, "snapshot", database_message="The database does not answer; known keys are served on"
+        )
         self._wanted_keys: set[str] = set()
         self._wanted_sessions: dict[str, int | None] = {}  # those who wait keep theirs: each poll begins another
         self._unknown: set[str] = set()
@@ -49,7 +51,9 @@ class Follower(Background):
     @property
     def fresh(self) -> bool:
         """Whether the database has told what changed until a moment ago."""
-        return self.snapshot.loaded and not self._away and time.monotonic() - self.last_success < FRESH_SECONDS
+        return (
+            self.snapshot.loaded and not self._database_errors and time.monotonic() - self.last_success < FRESH_SECONDS
+        )
 
     def find_key(self, public_id: str) -> KeySnapshot | None:
         """The key, asking the database (in the follower's thread) where memory does not have it.
@@ -90,15 +94,15 @@ class Follower(Background):
             begun = self._begun
             keys, self._wanted_keys = self._wanted_keys, set()
             sessions, self._wanted_sessions = self._wanted_sessions, {}
-        with self._away.caught():
+        with self._database_errors.caught():
             self._follow(keys, sessions)
         with self._polls:
             self._ended = begun
-            if not self._away:
+            if not self._database_errors:
                 self._succeeded = begun
             self._polls.notify_all()
 
-    def round(self) -> None:
+    def run_once(self) -> None:
         self.poll()
         time.sleep(LEAST_PAUSE_SECONDS)  # however many unknown keys are tried
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from django.conf import settings
 
 from accounts.sessions import clear_away_all
-from gateway_project.bodies import Room
+from gateway_project.bodies import MemoryBudget
 from gateway_project.work.expiry import warn_of_expiry
 from gateway_project.work.flights import Flights
 from gateway_project.work.follower import Follower
@@ -59,7 +59,7 @@ class Gateway:
     database_tasks: PeriodicTasks
     log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
     metrics: Metrics
-    room: Room
+    body_memory: MemoryBudget
     # What the settings say of every request: each look at Django's is a call.
     max_body_bytes: int
     required_fields: Sequence[str]
@@ -178,7 +178,7 @@ def _make() -> Gateway:
         database_tasks=PeriodicTasks("chores", _database_tasks(state)),
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         metrics=own_metrics(),
-        room=Room(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),
+        body_memory=MemoryBudget(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),
         max_body_bytes=settings.GATEWAY_MAX_BODY_BYTES,
         required_fields=settings.GATEWAY_REQUIRED_FIELDS,
         client_seconds=settings.GATEWAY_CLIENT_TIMEOUT,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gateway_project.memory import hand_back
+from gateway_project.memory import release_free_memory
 from gateway_project.work.periodic_tasks import PeriodicTask
 from gateway_project.work.process_metrics import process_gauges
 
@@ -30,6 +30,6 @@ def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
         PeriodicTask(state.probe, every=0),
         PeriodicTask(publish, every=PUBLISH_EVERY_SECONDS),
         PeriodicTask(gateway.transport.close_idle, every=TIDY_EVERY_SECONDS),
-        PeriodicTask(hand_back, every=TIDY_EVERY_SECONDS),
+        PeriodicTask(release_free_memory, every=TIDY_EVERY_SECONDS),
         PeriodicTask(state.tidy, every=FORGET_EVERY_SECONDS),
     )

@@ -1,4 +1,4 @@
-"""The bodies of requests that are no work: they are read before anybody knows who sends them."""
+"""Limits on the bodies of management requests, which are read before their sender is authenticated."""
 
 import math
 import threading
@@ -9,25 +9,25 @@ from io import BytesIO
 from time import monotonic
 from typing import Any
 
-from gateway_project.bodies import FREE_BYTES, MAX_MANAGEMENT_BYTES, Room, patience, read_body
+from gateway_project.bodies import MAX_MANAGEMENT_BYTES, UNRESERVED_BYTES, MemoryBudget, body_timeout, read_body
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.work.gateway import Gateway
 from providers.calls import Call
 
-ROOM_BYTES = 64 * MAX_MANAGEMENT_BYTES  # for all of them at one moment
+MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # for all of them at one moment
 CONSOLE = "/admin"
 
 
 class ManagementBodies:
-    """Bounds each of them in time, and all of them in threads and memory: the rest of the process is for work.
+    """Limits each body in time, and all of them in threads and memory: the rest of the process is for work.
 
-    `has_come` tells of a wsgi.input whether nobody has to wait for what it holds.
+    `has_arrived` says of a wsgi.input whether reading it waits for nothing.
     """
 
-    def __init__(self, most_at_once: int, gateway: Callable[[], Gateway], has_come: Callable[[Any], bool]) -> None:
-        self.readers = threading.BoundedSemaphore(most_at_once)
-        self.room = Room(ROOM_BYTES)
-        self.gateway, self.has_come = gateway, has_come
+    def __init__(self, max_readers: int, gateway: Callable[[], Gateway], has_arrived: Callable[[Any], bool]) -> None:
+        self.readers = threading.BoundedSemaphore(max_readers)
+        self.memory = MemoryBudget(MAX_TOTAL_BYTES)
+        self.gateway, self.has_arrived = gateway, has_arrived
 
     @contextmanager
     def bounding(self, environ: dict[str, Any]) -> Iterator[None]:
@@ -41,7 +41,7 @@ class ManagementBodies:
                 environ["wsgi.input"] = BytesIO(read_body(environ, MAX_MANAGEMENT_BYTES))
             yield
         finally:
-            self.room.give_back(body.held)
+            self.memory.release(body.held)
 
 
 class _Body:
@@ -64,7 +64,7 @@ class _Body:
         return self._bounded(lambda: self._counted(self._source.readline(size)))
 
     def _bounded(self, read: Callable[[], bytes]) -> bytes:
-        if self._bounds.has_come(self._source):
+        if self._bounds.has_arrived(self._source):
             return read()
         if not self._bounds.readers.acquire(blocking=False):
             raise ServiceUnavailable("The gateway is full: it waits for too many requests to arrive.")
@@ -77,20 +77,20 @@ class _Body:
         if self._call.client is None:
             return read()
         gateway, now = self._bounds.gateway(), monotonic()
-        self._until = self._until or now + patience(self._environ, MAX_MANAGEMENT_BYTES, gateway.client_seconds)
+        self._until = self._until or now + body_timeout(self._environ, MAX_MANAGEMENT_BYTES, gateway.client_seconds)
         return gateway.watcher.arriving(self._call, self._until - now, read)
 
     def _pieces(self, size: int) -> bytes:
         """What has been announced takes no room until it comes."""
         left, pieces = size if size >= 0 else MAX_MANAGEMENT_BYTES + 1, []
-        while left and (piece := self._counted(self._source.read(min(left, FREE_BYTES)))):
+        while left and (piece := self._counted(self._source.read(min(left, UNRESERVED_BYTES)))):
             pieces.append(piece)
             left -= len(piece)
         return b"".join(pieces)
 
     def _counted(self, piece: bytes) -> bytes:
         self._size += len(piece)
-        if self._size > FREE_BYTES:
-            self._bounds.room.take(self._size - self.held)
+        if self._size > UNRESERVED_BYTES:
+            self._bounds.memory.reserve(self._size - self.held)
             self.held = self._size
         return piece

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import orjson
 
-from gateway_project.delivery import Delivery, whole
+from gateway_project.delivery import Delivery, complete_response
 from gateway_project.errors import AccessError, GatewayError, NotFound
 from gateway_project.work.doors.base import Model
 from gateway_project.work.exchange import Exchange
@@ -21,7 +21,7 @@ def deliver_models(exchange: Exchange, model: str) -> Delivery:
     try:
         authenticate(exchange, gateway())
         document = _document(exchange, model, gateway())
-        delivery = whole(200, "application/json", orjson.dumps(document))
+        delivery = complete_response(200, "application/json", orjson.dumps(document))
     except GatewayError as error:
         exchange.error = error
         if isinstance(error, AccessError):  # whoever tries keys here is seen in the log as they are at work requests

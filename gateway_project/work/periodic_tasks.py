@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from gateway_project.background import Background, Trouble
+from gateway_project.background import BackgroundThread, RepeatedErrors
 
 log = logging.getLogger("gateway.chores")
 
@@ -20,7 +20,7 @@ class PeriodicTask:
         self._action = action
         self._every = every
         self._due = 0.0
-        self._trouble = Trouble(log, f"chore {action.__qualname__.rpartition('<locals>.')[2]}")
+        self._errors = RepeatedErrors(log, f"chore {action.__qualname__.rpartition('<locals>.')[2]}")
 
     @property
     def is_due(self) -> bool:
@@ -29,11 +29,11 @@ class PeriodicTask:
     def run(self) -> None:
         """Run the action; after a failure it is tried again when it is due again."""
         self._due = time.monotonic() + self._every
-        with self._trouble.caught():
+        with self._errors.caught():
             self._action()
 
 
-class PeriodicTasks(Background):
+class PeriodicTasks(BackgroundThread):
     """A thread that runs tasks one after the other; it gets STOP_SECONDS for those that run `at_end`."""
 
     def __init__(self, name: str, tasks: Sequence[PeriodicTask], *, every: float = CHECK_EVERY_SECONDS) -> None:
@@ -41,12 +41,12 @@ class PeriodicTasks(Background):
         self.stop_seconds = STOP_SECONDS if any(task.at_end for task in tasks) else 0.0
         self._database_tasks = tasks
 
-    def round(self) -> None:
+    def run_once(self) -> None:
         for task in self._database_tasks:
             if task.is_due:
                 task.run()
 
-    def last_round(self) -> None:
+    def run_last(self) -> None:
         for task in self._database_tasks:
             if task.at_end:
                 task.run()

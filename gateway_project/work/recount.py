@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from gateway_project.background import Background
+from gateway_project.background import BackgroundThread
 from gateway_project.work.clock import Clock
 from gateway_project.work.limit_book import Subject
 from gateway_project.work.limit_status import in_units, logged
@@ -28,7 +28,7 @@ LEAST_LAG_SECONDS = 0.5
 TASK, TASK_SECONDS = "recount", 20.0
 
 
-class Recounter(Background):
+class Recounter(BackgroundThread):
     """The thread that asks the log what was used, once entries have had the time to arrive there."""
 
     def __init__(self, state: SharedState, shipper: Shipper, *, interval: float) -> None:
@@ -61,9 +61,9 @@ class Recounter(Background):
     def pause(self) -> float | None:
         if not self._wanted:
             return None
-        return PAUSE_SECONDS if self.trouble else self.every
+        return PAUSE_SECONDS if self.repeated_errors else self.every
 
-    def round(self) -> None:
+    def run_once(self) -> None:
         """One look: what others have rebuilt is done; what is ripe is rebuilt here, unless another process is at it."""
         with self._changed:
             wanted = dict(self._wanted)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gateway_project.background import Background
+from gateway_project.background import BackgroundThread
 from providers.calls import Call, End
 
 log = logging.getLogger("gateway.watch")
@@ -18,7 +18,7 @@ CLIENT_GRACE_SECONDS = 0.2
 GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
-class Watcher(Background):
+class Watcher(BackgroundThread):
     """One thread for all calls of a process."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Watcher(Background):
         for call in list(self._calls.values()):
             call.interrupt(end)
 
-    def round(self) -> None:
+    def run_once(self) -> None:
         """End what has to end, once."""
         calls = list(self._calls.values())
         now = time.monotonic()

@@ -7,12 +7,12 @@ import time
 import pytest
 from django.db import InterfaceError, OperationalError
 
-from gateway_project.background import Background
+from gateway_project.background import BackgroundThread
 
 log = logging.getLogger("gateway.test")
 
 
-class Counting(Background):
+class Counting(BackgroundThread):
     """Counts its rounds; each raises the next of `errors`, as long as there are any."""
 
     stop_seconds = 5.0
@@ -23,13 +23,13 @@ class Counting(Background):
         self.rounds = self.ends = 0
         self.counted = threading.Semaphore(0)
 
-    def round(self):
+    def run_once(self):
         self.rounds += 1
         self.counted.release()
         if self.errors:
             raise self.errors.pop(0)
 
-    def last_round(self):
+    def run_last(self):
         self.ends += 1
 
 

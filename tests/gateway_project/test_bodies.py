@@ -4,11 +4,11 @@ from io import BytesIO
 
 import pytest
 
-from gateway_project.bodies import FREE_BYTES, GRACE_SECONDS, PIECE_BYTES, Room, patience, read_body
+from gateway_project.bodies import GRACE_SECONDS, READ_BYTES, UNRESERVED_BYTES, MemoryBudget, body_timeout, read_body
 from gateway_project.errors import PayloadTooLarge, ServiceUnavailable, ValidationError
 from tests.locking import guarded
 
-MOST = 3 * PIECE_BYTES
+MAX_BYTES = 3 * READ_BYTES
 
 
 def sent(body, length=""):
@@ -17,21 +17,21 @@ def sent(body, length=""):
     return {"wsgi.input": BytesIO(body), "CONTENT_LENGTH": length} | chunked
 
 
-@pytest.mark.parametrize("size", [0, 1, FREE_BYTES, FREE_BYTES + 1, PIECE_BYTES, MOST])
+@pytest.mark.parametrize("size", [0, 1, UNRESERVED_BYTES, UNRESERVED_BYTES + 1, READ_BYTES, MAX_BYTES])
 def test_it_is_read_whole_and_asks_for_memory_beyond_what_is_free(size):
     body, asked = b"x" * size, []
-    assert read_body(sent(body, str(size)), MOST, asked.append) == body
-    assert asked == ([size] if size > FREE_BYTES else [])
+    assert read_body(sent(body, str(size)), MAX_BYTES, asked.append) == body
+    assert asked == ([size] if size > UNRESERVED_BYTES else [])
     asked.clear()
-    assert read_body(sent(body), MOST, asked.append) == body
-    assert sum(asked) == max(size - FREE_BYTES, 0)
+    assert read_body(sent(body), MAX_BYTES, asked.append) == body
+    assert sum(asked) == max(size - UNRESERVED_BYTES, 0)
 
 
 @pytest.mark.parametrize(
     ("environ", "refusal"),
     [
-        (sent(b"x" * (MOST + 1), str(MOST + 1)), PayloadTooLarge),
-        (sent(b"x" * (MOST + 1)), PayloadTooLarge),
+        (sent(b"x" * (MAX_BYTES + 1), str(MAX_BYTES + 1)), PayloadTooLarge),
+        (sent(b"x" * (MAX_BYTES + 1)), PayloadTooLarge),
         (sent(b"x", "-1"), PayloadTooLarge),
         (sent(b"x", "one"), PayloadTooLarge),
         (sent(b"x", "2"), ValidationError),
@@ -40,41 +40,41 @@ def test_it_is_read_whole_and_asks_for_memory_beyond_what_is_free(size):
 )
 def test_what_is_too_long_or_does_not_come_is_refused(environ, refusal):
     with pytest.raises(refusal):
-        read_body(environ, MOST)
+        read_body(environ, MAX_BYTES)
 
 
 def test_without_a_length_and_without_chunks_there_is_no_body():
-    assert read_body({"wsgi.input": BytesIO(b"of the next request")}, MOST) == b""
+    assert read_body({"wsgi.input": BytesIO(b"of the next request")}, MAX_BYTES) == b""
 
 
-@pytest.mark.parametrize("environ", [sent(b"x" * MOST, str(MOST)), sent(b"x" * MOST)])
+@pytest.mark.parametrize("environ", [sent(b"x" * MAX_BYTES, str(MAX_BYTES)), sent(b"x" * MAX_BYTES)])
 def test_where_there_is_no_memory_it_is_not_read_on(environ):
     with pytest.raises(ServiceUnavailable):
-        read_body(environ, MOST, Room(FREE_BYTES).take)
-    assert environ["wsgi.input"].tell() < MOST
+        read_body(environ, MAX_BYTES, MemoryBudget(UNRESERVED_BYTES).reserve)
+    assert environ["wsgi.input"].tell() < MAX_BYTES
 
 
 def test_all_long_bodies_together_have_so_much_room():
-    room = Room(10)
-    room.take(6)
+    budget = MemoryBudget(10)
+    budget.reserve(6)
     with pytest.raises(ServiceUnavailable):
-        room.take(5)
-    room.take(4)
-    room.give_back(6)
-    room.take(6)
+        budget.reserve(5)
+    budget.reserve(4)
+    budget.release(6)
+    budget.reserve(6)
     with pytest.raises(ServiceUnavailable):
-        room.take(1)
+        budget.reserve(1)
 
 
 @pytest.mark.parametrize(
     ("length", "seconds"), [("", 16), ("x", 16), (None, 16), ("0", 0), ("65536", 1), ("9" * 30, 16)]
 )
 def test_a_long_body_may_take_longer(length, seconds):
-    assert patience({"CONTENT_LENGTH": length}, 1024 * 1024, 5) == 5 + GRACE_SECONDS + seconds
+    assert body_timeout({"CONTENT_LENGTH": length}, 1024 * 1024, 5) == 5 + GRACE_SECONDS + seconds
 
 
 def test_the_room_is_counted_under_its_lock():
-    room = Room(MOST)
-    guarded(room, room._lock, "_taken")
-    room.take(MOST)
-    room.give_back(MOST)
+    budget = MemoryBudget(MAX_BYTES)
+    guarded(budget, budget._lock, "_taken")
+    budget.reserve(MAX_BYTES)
+    budget.release(MAX_BYTES)

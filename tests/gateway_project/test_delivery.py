@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gateway_project.delivery import Delivery, of_error
+from gateway_project.delivery import Delivery, error_response
 from gateway_project.errors import AuthenticationFailed, ProviderRejected, RateLimited, ServiceUnavailable
 
 
@@ -64,7 +64,7 @@ def test_djangos_response_streams_what_is_a_stream():
     ],
 )
 def test_an_error_is_a_document_with_its_headers(error, headers):
-    status, sent, body = wsgi(of_error(error, "r1"))
+    status, sent, body = wsgi(error_response(error, "r1"))
     known = dict(sent)
     assert int(status[:3]) == error.code
     assert json.loads(body) == {"code": error.code, "exception": error.exception, "message": error.message}
@@ -73,4 +73,4 @@ def test_an_error_is_a_document_with_its_headers(error, headers):
 
 
 def test_an_error_without_a_request_has_no_request_id():
-    assert "X-Svc-Request-ID" not in dict(of_error(ServiceUnavailable()).headers)
+    assert "X-Svc-Request-ID" not in dict(error_response(ServiceUnavailable()).headers)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway_project.threads import Threads
+from gateway_project.threads import LifoThreadPool
 from tests.locking import guarded
 from tests.pace import patience
 
@@ -49,7 +49,7 @@ def until(condition):
 
 
 def test_who_was_busy_last_works_next(work):
-    pool = Threads(10, "t")
+    pool = LifoThreadPool(10, "t")
     for _ in range(5):
         pool.submit(work.long)
     work.may_end.set()
@@ -64,7 +64,7 @@ def test_who_was_busy_last_works_next(work):
 
 
 def test_no_more_are_made_than_are_needed_or_allowed(work):
-    pool = Threads(3, "t")
+    pool = LifoThreadPool(3, "t")
     for _ in range(10):
         pool.submit(work.long)
     until(lambda: len(work.threads) == 3)
@@ -76,19 +76,19 @@ def test_no_more_are_made_than_are_needed_or_allowed(work):
 
 
 def test_what_waits_has_its_turn_in_order():
-    pool, order, done = Threads(1, "t"), [], threading.Event()
-    begin = threading.Event()
-    pool.submit(lambda: begin.wait(30))
+    pool, order, done = LifoThreadPool(1, "t"), [], threading.Event()
+    initializer = threading.Event()
+    pool.submit(lambda: initializer.wait(30))
     for number in range(50):
         pool.submit(lambda number=number: order.append(number))
     pool.submit(done.set)
-    begin.set()
+    initializer.set()
     assert done.wait(30)
     assert order == list(range(50))
 
 
 def test_not_one_of_many_short_tasks_is_left_lying(work):
-    pool = Threads(4, "t")
+    pool = LifoThreadPool(4, "t")
     for _ in range(20_000):
         pool.submit(work.quick)
     work.wait_for(20_000)
@@ -96,7 +96,7 @@ def test_not_one_of_many_short_tasks_is_left_lying(work):
 
 
 def test_a_task_that_fails_costs_no_thread(work, caplog):
-    pool = Threads(1, "t")
+    pool = LifoThreadPool(1, "t")
     pool.submit(lambda: 1 / 0)
     pool.submit(work.quick)
     work.wait_for(1)
@@ -105,7 +105,7 @@ def test_a_task_that_fails_costs_no_thread(work, caplog):
 
 def test_each_thread_begins_once(work):
     begun = []
-    pool = Threads(2, "t", lambda: begun.append(threading.get_ident()))
+    pool = LifoThreadPool(2, "t", lambda: begun.append(threading.get_ident()))
     for _ in range(2):
         pool.submit(work.long)
     work.may_end.set()
@@ -116,7 +116,7 @@ def test_each_thread_begins_once(work):
 
 
 def test_where_the_system_has_no_more_threads_those_there_are_do_the_work(work, monkeypatch):
-    pool = Threads(10, "t")
+    pool = LifoThreadPool(10, "t")
     pool.submit(work.quick)
     work.wait_for(1)
     refuse_threads(monkeypatch)
@@ -129,7 +129,7 @@ def test_where_the_system_has_no_more_threads_those_there_are_do_the_work(work, 
 def test_where_it_has_none_at_all_that_is_said(monkeypatch):
     refuse_threads(monkeypatch)
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        Threads(10, "t").submit(lambda: None)
+        LifoThreadPool(10, "t").submit(lambda: None)
 
 
 def refuse_threads(monkeypatch):
@@ -140,11 +140,11 @@ def refuse_threads(monkeypatch):
 
 
 def test_the_end_waits_for_what_is_still_to_be_done(work):
-    pool = Threads(1, "t")
-    pool.finish()
+    pool = LifoThreadPool(1, "t")
+    pool.wait()
     pool.submit(work.long)
     pool.submit(work.quick)
-    ending = threading.Thread(target=pool.finish)
+    ending = threading.Thread(target=pool.wait)
     ending.start()
     ending.join(0.1)
     assert ending.is_alive()
@@ -155,17 +155,17 @@ def test_the_end_waits_for_what_is_still_to_be_done(work):
 
 
 def test_nothing_that_a_task_raises_costs_its_thread(work):
-    pool = Threads(1, "t")
+    pool = LifoThreadPool(1, "t")
     pool.submit(lambda: sys.exit(1))
     pool.submit(work.quick)
     work.wait_for(1)
-    pool.finish()
+    pool.wait()
 
 
 def test_the_pool_is_changed_under_its_lock():
-    pool = Threads(1, "guarded")
-    atexit.unregister(pool.finish)  # which only looks
-    guarded(pool, pool._lock, "_idle", "_waiting", "_made")
+    pool = LifoThreadPool(1, "guarded")
+    atexit.unregister(pool.wait)  # which only looks
+    guarded(pool, pool._lock, "_idle", "_queue", "_started")
     done, may_end = threading.Semaphore(0), threading.Event()
     pool.submit(lambda: may_end.wait(30))
     pool.submit(done.release)  # it waits: there is one thread

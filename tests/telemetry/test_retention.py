@@ -152,7 +152,7 @@ class TestOneAtATime:
         done_ = []
         keeper = Housekeeper(interval=60)
         keeper._tasks = {"broken": lambda now: 1 / 0, "away": self.away, "good": done_.append}
-        assert keeper.round() == ["broken", "away"]
+        assert keeper.run_once() == ["broken", "away"]
         assert len(done_) == 1
         assert "broken: failed" in caplog.text
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
-from gateway_project.listening import refuse_taken
+from gateway_project.ports import require_free_port
 from gateway_project.quickstart import Prepared, demo_port, prepare
 
 READY = """\
@@ -46,11 +46,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["before_serving"]:
-            refuse_taken(settings.HOST, settings.PORT, variable="PORT", command="make run")
+            require_free_port(settings.HOST, settings.PORT, variable="PORT", command="make run")
         call_command("migrate", verbosity=0, interactive=False)
         prepared = prepare(tell=self.tell)
         if options["before_serving"] and (port := demo_port()) and settings.GATEWAY_MODE != "production":
-            refuse_taken("127.0.0.1", port, variable="GATEWAY_DEMO_PORT", command="make run")
+            require_free_port("127.0.0.1", port, variable="GATEWAY_DEMO_PORT", command="make run")
         self.stdout.write(json.dumps(asdict(prepared)) if options["json"] else _told(prepared))
 
     def tell(self, line: str) -> None:

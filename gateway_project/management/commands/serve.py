@@ -14,9 +14,9 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
-from gateway_project.listening import refuse_taken
+from gateway_project.database_problems import connection_problem, file_problem, is_sqlite
+from gateway_project.ports import require_free_port
 from gateway_project.quickstart import demo_port
-from gateway_project.reach import is_a_file, why_away, why_unwritable
 
 
 class Command(BaseCommand):
@@ -31,7 +31,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         port = self._look_at_database(options["no_demo"])
         refuse_unwritable_journal(settings.GATEWAY_JOURNAL_DIR)
-        refuse_taken(settings.HOST, settings.PORT, variable="PORT", command="manage.py serve")
+        require_free_port(settings.HOST, settings.PORT, variable="PORT", command="manage.py serve")
         if port is not None:
             start_demo(port)
         self.stdout.write(f"The gateway serves {settings.GATEWAY_BASE_URL} (Ctrl-C stops it).")
@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def _look_at_database(self, no_demo: bool) -> int | None:
         """The demonstration provider's port. A server that is away does not keep the gateway from starting."""
-        if reason := why_unwritable():
+        if reason := file_problem():
             raise CommandError(reason)
         try:
             executor = MigrationExecutor(connection)
@@ -52,8 +52,8 @@ class Command(BaseCommand):
                 raise CommandError("The database is not up to date: run `manage.py migrate` (or `quickstart`) first.")
             return None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
         except OperationalError:
-            reason = why_away() or "The database does not answer."
-            if is_a_file():
+            reason = connection_problem() or "The database does not answer."
+            if is_sqlite():
                 raise CommandError(reason) from None
             self.stderr.write(f"{reason}\nUntil it answers, nothing is served that needs it.")
             return None

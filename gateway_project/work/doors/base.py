@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gateway_project.delivery import Delivery, of_error
+from gateway_project.delivery import Delivery, error_response
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, QuotaExceeded
 from providers.formats.base import Dialect
 
@@ -36,7 +36,7 @@ class Door:
 
     def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
         """A whole answer that tells an error; `tried`: how many providers were asked."""
-        return of_error(error, document=self.error_body(error, request_id))
+        return error_response(error, document=self.error_body(error, request_id))
 
 
 class ClientDoor(Door, ABC):

@@ -8,7 +8,7 @@ from time import monotonic, perf_counter
 import orjson
 from django.conf import settings
 
-from gateway_project.delivery import Delivery, whole
+from gateway_project.delivery import Delivery, complete_response
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
@@ -36,7 +36,7 @@ def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
     elif exchange.stored is not None and exchange.stored.chunks is not None:
         delivery = Delivery(200, _stream_headers(exchange.stored.content_type), _replayed(exchange))
     else:
-        delivery = whole(200, exchange.answer.content_type, exchange.answer.body)
+        delivery = complete_response(200, exchange.answer.content_type, exchange.answer.body)
     add_headers(delivery.headers, exchange)
     return delivery
 

@@ -46,7 +46,7 @@ NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request t
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
     if exchange.held_bytes:
-        gateway.room.give_back(exchange.held_bytes)
+        gateway.body_memory.release(exchange.held_bytes)
     entry = empty_log_entry() | _identity(exchange)
     _describe_result(entry, exchange)
     _describe_bill(entry, bill_of(exchange, gateway.snapshot))

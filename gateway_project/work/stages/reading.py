@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from gateway_project.bodies import patience, read_body
+from gateway_project.bodies import body_timeout, read_body
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.strictjson import parse_object
 from gateway_project.work.doors import DIALECTS
@@ -72,13 +72,13 @@ def _body(exchange: Exchange, gateway: Gateway) -> bytes:
     call, headers = exchange.call, exchange.incoming.headers
 
     def take(size: int) -> None:
-        gateway.room.take(size)
+        gateway.body_memory.reserve(size)
         exchange.held_bytes += size
 
     read = partial(read_body, headers, gateway.max_body_bytes, take)
     if call.client is None:
         return read()
-    return gateway.watcher.arriving(call, patience(headers, gateway.max_body_bytes, gateway.client_seconds), read)
+    return gateway.watcher.arriving(call, body_timeout(headers, gateway.max_body_bytes, gateway.client_seconds), read)
 
 
 def _model(body: dict) -> str:

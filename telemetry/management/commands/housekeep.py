@@ -13,6 +13,6 @@ class Command(BaseCommand):
     help = "Does at once what a running gateway does by and by: retention, partitions, merging of usage."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if failed := Housekeeper(interval=0).round(seconds=float("inf")):
+        if failed := Housekeeper(interval=0).run_once(seconds=float("inf")):
             raise CommandError(f"Not done: {', '.join(failed)}.")
         self.stdout.write("The house is kept.")

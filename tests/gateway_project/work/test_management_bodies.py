@@ -11,7 +11,7 @@ import requests
 
 from gateway_project.bodies import MAX_MANAGEMENT_BYTES, read_body
 from gateway_project.errors import ServiceUnavailable, ValidationError
-from gateway_project.work.management_bodies import ROOM_BYTES, ManagementBodies
+from gateway_project.work.management_bodies import MAX_TOTAL_BYTES, ManagementBodies
 from tests.world import response_on
 
 THREADS = 8
@@ -124,7 +124,7 @@ def test_what_is_announced_takes_no_room_before_it_comes():
     with bodies.bounding(sent) as _, pytest.raises(ValidationError, match="shorter"):
         read_body(sent, MAX_MANAGEMENT_BYTES)
     chunks = {"PATH_INFO": "/users/", "HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": BytesIO(b"x")}
-    bodies.room.take(ROOM_BYTES)
+    bodies.memory.reserve(MAX_TOTAL_BYTES)
     with bodies.bounding(chunks):
         assert read_body(chunks, MAX_MANAGEMENT_BYTES) == b"x"
 
@@ -136,7 +136,7 @@ def body_of(size: int, path: str = "/users/") -> dict:
 def test_all_of_them_have_so_much_room_together_and_give_it_back():
     bodies, size = bounds(8), MAX_MANAGEMENT_BYTES
     with ExitStack() as held:
-        for _ in range(ROOM_BYTES // size):
+        for _ in range(MAX_TOTAL_BYTES // size):
             held.enter_context(bodies.bounding(environ := body_of(size)))
             assert len(read_body(environ, size)) == size
         with bodies.bounding(environ := body_of(size)), pytest.raises(ServiceUnavailable, match="full"):

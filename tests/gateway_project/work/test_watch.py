@@ -208,5 +208,5 @@ def test_one_thread_watches_a_thousand_calls():
     for call in calls:
         watcher.add(call)
     begun = time.process_time()
-    watcher.round()
+    watcher.run_once()
     assert time.process_time() - begun < 0.1

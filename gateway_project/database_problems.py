@@ -1,51 +1,51 @@
-"""Whether the database can be used at all, told in one line for operators: which one it is, and why not."""
+"""Why the database cannot be used, in one line for operators that names it."""
 
 import os
 from pathlib import Path
 
 from django.db import Error, connection
 
-# PostgreSQL's words for a right that is missing, and for a replica that only reads.
-NOT_ALLOWED = ("42501", "25006")
+# SQLSTATE of a missing privilege, and of a write to a read-only standby.
+FORBIDDEN_CODES = ("42501", "25006")
 
 
-def why_away() -> str:
-    """'' where it can; else its path or its host, and what is wrong with it."""
+def connection_problem() -> str:
+    """Why no connection can be opened, or '' if one can."""
     try:
         if connection.vendor == "postgresql":
             _open_postgresql()
         else:
-            _write_nothing()
+            _lock_sqlite()
     except Exception as error:  # the driver's own errors among them
         return f"{_name()} cannot be used: {_first_line(error)}"
     return ""
 
 
-def why_refused(error: BaseException | None) -> str:
-    """'' unless the database answers, and does not let its user do what was asked."""
-    while error is not None:  # Django wraps the driver's own, and `migrate` wraps that
-        if getattr(error, "sqlstate", None) in NOT_ALLOWED:
+def permission_problem(error: BaseException | None) -> str:
+    """The database's message if it refused this error's statement for lack of permission, else ''."""
+    while error is not None:  # Django wraps the driver's error, and `migrate` wraps Django's
+        if getattr(error, "sqlstate", None) in FORBIDDEN_CODES:
             return f"{_name()} cannot be used: {_first_line(error)}"
         error = error.__cause__ or error.__context__
     return ""
 
 
-def why_unwritable() -> str:
-    """'' unless it is a file that this user may not write, or may write nothing beside, as SQLite has to."""
+def file_problem() -> str:
+    """Why SQLite cannot write its file, or files beside it, or ''."""
     path = Path(connection.settings_dict["NAME"])
-    if not is_a_file() or not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+    if not is_sqlite() or not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return ""
     return f"{_name()} cannot be used: this user may not write it, or not in its folder."
 
 
-def is_a_file() -> bool:
-    """Whether it is a file of this machine, which will not come back by itself."""
+def is_sqlite() -> bool:
+    """Whether it is a file of this machine: unlike a server, it does not come back by itself."""
     return connection.vendor == "sqlite"
 
 
-def _write_nothing() -> None:
+def _lock_sqlite() -> None:
     folder = Path(connection.settings_dict["NAME"]).parent
-    if not folder.exists():  # of which SQLite says no more than that it is unable to open the file
+    if not folder.exists():  # SQLite only says that it is unable to open the file
         raise FileNotFoundError(f"there is no folder {folder}")
     connection.close()
     try:
@@ -56,7 +56,7 @@ def _write_nothing() -> None:
 
 
 def _open_postgresql() -> None:
-    """Without the pool, which knows only that it waited in vain."""
+    """Without the pool, whose only error is that no connection came in time."""
     import psycopg
 
     psycopg.connect(**connection.get_connection_params()).close()
@@ -64,7 +64,7 @@ def _open_postgresql() -> None:
 
 def _name() -> str:
     database = connection.settings_dict
-    if is_a_file():
+    if is_sqlite():
         return f"The database file {database['NAME']}"
     host = database["HOST"] or "this machine"
     return f"The database {database['NAME']} at {host}:{database['PORT'] or 5432}"
