@@ -6,7 +6,7 @@ import orjson
 
 from gateway_project.errors import GatewayError, ProviderError
 from providers import auth
-from providers.conversation import reason
+from providers.provider_response import describe_failure
 from providers.transport import RefusedAddress, Transport
 
 SECONDS = 5
@@ -64,7 +64,7 @@ def _why(error: Exception) -> str:
     """As a request would say it: requests wraps what happened several times over."""
     while error.__context__ is not None:
         error = error.__context__
-    return f"it did not answer within {SECONDS} s" if isinstance(error, TimeoutError) else reason(error)
+    return f"it did not answer within {SECONDS} s" if isinstance(error, TimeoutError) else describe_failure(error)
 
 
 def _names(document: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""Host names to addresses, within a time: the system's resolver takes its own, and cannot be interrupted."""
+"""Host names to addresses with a time-out: the system's resolver has none, and cannot be interrupted."""
 
 import socket
 import threading
@@ -10,9 +10,9 @@ Found = list[tuple]
 
 
 class Resolver:
-    """Looks each name up in a thread of its own; who asks for the same one meanwhile waits for the same answer.
+    """Runs each lookup in its own thread; concurrent requests for the same name share one lookup.
 
-    A name server that is silent thus costs one thread for each host of a provider, however many requests wait.
+    A silent name server thus costs one thread per provider host, however many requests wait.
     """
 
     def __init__(self, look_up: Callable[[str, int], Found] | None = None) -> None:
@@ -21,8 +21,8 @@ class Resolver:
         self._running: dict[tuple[str, int], Future[Found]] = {}
 
     def addresses(self, host: str, port: int, *, timeout: float) -> Found:
-        """What getaddrinfo() finds for a stream. Raises OSError as it does, and TimeoutError."""
-        with suppress(socket.gaierror):  # an address as it stands needs no name server
+        """The result of getaddrinfo() for a TCP connection. Raises OSError as it does, and TimeoutError."""
+        with suppress(socket.gaierror):  # a literal address needs no name server
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         return self._lookup(host, port).result(timeout)
 
@@ -38,7 +38,7 @@ class Resolver:
         found, failure = [], None
         try:
             found = self._look_up(host, port)
-        except BaseException as error:  # it belongs to those who wait, whatever it is
+        except BaseException as error:  # raised in the waiting threads
             failure = error
         with self._lock:
             del self._running[host, port]

@@ -1,6 +1,6 @@
-"""The way to providers, and the only importer of requests: checked addresses, kept connections, no surprises.
+"""HTTP to providers, the only importer of requests: checked addresses, pooled connections, headers of our own alone.
 
-requests brings its trust store and the pools' keys. The exchange itself goes over the
+requests provides the trust store and the pools' keys. Requests are sent over the
 connection's own socket: `Session.send` spends four fifths of a call's CPU on what a gateway must not do
 anyway (cookies, redirects, proxies and netrc of the environment, transparent decompression).
 """
@@ -23,8 +23,16 @@ from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
 from gateway_project.sockets import bound_waits
 from providers import addresses
 from providers.calls import Call, End
-from providers.conversation import IDLE_CONNECTION_SECONDS, Conversation, Crossed, Line, read_head, reason, told
-from providers.reply import BadReply, Reply
+from providers.http_response import BadReply, HTTPResponse
+from providers.provider_response import (
+    IDLE_CONNECTION_SECONDS,
+    Connection,
+    Crossed,
+    ProviderResponse,
+    as_gateway_error,
+    describe_failure,
+    read_head,
+)
 from providers.resolver import Resolver
 
 RESOLVER = Resolver()
@@ -32,7 +40,7 @@ RESOLVER = Resolver()
 
 @dataclass(frozen=True, slots=True)
 class ProviderRequest:
-    """What a format wants sent: the whole URL, its own headers and the body."""
+    """A request to send: the full URL, the format's and the credential's headers, and the body."""
 
     url: str
     body: bytes
@@ -40,8 +48,8 @@ class ProviderRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a provider may take, in seconds, and how much it may say, in bytes."""
+class TransportLimits:
+    """A provider's time-outs, in seconds, and the maximum size of its response, in bytes."""
 
     connect: float
     first_byte: float
@@ -50,14 +58,13 @@ class Patience:
 
 
 class RefusedAddress(Exception):
-    """The provider's host has no address that may be called."""
+    """The provider's host has an address that may not be called."""
 
 
 def connect_checked(host: str, port: int, *, timeout: float, networks: str) -> socket.socket:
-    """A connected socket to one of the host's addresses, every one of which may be called, within the time-out.
+    """A socket connected to one of the host's addresses. Raises RefusedAddress if any of them may not be called.
 
-    The very addresses that were checked are connected to: a name that answers differently the next
-    time it is asked gains nothing.
+    It connects to the addresses that were checked, without another lookup: DNS rebinding gains nothing.
     """
     if addresses.odd_host(host):
         raise RefusedAddress(f"the host {host} is not a plain name or address")
@@ -74,7 +81,7 @@ def _connect_first(found: list, deadline: float) -> socket.socket:
     for left, (family, kind, protocol, _, sockaddr) in zip(range(len(found), 0, -1), found, strict=True):
         sock = socket.socket(family, kind, protocol)
         try:
-            # A dead address may not use up the time of those behind it.
+            # A dead address must not use up the time of those after it.
             sock.settimeout(max((deadline - time.monotonic()) / left, 0.001))
             sock.connect(sockaddr)
             return sock
@@ -86,14 +93,14 @@ def _connect_first(found: list, deadline: float) -> socket.socket:
 
 class _SharedContext(ssl.SSLContext):
     def set_alpn_protocols(self, alpn_protocols: list[str]) -> None:
-        """Nothing: urllib3 says it anew for each connection, while OpenSSL copies what it would free for another."""
+        """Do nothing: urllib3 calls it per connection, which would free what OpenSSL is copying for another one."""
 
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """What every connection with TLS goes by; it trusts whom requests trusts, and whom this machine does.
+    """The TLS context of all connections; it trusts the authorities of requests and of this machine.
 
-    Connections that each had their own would read the same certificates again: 25 ms and 0.9 MB for every one.
+    A context per connection would read the same certificates again: 25 ms and 0.9 MB each.
     OpenSSL's variables SSL_CERT_FILE and SSL_CERT_DIR name other authorities in place of the machine's.
     """
     context = _SharedContext(ssl.PROTOCOL_TLS_CLIENT)  # certificates and their names are checked
@@ -118,7 +125,7 @@ class _Checked:
 
 class _Secure(_Checked, HTTPSConnection):
     def connect(self) -> None:
-        # Nothing is read into it for one connection, and none turns its checks off.
+        # urllib3 loads nothing into the shared context for one connection, and does not turn its checks off.
         self.ssl_context, self.ca_certs, self.cert_reqs = tls_context(), None, "CERT_REQUIRED"
         super().connect()
 
@@ -159,32 +166,31 @@ class Transport:
     def __init__(self, *, networks: str, heartbeat_seconds: float) -> None:
         self._adapter = CheckedAdapter(networks)
         self._idle: dict[str, deque] = {}
-        self._silence = heartbeat_seconds
+        self._heartbeat_seconds = heartbeat_seconds
 
-    def send(self, request: ProviderRequest, patience: Patience, call: Call) -> Conversation:
-        """Send it and wait for status and headers.
+    def send(self, request: ProviderRequest, limits: TransportLimits, call: Call) -> ProviderResponse:
+        """Send the request and wait for status and headers.
 
-        Raises ProviderError and ProviderTimeout in words about the provider, Interrupted where the
-        call was ended from outside.
+        Raises ProviderError or ProviderTimeout, and Interrupted if the call was ended from outside.
         """
         url = urlsplit(request.url)
-        head = _head(url, request)
-        call.idle_seconds = patience.idle
+        head = _request_head(url, request)
+        call.idle_seconds = limits.idle
         origin = f"{url.scheme}://{url.netloc}"
         try:
-            if (line := self._kept(origin)) is not None:
+            if (connection := self._idle_connection(origin)) is not None:
                 try:
-                    return self._exchange(line, head, request.body, patience, call)
+                    return self._send_request(connection, head, request.body, limits, call)
                 except Crossed:
-                    # The provider closed a kept connection while it was idle: ask once more, on a new one.
+                    # The provider closed an idle connection: send once more, on a new one.
                     if call.end is not None:
                         raise
-            return self._exchange(self._open(request.url, origin, patience, call), head, request.body, patience, call)
+            return self._send_request(self._open(request.url, origin, limits, call), head, request.body, limits, call)
         except (BadReply, OSError) as error:
-            raise told(call, error) from error
+            raise as_gateway_error(call, error) from error
 
     def session(self) -> requests.Session:
-        """A session for the administrators' calls, over the same checked connections."""
+        """A requests session for administrators' calls, over the same checked connections."""
         session = requests.Session()
         session.trust_env = False
         session.mount("http://", self._adapter)
@@ -192,36 +198,36 @@ class Transport:
         return session
 
     def close_idle(self, older_than: float = IDLE_CONNECTION_SECONDS) -> None:
-        """Close the connections that nobody has used for so many seconds."""
+        """Close connections that have been idle for more than this many seconds."""
         limit = time.monotonic() - older_than
         for idle in list(self._idle.values()):
             with suppress(IndexError):
                 while idle and idle[0].used < limit:
                     idle.popleft().close()
 
-    def keep(self, line: Line) -> None:
-        """Take a connection back for the next request to its origin."""
-        line.used = time.monotonic()
-        if line.is_secure:  # its time-out would hold for sending too, and for the look whether it is alive
-            line.sock.settimeout(None)
-        self._idle.setdefault(line.origin, deque()).append(line)
+    def release(self, connection: Connection) -> None:
+        """Put a connection into the pool for the next request to its origin."""
+        connection.used = time.monotonic()
+        if connection.is_secure:  # its time-out would also apply to sending and to is_alive()
+            connection.sock.settimeout(None)
+        self._idle.setdefault(connection.origin, deque()).append(connection)
 
-    def _kept(self, origin: str) -> Line | None:
-        """A connection that the last request to this origin left behind, if one is good."""
+    def _idle_connection(self, origin: str) -> Connection | None:
+        """An open connection to this origin from the pool, if there is one."""
         idle = self._idle.get(origin)
         while idle:
             try:
-                line = idle.pop()
+                connection = idle.pop()
             except IndexError:
                 break
-            if line.alive():
-                return line
-            line.close()
+            if connection.is_alive():
+                return connection
+            connection.close()
         return None
 
-    def _open(self, text: str, origin: str, patience: Patience, call: Call) -> Line:
+    def _open(self, text: str, origin: str, limits: TransportLimits, call: Call) -> Connection:
         call.check()
-        timeout = min(patience.connect, call.remaining())
+        timeout = min(limits.connect, call.remaining())
         if timeout <= 0:
             raise _unreached(ProviderTimeout(f"The provider {End.TOTAL.value}."))
         try:
@@ -231,41 +237,43 @@ class Transport:
         except TimeoutError as error:
             raise _unreached(ProviderTimeout(f"The provider {End.CONNECT.value}.")) from error
         except (OSError, UnicodeError, urllib3.exceptions.HTTPError) as error:
-            raise _unreached(ProviderError(f"No connection to the provider: {reason(error)}.")) from error
-        sock, connection.sock = connection.sock, None  # the connection has done its part, the socket stays
+            raise _unreached(ProviderError(f"No connection to the provider: {describe_failure(error)}.")) from error
+        sock, connection.sock = connection.sock, None  # only the socket is kept
         if isinstance(sock, ssl.SSLSocket):
             sock.settimeout(None)
         else:
-            bound_waits(sock, receive=self._silence)
-        return Line(origin, sock)
+            bound_waits(sock, receive=self._heartbeat_seconds)
+        return Connection(origin, sock)
 
-    def _exchange(self, line: Line, head: bytes, body: bytes, patience: Patience, call: Call) -> Conversation:
+    def _send_request(
+        self, connection: Connection, head: bytes, body: bytes, limits: TransportLimits, call: Call
+    ) -> ProviderResponse:
         try:
-            call.attach(line.sock)
-            call.expect(End.FIRST_BYTE, patience.first_byte)
+            call.attach(connection.sock)
+            call.expect(End.FIRST_BYTE, limits.first_byte)
             try:
-                line.sock.sendall(head + body)  # in one piece, and gone before the wait
-                if line.is_secure:
-                    bound_waits(line.sock, receive=self._silence)
+                connection.sock.sendall(head + body)  # in one piece, and gone before the wait
+                if connection.is_secure:
+                    bound_waits(connection.sock, receive=self._heartbeat_seconds)
             except ConnectionError as error:
                 raise Crossed("it closed the connection while the request was sent") from error
-            reply = Reply(line.sock, limit=patience.response_bytes, on_bytes=call.heard)
-            read_head(reply)
-            return Conversation(self.keep, line, reply, call)
+            response = HTTPResponse(connection.sock, limit=limits.response_bytes, on_bytes=call.received)
+            read_head(response)
+            return ProviderResponse(self.release, connection, response, call)
         except BaseException:
             call.detach()
-            line.close()
+            connection.close()
             raise
 
 
 def _unreached(error: UpstreamError) -> UpstreamError:
-    """The same, of a provider that never saw the request."""
+    """The same error, marked: the provider never received the request."""
     error.may_have_worked = False
     return error
 
 
-def _head(url: SplitResult, request: ProviderRequest) -> bytes:
-    """The request's head. Every header is ours; a value that could begin another one is refused."""
+def _request_head(url: SplitResult, request: ProviderRequest) -> bytes:
+    """The request line and headers, all of them ours; values that could inject a header are refused."""
     target = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
     host = url.netloc.rpartition("@")[2]
     lines = [

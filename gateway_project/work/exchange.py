@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gateway_project.work.flights import Flight, Following
     from gateway_project.work.limits import Hold, Standing
     from gateway_project.work.snapshot import Caller, KeySnapshot, Target
-    from providers.conversation import Conversation
     from providers.formats.sse import ChunkTemplate
+    from providers.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
 
 
@@ -53,7 +53,7 @@ class Stored:
 class Stream:
     """A provider's stream that has begun: what it said already, and the rest."""
 
-    conversation: "Conversation"
+    provider_response: "ProviderResponse"
     pieces: Any
     reader: StreamReader
     first: bytes
@@ -62,7 +62,7 @@ class Stream:
     @property
     def template(self) -> "ChunkTemplate | None":
         """What the next read may be like, in one whole chunk of HTTP; None where it has to be looked at."""
-        return self.reader.template if self.conversation.is_between else None
+        return self.reader.template if self.provider_response.at_chunk_boundary else None
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Exchange:
     # call_provider: names of parameters that the provider did not get; read_response: and of what its answer lost on
     # the way; look_up_cache on a hit
     dropped: str = ""
-    conversation: "Conversation | None" = None  # call_provider
+    provider_response: "ProviderResponse | None" = None  # call_provider
     answer: Answer | None = None  # read_response; look_up_cache on a hit
     stored: Stored | None = None  # look_up_cache on a hit
     stream: Stream | None = None  # read_response

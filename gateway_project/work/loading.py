@@ -24,7 +24,7 @@ from providers import auth
 from providers.credentials import CredentialUnreadable, KeyMissing, decrypt, hint_of, origin_of
 from providers.formats import FORMATS, Options
 from providers.models import ModelPrice, Provider
-from providers.transport import Patience
+from providers.transport import TransportLimits
 from rules.matching import RuleSnapshot
 from rules.models import Rule
 from rules.patterns import compile_pattern
@@ -240,7 +240,7 @@ def _provider(row: Provider, before: ProviderSnapshot | None) -> ProviderSnapsho
         format_name=row.format.name,
         priority=row.priority,
         weight=row.weight,
-        patience=Patience(
+        transport_limits=TransportLimits(
             connect=row.connect_timeout_seconds or settings.GATEWAY_CONNECT_TIMEOUT,
             first_byte=row.first_byte_timeout_seconds or settings.GATEWAY_FIRST_BYTE_TIMEOUT,
             idle=row.idle_timeout_seconds or settings.GATEWAY_IDLE_TIMEOUT,

@@ -15,9 +15,9 @@ from typing import Any
 
 from gateway_project.work.exchange import Incoming, Stream
 from providers.calls import Call, End, Interrupted
-from providers.conversation import told
 from providers.formats.sse import ChunkTemplate
-from providers.reply import FIRST_READ
+from providers.http_response import FIRST_READ
+from providers.provider_response import as_gateway_error
 
 LAG_SECONDS = 1.0
 # Reads forwarded unparsed before they are reported: only then are the limits on answer size and kept bytes applied.
@@ -44,21 +44,21 @@ class RelayedStream:
         on_lag: Callable[[], None] = lambda: None,
     ) -> None:
         self.stream, self.call, self.chunks, self.on_chunk, self.on_lag = stream, call, chunks, on_chunk, on_lag
-        self.source = stream.conversation.source
+        self.source = stream.provider_response.source
         self.tls_pending = getattr(self.source, "pending", None)  # a TLS socket's number of decrypted, unread bytes
         self.template: ChunkTemplate | None = None  # what the next read is expected to match
         self.unreported: list[bytes] = []  # reads that matched and were forwarded unparsed
         self.lock = threading.Lock()  # guards writes to the client
         self.handed_back = threading.Lock()  # released when the stream's own thread has something to do
         self.unsent = b""  # what the client's socket did not accept at once
-        self.last_write = call.since
+        self.last_write = call.waiting_since
         self.ended = False
         self.error: BaseException | None = None
 
     @property
     def has_more(self) -> bool:
         """Whether `chunks` can yield more without another read from the provider's socket."""
-        return self.stream.reader.is_over or self.stream.conversation.has_more
+        return self.stream.reader.is_over or self.stream.provider_response.has_more
 
     def step(self) -> bool:
         """Forward what has arrived, without blocking; whether the relay thread can go on with this stream."""
@@ -85,7 +85,7 @@ class RelayedStream:
         This runs for every chunk of every stream: its cost is the stream's cost.
         """
         while self.template.matches_http_chunk(data := self._read()):
-            self.call.since = time.monotonic()
+            self.call.waiting_since = time.monotonic()
             self.unreported.append(data)
             self._send(data)
             if self.unsent or self.tls_pending is None or not self.tls_pending():
@@ -101,7 +101,7 @@ class RelayedStream:
         self.unreported, self.template = [], None  # the next read is parsed, which checks the answer's size limit
         for chunk in chunks:
             self.on_chunk(chunk)
-        self.stream.conversation.passed(sum(map(len, chunks)), unread)
+        self.stream.provider_response.record_forwarded(sum(map(len, chunks)), unread)
 
     def _read(self) -> bytes:
         try:
@@ -109,7 +109,7 @@ class RelayedStream:
         except (BlockingIOError, ssl.SSLWantReadError):
             return b""  # nothing to read, or a TLS record without data
         except OSError as error:
-            raise told(self.call, error) from error
+            raise as_gateway_error(self.call, error) from error
 
     def _write(self, chunk: bytes) -> None:
         """Write it as a chunk of HTTP/1.1's chunked encoding."""
@@ -125,7 +125,7 @@ class RelayedStream:
             raise Interrupted(End.CLIENT_CLOSED) from error
         if sent < len(data):
             self.unsent = data[sent:]
-        self.last_write = self.call.since
+        self.last_write = self.call.waiting_since
 
     def write_unsent(self) -> None:
         """Wait for a slow client up to its socket's time-out. Raises Interrupted after that."""

@@ -115,7 +115,7 @@ def _stream(sample: Sample, work: WorkRequest) -> str:
     reader = sample.format.reader(work)
     written = reader.feed(sample.body)
     if not reader.done and reader.error is None:
-        written += reader.end(settled=False)
+        written += reader.end(is_complete=False)
     if reader.error is not None and work.via_door:
         written += reader.end_with_error(reader.error)
     shown = "as it came" if written == sample.body else written.decode(errors="replace")

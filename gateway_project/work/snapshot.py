@@ -16,7 +16,7 @@ from providers import auth
 from providers.formats import DEFAULT_OPTIONS, Format, Options
 from providers.prices import Price, PriceBook
 from providers.sigv4 import Signer
-from providers.transport import Patience
+from providers.transport import TransportLimits
 from rules.matching import RuleBook, RuleSnapshot
 
 TELLING = 12  # so long a credential stands nowhere by chance; what providers without any are given is shorter
@@ -61,7 +61,7 @@ class ProviderSnapshot:
     format_name: str
     priority: int
     weight: int
-    patience: Patience
+    transport_limits: TransportLimits
     total_seconds: float
     cache_scope: str
     cache_seconds: int

@@ -215,8 +215,8 @@ class StreamReader(ABC):
         """Take in a piece of the body; the bytes to forward, b"" for none."""
 
     @abstractmethod
-    def end(self, settled: bool) -> bytes:
-        """The last bytes to forward when the body ends; `settled`: whether HTTP's framing marked the end."""
+    def end(self, is_complete: bool) -> bytes:
+        """The last bytes to forward when the body ends; `is_complete`: whether HTTP's framing marked the end."""
 
     @abstractmethod
     def text(self, events: bytes) -> str:
@@ -248,8 +248,8 @@ class TranslatingReader(StreamReader):
         self._reader.feed(piece)
         return self._forward()
 
-    def end(self, settled: bool) -> bytes:
-        self._reader.end(settled)
+    def end(self, is_complete: bool) -> bytes:
+        self._reader.end(is_complete)
         return self._forward()
 
     def text(self, events: bytes) -> str:

@@ -190,7 +190,7 @@ class BedrockReader(JsonStreamReader):
             self.error = _no_frame(error)
             return b""
 
-    def end(self, settled: bool) -> bytes:
+    def end(self, is_complete: bool) -> bytes:
         self.done = self.done or self._stopped  # an answer without what it used is whole all the same
         return b""
 

@@ -195,8 +195,8 @@ class GeminiReader(JsonStreamReader):
         if reason := as_text(candidate.get("finishReason")):
             self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
 
-    def end(self, settled: bool) -> bytes:
-        rest = super().end(settled)
+    def end(self, is_complete: bool) -> bytes:
+        rest = super().end(is_complete)
         if self.error is None and self.finish_reason:
             # Not before: some models give a reason with every piece.
             for citation in self._grounding.due(over=True):

@@ -71,7 +71,7 @@ class JsonStreamReader(StreamReader):
 
     @property
     def template(self) -> ChunkTemplate | None:
-        return self._template if self._template and self._splitter.is_between and not self.is_over else None
+        return self._template if self._template and self._splitter.at_event_boundary and not self.is_over else None
 
     def learn_template(self, event: bytes, text: tuple[int, int], padding: tuple[int, int] | None = None) -> None:
         """Make a template of this event; `text` and `padding` are the positions that vary."""
@@ -87,7 +87,7 @@ class JsonStreamReader(StreamReader):
             return self._event(events[0])
         return b"".join([self._event(event) for event in events])
 
-    def end(self, settled: bool) -> bytes:
+    def end(self, is_complete: bool) -> bytes:
         # The blank line after the last event may be missing; an event that was cut off is discarded.
         rest = self._splitter.end()
         data = self.data(rest + b"\n\n").strip()

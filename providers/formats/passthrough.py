@@ -79,10 +79,10 @@ class PassthroughReader(StreamReader):
             told += self._give()
         return told
 
-    def end(self, settled: bool) -> bytes:
+    def end(self, is_complete: bool) -> bytes:
         told = self._take(b"")
         # A protocol we do not know has no mark that we could ask for; the framing's own end is one.
-        self.done = self.done or self._marked or settled
+        self.done = self.done or self._marked or is_complete
         return told
 
     def text(self, events: bytes) -> str:

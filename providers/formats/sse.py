@@ -23,7 +23,7 @@ class EventSplitter:
         self._begun = False
 
     @property
-    def is_between(self) -> bool:
+    def at_event_boundary(self) -> bool:
         """Whether the next piece begins an event."""
         return not self._rest
 

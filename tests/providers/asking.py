@@ -1,9 +1,9 @@
 """Requests to a provider, as its tests send them."""
 
 from providers.calls import Call
-from providers.transport import Patience, ProviderRequest
+from providers.transport import ProviderRequest, TransportLimits
 
-PATIENCE = Patience(connect=1, first_byte=2, idle=2, response_bytes=100_000)
+PATIENCE = TransportLimits(connect=1, first_byte=2, idle=2, response_bytes=100_000)
 
 
 def new_call(seconds=5):

@@ -60,7 +60,7 @@ def test_another_provider_is_tried_where_the_last_one_used_up_its_own_time(end, 
     call = new_call()
     call.attempt(0.001)
     call.interrupt(end)
-    assert call.try_again() is goes_on
+    assert call.prepare_retry() is goes_on
     assert call.remaining() > 1
 
 
@@ -69,5 +69,5 @@ def test_the_end_and_the_socket_are_changed_under_the_lock(ends):
     guarded(call, call._lock, "_socket", "end", reads=False)
     call.attach(ends[0])
     call.interrupt(End.IDLE)
-    assert call.try_again()
+    assert call.prepare_retry()
     call.detach()

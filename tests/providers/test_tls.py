@@ -87,9 +87,9 @@ def test_a_silence_is_heard_through_tls_too(trusted):
         transport = Transport(networks="any", heartbeat_seconds=0.1)
         url = f"https://localhost:{listener.getsockname()[1]}/"
         for _ in range(2):  # a connection that is kept may be sent on for any time again
-            conversation = transport.send(ProviderRequest(url, b"{}"), PATIENCE, new_call())
-            pieces = list(conversation.pieces())
-            conversation.close()
+            response = transport.send(ProviderRequest(url, b"{}"), PATIENCE, new_call())
+            pieces = list(response.pieces())
+            response.close()
             assert (pieces[0], b"".join(pieces)) == (b"", b"{}")
         transport.close_idle(-1)
 
@@ -108,8 +108,8 @@ def test_the_certificates_are_read_once_for_all_connections(transport, kept):
         assert session.get(url, timeout=5).json() == {}
     first, second = (transport.send(ProviderRequest(url, b"{}"), PATIENCE, new_call()) for _ in range(2))
     assert first.source.context is second.source.context is tls_context()
-    for conversation in (first, second):
-        assert conversation.read() == b"{}"
+    for response in (first, second):
+        assert response.read() == b"{}"
 
 
 def test_no_connection_changes_what_all_go_by(transport, kept):

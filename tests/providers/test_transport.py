@@ -56,8 +56,8 @@ def test_the_environment_has_no_say(provider, transport, monkeypatch, tmp_path):
 def test_a_redirect_is_an_answer_and_nobody_follows_it(provider, transport):
     with ScriptedProvider() as other:
         provider.answers(status=307, headers={"Location": other.url}, body=b"")
-        conversation = transport.send(ProviderRequest(url_of(provider), b"{}"), PATIENCE, new_call())
-        assert (conversation.status, conversation.read()) == (307, b"")
+        response = transport.send(ProviderRequest(url_of(provider), b"{}"), PATIENCE, new_call())
+        assert (response.status, response.read()) == (307, b"")
         assert other.seen == []
 
 

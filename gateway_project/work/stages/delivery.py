@@ -185,7 +185,7 @@ def _chunks(exchange: Exchange, sends: Callable[[bytes], None]) -> Iterator[byte
     chunk = stream.first or None  # nothing: it was a silence that began this stream
     while True:
         if chunk != b"":
-            told = call.since if chunk else monotonic()
+            told = call.waiting_since if chunk else monotonic()
         if chunk:
             sends(chunk)
         yield chunk
@@ -193,12 +193,13 @@ def _chunks(exchange: Exchange, sends: Callable[[bytes], None]) -> Iterator[byte
             return
         piece = next(stream.pieces, None)
         if piece is None:
-            chunk = reader.end(stream.conversation.settled)
+            chunk = reader.end(stream.provider_response.is_complete)
             if not chunk:
                 return
         else:
             chunk = reader.feed(piece) if piece else None
-            if chunk == b"" and call.since - told >= patience:  # a provider that sends nothing but signs of life
+            # A provider that sends only keep-alives is silent to the client.
+            if chunk == b"" and call.waiting_since - told >= patience:
                 chunk = None
 
 
@@ -235,7 +236,7 @@ def _finish(exchange: Exchange, gateway: Gateway) -> None:
 def _close(exchange: Exchange, gateway: Gateway, begun: float) -> None:
     """Whatever happened: the provider's connection is given up, nobody waits in vain, and the entry is written."""
     gateway.watcher.remove(exchange.call)
-    exchange.stream.conversation.close()
+    exchange.stream.provider_response.close()
     if exchange.answer is None:
         exchange.answer = _read(exchange, exchange.stream.reader)
     exchange.timings.append(("stream", begun, perf_counter()))

@@ -54,7 +54,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
                 except UpstreamError as error:
                     exchange.failure = failed = error
                     # Of the last one it stays known how the call ended: one that ran out of time has read the request.
-                    if not error.allows_failover or len(exchange.left) == 1 or not exchange.call.try_again():
+                    if not error.allows_failover or len(exchange.left) == 1 or not exchange.call.prepare_retry():
                         raise
             pass_on(exchange, gateway, failed)
             try:
@@ -114,13 +114,13 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     authentication = provider.authentication(address, outgoing.body, time())
     request = ProviderRequest(address, outgoing.body, {**authentication, **outgoing.headers})
     exchange.call.attempt(provider.total_seconds)
-    conversation = gateway.transport.send(request, provider.patience, exchange.call)
-    if conversation.status != 200:
-        raise _refusal(exchange.target, conversation)
-    if conversation.headers.get("content-encoding", "identity").lower() != "identity":
-        conversation.close()
+    response = gateway.transport.send(request, provider.transport_limits, exchange.call)
+    if response.status != 200:
+        raise _refusal(exchange.target, response)
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        response.close()
         raise ProviderError("The provider sent a compressed answer, which it was not asked for.")
-    exchange.conversation = conversation
+    exchange.provider_response = response
 
 
 def hide_credential(error: GatewayError, target: Target) -> None:
@@ -137,12 +137,12 @@ def error_of(interrupted: Interrupted) -> GatewayError:
     return ProviderTimeout(f"The provider {interrupted.end.value}.")
 
 
-def _refusal(target: Target, conversation) -> GatewayError:
+def _refusal(target: Target, response) -> GatewayError:
     """The error in an answer that is not 200."""
-    conversation.limit(REFUSAL_BYTES)
-    status, headers = conversation.status, conversation.headers
+    response.limit(REFUSAL_BYTES)
+    status, headers = response.status, response.headers
     try:
-        body = conversation.read()
+        body = response.read()
     except (ProviderError, ProviderTimeout):
         body = b""
     error = target.provider.format.refusal_from_response(status, headers, body)

@@ -10,10 +10,10 @@ from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
 from providers.calls import Call
-from providers.conversation import Conversation
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
 from providers.formats.dropped import dropped_header
+from providers.provider_response import ProviderResponse
 
 MEDIA_TYPE = re.compile(
     r"[a-z]{1,32}/[a-z0-9.+-]{1,64}(; ?charset=[a-z0-9-]{1,32}(?=\s*(;|\Z)))?", re.IGNORECASE | re.ASCII
@@ -22,16 +22,16 @@ MEDIA_TYPE = re.compile(
 
 def read_response(exchange: Exchange, gateway: Gateway) -> None:
     """Set the answer, or the stream once it has something to hand on. Raises ProviderError for what is neither."""
-    conversation, exchange.conversation = exchange.conversation, None
+    response, exchange.provider_response = exchange.provider_response, None
     target_format = exchange.target.provider.format
-    content_type = conversation.headers.get("content-type", "")
+    content_type = response.headers.get("content-type", "")
     if exchange.request.stream and target_format.is_stream(content_type):
         shown = EVENT_STREAM if target_format.translates(exchange.request) else _clean(content_type)
-        exchange.stream = _begin(exchange.call, conversation, target_format.reader(exchange.request), shown)
+        exchange.stream = _begin(exchange.call, response, target_format.reader(exchange.request), shown)
         return
-    body = conversation.read()
+    body = response.read()
     _refuse_credential(exchange.target, body)
-    exchange.answer = target_format.answer_from_response(exchange.request, conversation.headers, body)
+    exchange.answer = target_format.answer_from_response(exchange.request, response.headers, body)
     if exchange.answer.body is not body:  # translated it may show what JSON's escapes have hidden
         _refuse_credential(exchange.target, exchange.answer.body)
     exchange.dropped = dropped_header(exchange.answer.dropped, after=exchange.dropped)
@@ -49,9 +49,9 @@ def _clean(content_type: str) -> str:
     return found[0] if found else EVENT_STREAM
 
 
-def _begin(call: Call, conversation: Conversation, reader: StreamReader, content_type: str) -> Stream:
+def _begin(call: Call, response: ProviderResponse, reader: StreamReader, content_type: str) -> Stream:
     """Read as far as the first bytes for the client: until then an error can still be a status."""
-    pieces = conversation.pieces()
+    pieces = response.pieces()
     patience = monotonic() + settings.GATEWAY_HEARTBEAT
     try:
         for piece in pieces:
@@ -59,12 +59,12 @@ def _begin(call: Call, conversation: Conversation, reader: StreamReader, content
             if reader.error is not None:
                 raise reader.error
             # In a silence, or while the provider sends only what says nothing, the client needs a sign of life.
-            if first or reader.done or not piece or call.since >= patience:
-                return Stream(conversation, pieces, reader, first, content_type)
-        first = reader.end(conversation.settled)
+            if first or reader.done or not piece or call.waiting_since >= patience:
+                return Stream(response, pieces, reader, first, content_type)
+        first = reader.end(response.is_complete)
         if reader.done and reader.error is None:
-            return Stream(conversation, pieces, reader, first, content_type)
+            return Stream(response, pieces, reader, first, content_type)
         raise reader.error or ProviderError("The provider ended its stream before it said anything.")
     except BaseException:
-        conversation.close()
+        response.close()
         raise

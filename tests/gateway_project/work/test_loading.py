@@ -189,7 +189,7 @@ def test_a_provider_comes_with_its_models_credential_and_patience(settings):
     provider = loaded("provider").providers[row.id]
     assert (provider.models, provider.credential, provider.format.name) == ({"a", "b"}, "sk-1", "openai")
     assert provider.auth_headers == {"Authorization": "Bearer sk-1"}
-    assert (provider.patience.connect, provider.patience.idle) == (1.5, settings.GATEWAY_IDLE_TIMEOUT)
+    assert (provider.transport_limits.connect, provider.transport_limits.idle) == (1.5, settings.GATEWAY_IDLE_TIMEOUT)
     assert (provider.cache_seconds, provider.cache_scope) == (0, settings.GATEWAY_CACHE_SCOPE)
 
 

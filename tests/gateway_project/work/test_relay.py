@@ -14,10 +14,10 @@ from gateway_project.work import exchange
 from gateway_project.work.exchange import Incoming
 from gateway_project.work.relay import Relay, RelayedStream
 from providers.calls import Call, End, Interrupted
-from providers.conversation import Conversation, Line
 from providers.formats import FORMATS
 from providers.formats.base import WorkRequest
-from providers.reply import Reply
+from providers.http_response import HTTPResponse
+from providers.provider_response import Connection, ProviderResponse
 from tests.certificates import encrypted
 from tests.pace import patience
 
@@ -35,10 +35,10 @@ class Road:
         near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self.call = Call(client=near, total_seconds=60)
         self.call.attach(self.source)
-        self.passed = []
+        self.forwarded = []
         self.reader = SimpleNamespace(is_over=False)
-        conversation = SimpleNamespace(source=self.source, has_more=False, passed=lambda size, unread: None)
-        self.stream = SimpleNamespace(reader=self.reader, conversation=conversation, template=None)
+        response = SimpleNamespace(source=self.source, has_more=False, record_forwarded=lambda size, unread: None)
+        self.stream = SimpleNamespace(reader=self.reader, provider_response=response, template=None)
 
     def chunks(self):
         while not self.reader.is_over:
@@ -47,7 +47,7 @@ class Road:
             except BlockingIOError:
                 yield None
                 continue
-            self.call.heard()
+            self.call.received()
             self.call.check()
             if not data:
                 raise ValueError("it was cut")
@@ -86,7 +86,7 @@ def carried(relay, road, heartbeat=b""):
 
     def run():
         try:
-            relay.forward(RelayedStream(road.stream, road.call, road.chunks(), road.passed.append), heartbeat)
+            relay.forward(RelayedStream(road.stream, road.call, road.chunks(), road.forwarded.append), heartbeat)
         except Exception as error:
             thread.raised = error
 
@@ -160,7 +160,7 @@ def test_silences_are_filled(relay, road):
 
 
 def test_no_heartbeat_comes_into_the_middle_of_a_chunk_or_behind_the_end(road):
-    relayed = RelayedStream(road.stream, road.call, iter(()), road.passed.append)
+    relayed = RelayedStream(road.stream, road.call, iter(()), road.forwarded.append)
     relayed.unsent = b"what the client has not taken yet"
     relayed.send_heartbeat(BEAT)
     relayed.unsent, relayed.ended = b"", True
@@ -219,11 +219,11 @@ def test_what_tls_holds_back_is_not_waited_for(relay, road, tmp_path):
     with ExitStack() as resources:
         road.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
         provider, road.source = encrypted(resources, tmp_path / "both.pem")
-        reply = Reply(road.source, limit=1_000_000)
+        reply = HTTPResponse(road.source, limit=1_000_000)
         provider.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 15003\r\n\r\n")
         reply.read_head()
-        road.stream.conversation = Conversation(None, Line("", road.source), reply, road.call)
-        pieces = road.stream.conversation.pieces()
+        road.stream.provider_response = ProviderResponse(None, Connection("", road.source), reply, road.call)
+        pieces = road.stream.provider_response.pieces()
         road.chunks = lambda: pieces
         thread = carried(relay, road)
         provider.sendall(b"x" * 15_000 + b"end")  # one record, of which a read takes a part
@@ -247,11 +247,11 @@ class Stream(Road):
         self.provider, self.source = source or (self.provider, self.source)
         self.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
         self.provider.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + framed(event("first")))
-        self.reply = Reply(self.source, limit=limit, on_bytes=self.call.heard)
+        self.reply = HTTPResponse(self.source, limit=limit, on_bytes=self.call.received)
         self.reply.read_head()
-        conversation = Conversation(None, Line("", self.source), self.reply, self.call)
+        response = ProviderResponse(None, Connection("", self.source), self.reply, self.call)
         self.reader = FORMATS["openai"].native_reader(WorkRequest("chat", "m", {}, b""))
-        self.stream = exchange.Stream(conversation, conversation.pieces(), self.reader, b"", "text/event-stream")
+        self.stream = exchange.Stream(response, response.pieces(), self.reader, b"", "text/event-stream")
 
     def brings(self, chunk):
         """The provider sends a chunk, and the client has it."""
@@ -283,9 +283,9 @@ def test_chunks_like_the_one_before_go_on_as_they_came_and_are_told_of(relay, tm
         assert joined(thread) is None
         assert road.received() == [event("first"), *PIECES, LAST]
         # Those that hold a quote or an end of a line are looked at, and so is the mark of the end.
-        assert road.passed == [piece for piece in PIECES if b"\\" not in piece]
+        assert road.forwarded == [piece for piece in PIECES if b"\\" not in piece]
         assert road.reply.body_bytes == len(b"".join([event("first"), *PIECES, LAST]))
-        assert road.reply.settled
+        assert road.reply.is_complete
 
 
 @pytest.mark.parametrize("step", [1, 7, 50, 83, 84, 90, 200, 1000])
@@ -336,7 +336,7 @@ def test_a_reset_behind_chunks_that_went_on_is_told_as_one(relay):
         road.source.sendall(b"?")  # what is unread when a side closes resets the other
         road.provider.close()
         assert "it reset the connection" in str(joined(thread))
-        assert road.passed == [event("a")]
+        assert road.forwarded == [event("a")]
 
 
 def test_what_went_on_before_the_client_left_is_told_of(relay):
@@ -350,7 +350,7 @@ def test_what_went_on_before_the_client_left_is_told_of(relay):
                 road.provider.sendall(framed(event("b")))
             time.sleep(0.01)
         assert joined(thread).end is End.CLIENT_CLOSED
-        assert road.passed[0] == event("a")
+        assert road.forwarded[0] == event("a")
 
 
 def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
@@ -387,6 +387,6 @@ def test_what_goes_to_the_client_is_written_under_the_lock_of_its_stream(road, w
             return len(data)
 
     road.call.client = Client()
-    stream = RelayedStream(road.stream, road.call, iter([b"chunk"]), road.passed.append)
+    stream = RelayedStream(road.stream, road.call, iter([b"chunk"]), road.forwarded.append)
     assert stream.step() if write == "step" else stream.send_heartbeat(BEAT) is None
     assert stream.error is None

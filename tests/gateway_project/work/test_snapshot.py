@@ -7,14 +7,19 @@ import pytest
 from gateway_project.work.snapshot import KeySnapshot, ProviderSnapshot, Snapshot
 from providers import auth
 from providers.formats import FORMATS
-from providers.transport import Patience
+from providers.transport import TransportLimits
 from rules.matching import RuleSnapshot
 
 
 def provider(number, *models, **options):
     known = {"name": f"p{number}", "url": "https://api.example.org/v1", "auth_method": "bearer", "credential": "sk-1"}
     known |= {"format": FORMATS["openai"], "format_name": "openai", "priority": 1, "weight": 1}
-    known |= {"patience": Patience(1, 1, 1, 1), "total_seconds": 1, "cache_scope": "global", "cache_seconds": 1}
+    known |= {
+        "transport_limits": TransportLimits(1, 1, 1, 1),
+        "total_seconds": 1,
+        "cache_scope": "global",
+        "cache_seconds": 1,
+    }
     return ProviderSnapshot(id=number, models=frozenset(models), **known | options)
 
 

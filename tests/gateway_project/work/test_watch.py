@@ -82,7 +82,7 @@ def test_whoever_is_heard_has_its_time_anew(watcher):
     call.idle_seconds = 2
     with watcher.watching(call):
         for _ in range(8):
-            call.heard()
+            call.received()
             time.sleep(0.3)
         assert call.end is None
         assert ended(call) is End.IDLE
@@ -187,7 +187,7 @@ def test_another_provider_may_try_after_one_took_too_long(watcher, end, goes_on)
     call = new_call()
     call.expect(End.FIRST_BYTE, 0.01)
     call.interrupt(end)
-    assert call.try_again() is goes_on
+    assert call.prepare_retry() is goes_on
     with watcher.watching(call):
         time.sleep(0.25)
         assert (call.end is None) is goes_on

@@ -115,7 +115,7 @@ def test_in_a_stream(format_name):
             for other in swapped(value):
                 reader = sample.format.reader(work)
                 reader.feed(before + write(other) + behind)
-                reader.end(settled=False)
+                reader.end(is_complete=False)
                 assert not isinstance(reader.error, ValidationError), (sample.name, other)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.reply import HEAD_LIMIT, BadReply, NoReply, Reply, Truncated
+from providers.http_response import MAX_HEAD_BYTES, BadReply, HTTPResponse, NoReply, Truncated
 from tests.provider import NO_LINGER
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n" + b'{"a": 12}'
@@ -24,12 +24,12 @@ class Provider:
 
     def __init__(self, *said, limit=10_000, ends=True):
         self.ours, self.theirs = socket.socketpair()
-        self.heard = 0
-        self.reply = Reply(self.ours, limit=limit, on_bytes=self.hear)
+        self.received = 0
+        self.reply = HTTPResponse(self.ours, limit=limit, on_bytes=self.hear)
         threading.Thread(target=self.say, args=[said, ends], daemon=True).start()
 
     def hear(self):
-        self.heard += 1
+        self.received += 1
 
     def say(self, said, ends):
         with suppress(OSError):  # the reader may have had enough
@@ -49,7 +49,7 @@ class Provider:
 def whole(*said, **options):
     with Provider(*said, **options) as reply:
         reply.read_head()
-        return reply.status, reply.read(), reply.settled, reply.reusable
+        return reply.status, reply.read(), reply.is_complete, reply.reusable
 
 
 def bytewise(said):
@@ -99,7 +99,7 @@ def test_a_reset_connection_is_no_reply_or_a_truncated_one(said, error):
         ours = socket.create_connection(listener.getsockname())
         theirs, _ = listener.accept()
     with ours:
-        reply = Reply(ours, limit=100, on_bytes=lambda: reset(theirs))
+        reply = HTTPResponse(ours, limit=100, on_bytes=lambda: reset(theirs))
         if said:
             theirs.sendall(said)
         else:
@@ -142,22 +142,22 @@ def test_what_is_not_http_is_a_bad_reply(said):
 
 def test_headers_have_a_limit():
     with pytest.raises(BadReply, match="headers"):
-        whole(b"HTTP/1.1 200 OK\r\n" + b"X-Filler: %b\r\n" % (b"x" * 1000) * (HEAD_LIMIT // 1000 + 5) + b"\r\n")
+        whole(b"HTTP/1.1 200 OK\r\n" + b"X-Filler: %b\r\n" % (b"x" * 1000) * (MAX_HEAD_BYTES // 1000 + 5) + b"\r\n")
 
 
 def test_a_body_that_comes_with_long_headers_is_none_of_them():
-    filler = b"X-Filler: %b\r\n" % (b"x" * 1000) * (HEAD_LIMIT // 1000 - 2)
-    body = b"x" * (2 * HEAD_LIMIT)
+    filler = b"X-Filler: %b\r\n" % (b"x" * 1000) * (MAX_HEAD_BYTES // 1000 - 2)
+    body = b"x" * (2 * MAX_HEAD_BYTES)
     said = b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b" % (filler, len(body), body)
     assert whole(said, limit=len(body))[1] == body
 
 
 def test_a_long_answer_may_come_in_small_chunks():
-    said = b"5\r\nsmall\r\n" * HEAD_LIMIT
+    said = b"5\r\nsmall\r\n" * MAX_HEAD_BYTES
     whole_answer = whole(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + said + b"0\r\n\r\n", limit=len(said)
     )
-    assert whole_answer[1] == b"small" * HEAD_LIMIT
+    assert whole_answer[1] == b"small" * MAX_HEAD_BYTES
 
 
 @pytest.mark.parametrize("piece", [b"X-Trailer: x\r\n", b"X-Trailer: %b\r\n" % (b"x" * 1000)])
@@ -165,7 +165,7 @@ def test_trailers_have_a_limit(piece):
     with pytest.raises(BadReply, match="no part of an answer"):
         whole(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n",
-            piece * (2 * HEAD_LIMIT // len(piece)),
+            piece * (2 * MAX_HEAD_BYTES // len(piece)),
         )
 
 
@@ -191,7 +191,7 @@ def test_pieces_come_as_they_arrive_and_add_up():
     with Provider(*bytewise(CHUNKED)) as reply:
         reply.read_head()
         assert b"".join(reply.pieces()) == BODY
-        assert reply.settled
+        assert reply.is_complete
 
 
 def test_a_stream_that_breaks_off_is_truncated_after_its_pieces():
@@ -221,14 +221,14 @@ def test_each_arrival_is_noted():
     with provider as reply:
         reply.read_head()
         reply.read()
-    assert provider.heard >= 1
+    assert provider.received >= 1
 
 
 @pytest.mark.parametrize("surplus", [LENGTH, b"HTTP/1.1 200 OK\r\n", b"garbage", b"{}"])
 def test_who_says_more_than_its_answer_is_not_asked_again(surplus):
     with Provider(LENGTH + surplus) as reply:
         reply.read_head()
-        assert (reply.read(), reply.status, reply.settled) == (BODY, 200, True)
+        assert (reply.read(), reply.status, reply.is_complete) == (BODY, 200, True)
         assert not reply.reusable
 
 
@@ -273,11 +273,11 @@ def test_who_reads_whole_chunks_elsewhere_tells_so_and_what_came_then():
         reply.read_head()
         pieces = reply.pieces()
         assert next(pieces) == b"ab"
-        assert reply.is_between
-        reply.passed(2, b"2\r\nef\r\n")  # "cd" was read elsewhere
+        assert reply.at_chunk_boundary
+        reply.record_forwarded(2, b"2\r\nef\r\n")  # "cd" was read elsewhere
         assert next(pieces) == b"ef"
-        assert (reply.body_bytes, reply.is_between) == (6, True)
-        reply.passed(3, b"1\r\nx\r\n")
+        assert (reply.body_bytes, reply.at_chunk_boundary) == (6, True)
+        reply.record_forwarded(3, b"1\r\nx\r\n")
         with pytest.raises(BadReply, match="longer than 9 bytes"):
             next(pieces)
 
@@ -301,4 +301,4 @@ def test_nobody_else_reads_on_from_the_middle_of_something(said):
     with Provider(said, ends=False) as reply:
         reply.read_head()
         next(reply.pieces())
-        assert not reply.is_between
+        assert not reply.at_chunk_boundary
