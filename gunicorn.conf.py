@@ -1,4 +1,4 @@
-"""gunicorn's settings, all of them from the gateway's own."""
+"""gunicorn's configuration, made from the gateway's settings."""
 
 import gc
 import os
@@ -6,7 +6,7 @@ import sys
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
-# Not by way of Django, which the server itself has no use for: it is 10 MB.
+# Imported without Django, which the master does not need: it is 10 MB.
 from gateway_project.env import InvalidSetting
 from telemetry import slots
 
@@ -18,7 +18,7 @@ except InvalidSetting as refused:
 bind = f"{settings.HOST}:{settings.PORT}"
 workers = settings.WEB_CONCURRENCY
 threads = settings.GATEWAY_THREADS
-# Above the number of threads, or connections beyond it wait until others end.
+# More than threads: connections above this number wait until others end.
 worker_connections = max(settings.GATEWAY_THREADS * 4, 4000)
 worker_class = "gateway_project.worker.GatewayThreadWorker" if settings.GATEWAY_WORKER_CLASS == "thread" else "gevent"
 backlog = 2048
@@ -40,17 +40,17 @@ if slots.shared is None:  # not when this file is read again at SIGHUP: old work
 
 
 def pre_exec(server):
-    """At SIGUSR2, for the server beside this one: started by its file, gunicorn takes its own `http` for Python's."""
+    """At SIGUSR2: start the new master with -m, since by its file gunicorn would import its own `http` as Python's."""
     server.START_CTX["args"] = [sys.executable, "-m", "gunicorn", *sys.argv[1:]]
 
 
 def when_ready(server):
-    """In the server: what it has loaded is shared with its workers for as long as nobody looks through it."""
+    """In the master: its memory is shared with the workers as long as their garbage collectors do not touch it."""
     settle_memory()
 
 
 def pre_fork(server, worker):
-    """In the server: the new process counts where the one before it left off."""
+    """In the master: the new process continues the metrics of a slot that is free."""
     worker.slot = slots.shared.take()
 
 
@@ -59,7 +59,7 @@ def post_fork(server, worker):
 
 
 def child_exit(server, worker):
-    """In the server: its slot is free for the next one."""
+    """In the master: free the worker's slot for the next one."""
     slots.shared.release(worker.slot)
 
 
@@ -74,24 +74,24 @@ def post_worker_init(worker):
 
 
 def bound_statements():
-    """What serves must not wait for a database that has frozen; commands may take their time."""
+    """Set the time-out of statements, so that no request waits for a frozen database; commands have none."""
     if settings.DATABASES["default"]["ENGINE"].endswith("postgresql"):
-        from gateway_project.postgresql.base import PatientConnection
+        from gateway_project.postgresql.base import TimeoutConnection
 
-        PatientConnection.patience = settings.GATEWAY_DATABASE_TIMEOUT
+        TimeoutConnection.statement_timeout = settings.GATEWAY_DATABASE_TIMEOUT
 
 
 def refuse_wrong_configuration():
-    """`manage.py serve` has looked already; whoever starts gunicorn by hand hears of it here, and gunicorn stops."""
+    """Stop gunicorn at a configuration error: `manage.py serve` has checked before, a start by hand has not."""
     from gateway_project.checks import check_configuration
 
     if problems := [problem for problem in check_configuration() if problem.is_serious()]:
         sys.stderr.write("\n".join(str(problem) for problem in problems) + "\n")
-        sys.exit(3)  # gunicorn's word for a worker that cannot start
+        sys.exit(3)  # gunicorn's exit code of a worker that cannot start
 
 
 def settle_memory():
-    """Hand back what importing left behind, a seventh of the worker, and never look through the rest for garbage."""
+    """Release what imports left behind, a seventh of the worker, and exclude the rest from garbage collection."""
     from gateway_project.memory import release_free_memory
 
     gc.collect()

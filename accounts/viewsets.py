@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from accounts import serializers, services
 from accounts.models import Feature, Group, Role, User
 from accounts.sessions import check_own_password
-from gateway_project.access import OWNER, admit
+from gateway_project.access import OWNER, require_access
 from gateway_project.errors import NotFound, PermissionDenied, RateLimited
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.fields import Attributes, read_id
@@ -98,7 +98,7 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         return services.create_user(**values)
 
     def prepare_update(self, values: dict[str, Any]) -> None:
-        admit(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
+        require_access(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
         if self.caller.owns(self.target_id()) and "new_password" in values:
             check_own_password(self.caller.user, current, address=self.address, tell=self.record_session_event)

@@ -1,6 +1,6 @@
-"""Who may do what with the management API: one table, read by the code and printed in its documentation.
+"""Who may do what with the management API: one table, used by the code and printed in the documentation.
 
-An operation that the table does not name is refused: the routes are checked against it at start (routes.py).
+Every operation must be in the table: a route that is not stops the start (routes.py).
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from rest_framework.permissions import BasePermission
 from gateway_project.errors import AuthenticationFailed, PermissionDenied
 
 ANYBODY = "anybody"
-HOLDER = "the holder of the token"  # which may stand in the body: the operation looks for itself
+HOLDER = "the holder of the token"  # which may be in the body: the operation itself checks it
 USER = "any user"
 LOGIN = "any user who is logged in"
 OWNER = "its owner or an admin"
 ADMIN = "admin"
 MONITORING = "this machine, or the bearer of the metrics token"
 # Every other value is the name of a feature.
-SORTS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, ADMIN)
+CALLER_KINDS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, ADMIN)
 
 TABLE: dict[str, dict[str, str]] = {
     "auth": {"login": ANYBODY, "logout": HOLDER},
@@ -68,7 +68,7 @@ TABLE: dict[str, dict[str, str]] = {
     "unpriced": {"list": "stats.view"},
     "version": {"list": ANYBODY},
 }
-# Routes that are no resources of the management API and look after themselves, by name.
+# Routes outside the management API, by name; their views check access themselves.
 OTHER_ROUTES = {
     "work": "work",
     "v1/chat/completions": "work",
@@ -94,13 +94,13 @@ OTHER_ROUTES = {
 }
 # What is served while the installed licence is expired or invalid, by resource or by name of the route.
 WITHOUT_LICENCE = frozenset({"auth", "licence", "rules", "version", "healthz", "readyz", "metrics", "schema", "docs"})
-# What an API key without more may do: send work, and manage nothing.
+# The feature to send work requests: an API key with no other cannot use the management API.
 WORK = "work"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and what the credential allows at this moment; without a session it is an API key."""
+    """The authenticated user, and what the credential currently allows; without a session it is an API key."""
 
     user: Any
     features: frozenset[str] = frozenset()
@@ -111,7 +111,7 @@ class Caller:
 
     @property
     def is_login(self) -> bool:
-        """Whether a person's own login asks, and not a key of theirs."""
+        """Whether the credential is a login, and not an API key."""
         return self.session is not None
 
     def has(self, feature: str) -> bool:
@@ -122,19 +122,22 @@ class Caller:
         return user_id is not None and self.user.pk == user_id
 
 
-def admit(caller: Caller | None, who: str, *, owner_id: int | None = None) -> None:
-    """Let the caller pass, or raise AuthenticationFailed or PermissionDenied; `owner_id` None: nobody's yet."""
+def require_access(caller: Caller | None, who: str, *, owner_id: int | None = None) -> None:
+    """Raise AuthenticationFailed or PermissionDenied unless `who` includes the caller.
+
+    `owner_id` is the owner of the object; None if it has none yet.
+    """
     if who in (ANYBODY, HOLDER):
         return
     if caller is None:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if not _allowed(caller, who, owner_id):
-        raise PermissionDenied(_needed(who))
+        raise PermissionDenied(_requirement(who))
 
 
 def _allowed(caller: Caller, who: str, owner_id: int | None) -> bool:
     if who == USER:
-        # A key for work that leaks must not show its owner's log; it takes a permission to manage with a key.
+        # A leaked key for work alone must not show its owner's log: management needs a key with another permission.
         return caller.is_login or bool(caller.features - {WORK})
     if who == LOGIN:
         return caller.is_login
@@ -143,7 +146,7 @@ def _allowed(caller: Caller, who: str, owner_id: int | None) -> bool:
     return caller.is_admin if who == ADMIN else caller.has(who)
 
 
-def _needed(who: str) -> str:
+def _requirement(who: str) -> str:
     if who == ADMIN:
         return "Only users with the role admin may do this, with their own login."
     if who == OWNER:
@@ -156,12 +159,12 @@ def _needed(who: str) -> str:
 
 
 class TablePermission(BasePermission):
-    """What the table says of the view's operation."""
+    """Applies the table to the view's operation."""
 
     def has_permission(self, request, view) -> bool:
         who = TABLE[view.resource_name][view.operation]
-        looked_up = who == OWNER and request.auth is not None
-        admit(request.auth, who, owner_id=view.owner_id() if looked_up else None)
+        needs_owner = who == OWNER and request.auth is not None
+        require_access(request.auth, who, owner_id=view.owner_id() if needs_owner else None)
         return True
 
 
@@ -170,5 +173,5 @@ def as_markdown() -> str:
     lines = ["| Resource | Operation | Who |", "|---|---|---|"]
     for resource, operations in TABLE.items():
         for operation, who in operations.items():
-            lines.append(f"| {resource} | {operation} | {who if who in SORTS else f'`{who}`'} |")
+            lines.append(f"| {resource} | {operation} | {who if who in CALLER_KINDS else f'`{who}`'} |")
     return "\n".join(lines)

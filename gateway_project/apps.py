@@ -16,5 +16,5 @@ class GatewayConfig(AppConfig):
         framework.register(checks.check_configuration, "gateway")
         framework.register(routes.check_routes, "gateway")
         connection_created.connect(naming.add_to_sqlite, dispatch_uid="gateway.naming")
-        pre_migrate.connect(triggers.make_way, sender=self, dispatch_uid="gateway.triggers")
+        pre_migrate.connect(triggers.drop_before_migrations, sender=self, dispatch_uid="gateway.triggers")
         post_migrate.connect(triggers.install, sender=self, dispatch_uid="gateway.triggers")

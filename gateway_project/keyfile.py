@@ -1,4 +1,4 @@
-"""Keys in a file of this machine's own, which may get a new one while processes run."""
+"""Secret keys in a local file, which can be rotated while processes run."""
 
 import base64
 import fcntl
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 class KeyFile(Sequence[str]):
-    """The keys in a file, one a line: the first encrypts, all decrypt. Read again whenever the file has changed.
+    """The keys in a file, one a line: the first encrypts, all decrypt. The file is read again when it has changed.
 
-    A key that a process has read stays known to it: what was sealed under it until a moment ago opens still.
+    A process keeps keys that were removed: what other processes encrypted with them a moment ago still decrypts.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,18 +29,18 @@ class KeyFile(Sequence[str]):
         return f"<the keys in {self.path}>"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Inside, no other process changes the file."""
+    def locked(self) -> Iterator[None]:
+        """Inside, no other process can change the file."""
         with self.path.with_suffix(".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def put_first(self, key: str) -> None:
-        """From now on this one encrypts."""
+    def prepend(self, key: str) -> None:
+        """Make this the key that encrypts."""
         self._write([key, *self._stored()])
 
-    def drop_all_but_first(self) -> int:
-        """Only the one that encrypts is left; how many went."""
+    def remove_old_keys(self) -> int:
+        """Keep only the key that encrypts; returns how many were removed."""
         first, *others = self._stored()
         self._write([first])
         return len(others)
@@ -49,7 +49,7 @@ class KeyFile(Sequence[str]):
         try:
             status = self.path.stat()
         except FileNotFoundError:
-            if self._keys:  # somebody took it away: what was read stays good
+            if self._keys:  # the file was deleted: keep the keys that were read
                 return self._keys
             raise
         if (changed := (status.st_mtime_ns, status.st_ino)) != self._seen:
@@ -62,7 +62,7 @@ class KeyFile(Sequence[str]):
         return [line.strip() for line in self.path.read_text().splitlines() if line.strip()]
 
     def _write(self, keys: Sequence[str]) -> None:
-        """Replace the file in one step: nobody reads half of it, and a machine that dies keeps one or the other."""
+        """Replace the file atomically: readers, and a machine that crashes, see either the old or the new one."""
         made = self.path.with_suffix(f".{os.getpid()}")
         made.touch(mode=0o600)
         with made.open("w") as file:
@@ -78,7 +78,7 @@ def new_key() -> str:
 
 
 def local_secret(path: Path) -> Path:
-    """The file, which holds a secret from now on if it did not before."""
+    """The file with a secret, created if it does not exist."""
     if not path.exists():
         for folder in (path.parent.parent, path.parent):  # the database is beside the secrets
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def local_secret(path: Path) -> Path:
         made.touch(mode=0o600)
         made.write_text(new_key())
         try:
-            os.link(made, path)  # whoever links first has decided; nobody ever reads half a secret
+            os.link(made, path)  # the first process to link wins, and none reads half a secret
         except FileExistsError:
             pass
         made.unlink()

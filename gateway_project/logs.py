@@ -1,4 +1,4 @@
-"""What keeps the server's own output readable."""
+"""Logging filters that keep the server's output short."""
 
 import logging
 import time
@@ -6,15 +6,15 @@ import time
 SECONDS = 60.0
 
 
-class Refusals(logging.Filter):
-    """Keeps what is told of answers with 503 away: whoever is refused is told why, strangers among them."""
+class SkipUnavailable(logging.Filter):
+    """Drops records of responses with 503: the client is told why, and anyone can cause them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return getattr(record, "status_code", None) != 503
 
 
-class Seldom(logging.Filter):
-    """Lets one record through, and no other one for a minute; of its text the first line."""
+class OncePerMinute(logging.Filter):
+    """Passes at most one record a minute, cut to its first line."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,8 +9,8 @@ from gateway_project.work.views import request_id
 View = Callable[[HttpRequest], HttpResponseBase]
 
 
-def name_request(get_response: View) -> View:
-    """Every request has an id, as `correlation_id`, and its response carries it: it is found under it in the log."""
+def assign_request_id(get_response: View) -> View:
+    """Sets `request.correlation_id`, under which the log has the request, and X-Svc-Request-ID on the response."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         request.correlation_id = request_id(request.META)
@@ -21,7 +21,7 @@ def name_request(get_response: View) -> View:
     return middleware
 
 
-# Pages of ours load nothing from anywhere else. unfold's menus (Alpine) evaluate attributes and set inline styles.
+# Pages load nothing from other origins. unfold's menus (Alpine) need eval and inline styles.
 STRICT = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 CONSOLE = (
     "default-src 'self'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -29,8 +29,8 @@ CONSOLE = (
 )
 
 
-def protect_pages(get_response: View) -> View:
-    """Every response says what a browser may do with it; a view may say so itself."""
+def set_content_security_policy(get_response: View) -> View:
+    """Sets Content-Security-Policy on every response that has none of its view's own."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)

@@ -1,7 +1,7 @@
-"""Who the client is where proxies stand in between: settled once for each request, before anything looks at it.
+"""The client's address and scheme behind trusted proxies: resolved once for each request, before anything else.
 
-Only what a trusted proxy says of its client counts. Everybody else is the client, whatever their headers claim;
-`Forwarded`, `X-Real-IP` and `X-Forwarded-Host` are never read.
+Only headers of a trusted proxy count; any other peer is itself the client, whatever its headers claim. `Forwarded`,
+`X-Real-IP` and `X-Forwarded-Host` are never read.
 """
 
 from collections.abc import Sequence
@@ -9,24 +9,24 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
-PEER = "gateway.peer"  # in WSGI's environment: the proxy that was seen through
-MAPPED = "::ffff:"  # so a socket that listens on IPv6 writes whoever comes by IPv4
-MOST_HOPS = 32
-LONGEST_HOP = 64
-SAYS_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
+PEER = "gateway.peer"  # in WSGI's environment: the trusted proxy that forwarded the request
+IPV4_MAPPED = "::ffff:"  # prefix of IPv4 addresses on a socket that listens on IPv6
+MAX_HOPS = 32
+MAX_HOP_LENGTH = 64
+FORWARDING_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 
 class TrustedProxies:
-    """The proxies whose word is taken: all addresses in these networks."""
+    """All addresses in these networks."""
 
     def __init__(self, networks: Sequence[IPv4Network | IPv6Network]) -> None:
         self._networks = tuple(networks)
         self._trusted = lru_cache(maxsize=4096)(self._is_inside)
 
-    def see_through(self, environ: dict[str, Any]) -> None:
-        """Put client and scheme in the place of the proxy's, where a trusted one is the peer."""
+    def resolve_client(self, environ: dict[str, Any]) -> None:
+        """Replace address and scheme by those of the client, if the peer is a trusted proxy."""
         peer = environ.get("REMOTE_ADDR", "")
-        if peer.startswith(MAPPED):
+        if peer.startswith(IPV4_MAPPED):
             peer = environ["REMOTE_ADDR"] = read_address(peer)
         if not self._networks or not self._trusted(peer):
             return
@@ -37,12 +37,12 @@ class TrustedProxies:
             environ["wsgi.url_scheme"] = scheme
 
     def client(self, peer: str, forwarded: str) -> str:
-        """The rightmost address of X-Forwarded-For that is no trusted proxy.
+        """The rightmost address of X-Forwarded-For that is not a trusted proxy.
 
-        Each proxy appends whom it heard: what stands left of a stranger, or of what is no address, may be made up.
+        Each proxy appends its peer: everything left of an untrusted or invalid address may be forged.
         """
         found = peer
-        for hop in reversed(forwarded.rsplit(",", MOST_HOPS)[-MOST_HOPS:]):
+        for hop in reversed(forwarded.rsplit(",", MAX_HOPS)[-MAX_HOPS:]):
             address = read_address(hop)
             if not address:
                 break
@@ -57,13 +57,13 @@ class TrustedProxies:
 
 
 def read_address(text: str) -> str:
-    """An IP address in its one spelling, without the port that may follow it; '' for anything else."""
+    """An IP address in canonical form, without a port; '' for anything else."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         text = text.partition(":")[0]
-    if len(text) > LONGEST_HOP or "%" in text:  # a zone may be any text
+    if len(text) > MAX_HOP_LENGTH or "%" in text:  # an IPv6 zone may be any text
         return ""
     try:
         address = ip_address(text)
@@ -73,15 +73,15 @@ def read_address(text: str) -> str:
 
 
 def is_local(environ: dict[str, Any]) -> bool:
-    """Whether a program on this machine asks for itself, and not a proxy of this machine for somebody else."""
-    seen_through = PEER in environ and "HTTP_X_FORWARDED_FOR" in environ
-    if not seen_through and any(name in environ for name in SAYS_FORWARDED):
-        return False  # a proxy that nobody has called trusted
+    """Whether the client is a program on this machine, and not a proxy here that forwards for others."""
+    is_resolved = PEER in environ and "HTTP_X_FORWARDED_FOR" in environ
+    if not is_resolved and any(name in environ for name in FORWARDING_HEADERS):
+        return False  # forwarded by an untrusted proxy
     client = environ.get("REMOTE_ADDR", "")
     return is_loopback(client) and is_loopback(environ.get(PEER, client))
 
 
 def is_loopback(text: str) -> bool:
-    """Whether it is an address at which this machine calls itself, with or without a port."""
+    """Whether the text is a loopback address, with or without a port."""
     address = read_address(text)
     return bool(address) and ip_address(address).is_loopback

@@ -1,4 +1,4 @@
-"""How errors outside the views become responses: unknown paths, malformed requests, crashes."""
+"""Django's error handlers, for errors outside of views: unknown paths, malformed requests, crashes."""
 
 import logging
 
@@ -15,12 +15,12 @@ SHOWN_CHARACTERS = 100
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    message = _about_host(request) if isinstance(exception, DisallowedHost) else "The request is malformed."
+    message = _host_message(request) if isinstance(exception, DisallowedHost) else "The request is malformed."
     return error_response(ValidationError(message)).to_django()
 
 
-def _about_host(request: HttpRequest) -> str:
-    """Which host is refused. Strangers send what they like: it is bounded here, and seldom logged (settings.py)."""
+def _host_message(request: HttpRequest) -> str:
+    """Names the refused host and logs it; anyone can send one, so it is truncated, and logged once a minute."""
     message = f"The host {request.META.get('HTTP_HOST', '')[:SHOWN_CHARACTERS]!a} is not in ALLOWED_HOSTS."
     log.warning(message)
     return message
@@ -32,7 +32,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if request.path == "/" and "text/html" in request.headers.get("Accept", ""):
-        return HttpResponseRedirect(reverse("admin:index"))  # a browser, at the address that "is ready"
+        return HttpResponseRedirect(reverse("admin:index"))  # a browser at the address that quickstart prints
     return error_response(NotFound(f"There is nothing at {request.path}.")).to_django()
 
 

@@ -1,4 +1,4 @@
-"""Every path that the gateway answers, and whether the table of access.py says who may use it."""
+"""Every route of the gateway, and the check that the table of access.py covers it."""
 
 import re
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ PARAMETER = re.compile(r"\(\?P<(\w+)>[^)]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path; `resource` is empty for what is no resource of the management API.
+    """One method of one path; `resource` is empty outside the management API.
 
-    `method` is empty for a view that does not say which ones it answers.
+    `method` is empty for a view that does not declare its methods.
     """
 
     pattern: str
@@ -30,7 +30,7 @@ class Route:
 
     @property
     def who(self) -> str | None:
-        """Who may use it; None if the table does not say."""
+        """Who may use it; None if it is not in the table."""
         if self.resource:
             return TABLE.get(self.resource, {}).get(self.operation)
         return OTHER_ROUTES.get(self.name)
@@ -42,7 +42,7 @@ class Route:
 
     @property
     def path(self) -> str:
-        """/users/{id}/: of the two spellings the one with a slash for resources, the one without for all others."""
+        """/users/{id}/: with a trailing slash for resources, without for all others."""
         path = "/" + PARAMETER.sub(r"{\1}", BEGIN_AND_END.sub("", self.pattern))
         last = path.rpartition("/")[2]
         return f"{path}/" if self.resource and (last == self.resource or last.startswith("{")) else path
@@ -64,12 +64,12 @@ def routes(patterns=None, prefix: str = "") -> Iterator[Route]:
 def _operations(entry: URLPattern, whole: str, actions: dict[str, str]) -> Iterator[Route]:
     resource = entry.callback.cls.resource_name
     for method, operation in list(actions.items()):
-        if method != "head":  # which a view adds to itself at its first request, and is its GET
+        if method != "head":  # DRF adds it to a view's actions at the first request, as an alias of GET
             yield Route(whole, entry.name, method, resource, operation, entry.callback.cls)
 
 
 def _included(resolver, prefix: str) -> Iterator[Route]:
-    """Django's own sites count as one route each, named after their namespace: they have their own doorkeepers."""
+    """A site of Django's own is one route, named after its namespace: it checks access itself."""
     if resolver.namespace:
         yield Route(prefix, resolver.namespace, "")
     else:

@@ -118,9 +118,9 @@ INSTALLED_APPS = [
     "licensing",
 ]
 MIDDLEWARE = [
-    "gateway_project.middleware.name_request",
+    "gateway_project.middleware.assign_request_id",
     "django.middleware.security.SecurityMiddleware",
-    "gateway_project.middleware.protect_pages",
+    "gateway_project.middleware.set_content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -293,8 +293,8 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "filters": {
-        "refusals": {"()": "gateway_project.logs.Refusals"},
-        **{name: {"()": "gateway_project.logs.Seldom"} for name in ("hosts", "journal", "pool")},
+        "refusals": {"()": "gateway_project.logs.SkipUnavailable"},
+        **{name: {"()": "gateway_project.logs.OncePerMinute"} for name in ("hosts", "journal", "pool")},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "WARNING"},

@@ -1,4 +1,4 @@
-"""How long a socket waits: left to the kernel."""
+"""Socket time-outs that the kernel enforces."""
 
 import socket
 import ssl
@@ -6,11 +6,11 @@ import struct
 
 
 def bound_waits(sock: socket.socket, *, receive: float | None = None, send: float | None = None) -> None:
-    """Reads and writes of a blocking socket that wait longer than so many seconds raise BlockingIOError.
+    """Make reads and writes of a blocking socket raise BlockingIOError after so many seconds of waiting.
 
-    Python's own time-outs ask poll() before every read and write, and gunicorn's setblocking() undoes them.
-    Under gevent, whose sockets never block, and with TLS, which goes on waiting when the kernel does not, they are all
-    there is: what is raised then is TimeoutError.
+    Python's own time-outs call poll() before every read and write, and gunicorn's setblocking() resets them. They are
+    used, and raise TimeoutError, under gevent, whose sockets never block, and with TLS, which retries when the kernel
+    gives up.
     """
     if type(sock).__module__.startswith("gevent") or isinstance(sock, ssl.SSLSocket):
         sock.settimeout(receive or send)

@@ -1,7 +1,7 @@
-"""The database's part of the change feed: triggers that note every change of a watched row, whoever makes it.
+"""The database's part of the change feed: triggers that record every change of a watched row, from any source.
 
-They are put up after every migrate and every flush, not by a migration: SQLite drops a table's triggers when
-a migration rebuilds the table, and refuses to alter one that a trigger speaks of.
+They are created after every migrate and every flush, not by a migration: SQLite drops a table's triggers when
+a migration rebuilds the table, and refuses to alter a table that a trigger refers to.
 """
 
 import time
@@ -18,15 +18,15 @@ OPERATIONS = ("insert", "update", "delete")
 
 @dataclass(frozen=True)
 class Watch:
-    """One table whose changes are noted: as what kind, under which of its columns, and which not."""
+    """One table whose changes are recorded, and as what."""
 
     kind: str
     model: str
-    row: str = "id"  # the column whose value is noted; "" notes 0, which says "reload them all"
-    unless: tuple[str, ...] = ()  # an update of these columns alone is nobody's business
-    only: tuple[str, ...] = ()  # updates of other columns than these are nobody's business
+    row: str = "id"  # the column whose value is recorded as row_id; "" records 0, "reload all of this kind"
+    unless: tuple[str, ...] = ()  # an update of these columns alone is not recorded
+    only: tuple[str, ...] = ()  # if given, only updates of these columns are recorded
     inserts: bool = True
-    deletes: str = ""  # the condition under which a deleted row {old} is noted; always unless told
+    deletes: str = ""  # the SQL condition under which a deleted row {old} is recorded; always if empty
 
 
 WATCHED = (
@@ -44,7 +44,7 @@ WATCHED = (
         row="",
         only=("ended_at",),
         inserts=False,
-        # Clearing away sessions that were over changes nothing.
+        # Deleting sessions that have ended changes nothing for readers.
         deletes="{old}.ended_at IS NULL AND {old}.expires_at > CURRENT_TIMESTAMP",
     ),
     Watch("provider", "providers.Provider"),
@@ -58,7 +58,7 @@ KINDS = tuple(dict.fromkeys(watch.kind for watch in WATCHED))
 
 
 def install(using: str, plan: object = None, **signal: object) -> None:
-    """Put the triggers up as this code wants them; after migrations and a flush (no plan) every kind counts."""
+    """Create or replace the triggers; after migrations and a flush (no plan) record a change of every kind."""
     connection = connections[using]
     with transaction.atomic(using=using), connection.cursor() as cursor:
         tables = set(connection.introspection.table_names(cursor))
@@ -68,13 +68,13 @@ def install(using: str, plan: object = None, **signal: object) -> None:
             cursor.execute(statement)
         _drop(cursor, connection.vendor, unless=set(_names(connection.vendor, tables)))
         if plan is None and connection.vendor == "sqlite":
-            cursor.execute(_GO_AHEAD, [time.time_ns() // 1000])
+            cursor.execute(_ADVANCE_ID, [time.time_ns() // 1000])
         if plan or plan is None:
             cursor.executemany(f"INSERT INTO {CHANGES} (kind, row_id) VALUES (%s, 0)", [(k,) for k in KINDS])
 
 
-def make_way(using: str, plan: object = (), **signal: object) -> None:
-    """Take the triggers down before migrations on SQLite, which alters no table that a trigger speaks of."""
+def drop_before_migrations(using: str, plan: object = (), **signal: object) -> None:
+    """Drop the triggers before migrations on SQLite, which cannot alter a table that a trigger refers to."""
     connection = connections[using]
     if plan and connection.vendor == "sqlite":
         with connection.cursor() as cursor:
@@ -88,9 +88,9 @@ def _drop(cursor, vendor: str, *, unless: set[str]) -> None:
             cursor.execute(f'DROP TRIGGER "{name}"' + (f" ON {table}" if vendor == "postgresql" else ""))
 
 
-# A flush begins ids anew, behind the positions of all readers: they go on from the microseconds since 1970,
-# where no reader has been yet.
-_GO_AHEAD = (
+# A flush restarts ids at 1, before the positions of all readers: advance them to the microseconds since 1970, which
+# no reader has reached.
+_ADVANCE_ID = (
     f"INSERT INTO {CHANGES} (id, kind, row_id) SELECT max(%s, coalesce(max(id), 0) + 1), '{KINDS[0]}', 0 FROM {CHANGES}"
 )
 _FIND = {
@@ -104,7 +104,7 @@ _FIND = {
 
 
 def _watches(tables: set[str]) -> Iterator[tuple[Watch, str]]:
-    """Each watch with its table, where the table exists: an app may be migrated back to nothing."""
+    """Each watch with its table, if that exists: an app may be migrated back to zero."""
     for watch in WATCHED:
         table = apps.get_model(watch.model)._meta.db_table
         if table in tables:
@@ -121,13 +121,13 @@ def _names(vendor: str, tables: set[str]) -> Iterator[str]:
 
 def _statements(vendor: str, tables: set[str]) -> Iterator[str]:
     if vendor == "postgresql":
-        # Replicas that start together would otherwise replace one another's functions and fail.
+        # Otherwise replicas that start together fail when they replace the same function.
         yield "SELECT pg_advisory_xact_lock(hashtext('gateway change triggers'))"
     for watch, table in _watches(tables):
         yield from (_postgresql if vendor == "postgresql" else _sqlite)(watch, table)
 
 
-# -- SQLite: one row at a time, and no columns of a row but by name -----------------------------------------
+# -- SQLite: triggers for each row, which must name the columns they compare --------------------------------
 
 
 def _sqlite(watch: Watch, table: str) -> Iterator[str]:
@@ -158,17 +158,17 @@ def _row(watch: Watch, alias: str) -> str:
     return f'{alias}."{watch.row}"' if watch.row else "0"
 
 
-# -- PostgreSQL: once a statement, with all its rows, so that a bulk write stays fast -----------------------
+# -- PostgreSQL: triggers for each statement, with all its rows, so that a bulk write stays fast ------------
 
 
 def _postgresql(watch: Watch, table: str) -> Iterator[str]:
     yield _function(watch, table)
-    seen = {"insert": "NEW TABLE AS new_rows", "delete": "OLD TABLE AS old_rows", "truncate": ""}
-    # A trigger that is given the rows may not name columns (UPDATE OF); the function compares them.
-    seen["update"] = f"{seen['delete']} {seen['insert']}"
-    for operation, rows in seen.items():
+    transition_tables = {"insert": "NEW TABLE AS new_rows", "delete": "OLD TABLE AS old_rows", "truncate": ""}
+    # A trigger with transition tables may not name columns (UPDATE OF); the function compares them.
+    transition_tables["update"] = f"{transition_tables['delete']} {transition_tables['insert']}"
+    for operation, rows in transition_tables.items():
         if watch.inserts or operation != "insert":
-            # OR REPLACE waits for writers; DROP would wait for readers too, with everybody queueing behind.
+            # OR REPLACE waits for writers only; DROP would wait for readers too, and all later ones would queue.
             yield (
                 f'CREATE OR REPLACE TRIGGER "{PREFIX}{table}_{operation}"'
                 f' AFTER {operation.upper()} ON "{table}"'
@@ -202,7 +202,7 @@ def _function(watch: Watch, table: str) -> str:
 
 
 def _changed(watch: Watch) -> str:
-    """Whether a row is another than before; names no column that it need not, so that migrations are free."""
+    """Whether a row differs from before; names as few columns as possible, so that migrations can alter the others."""
     if watch.only:
         return " OR ".join(f'o."{column}" IS DISTINCT FROM n."{column}"' for column in watch.only)
     if watch.unless:

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from rest_framework.response import Response
 
 from accounts.models import User
-from gateway_project.access import OWNER, admit
+from gateway_project.access import OWNER, require_access
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from gateway_project.jsonapi.documents import Plain, flat
 from gateway_project.jsonapi.filters import DIGITS, Boolean, Integer, Text, read_parameters
@@ -70,7 +70,7 @@ class KeyViewSet(ListMixin):
         """Issue a key: the answer is the only place where its text is ever seen."""
         values = self.values(self.create_attributes)
         user_id = values.pop("user", self.caller.user.pk)
-        admit(self.caller, OWNER, owner_id=user_id)
+        require_access(self.caller, OWNER, owner_id=user_id)
         with transaction.atomic():
             (owner,) = rows_by_id(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
@@ -127,12 +127,12 @@ class KeyViewSet(ListMixin):
         keys, target = self.get_queryset().live(), self.target_id()
         if target is None or "user" in which:
             which = {"user": self.caller.user.pk} | which
-            admit(self.caller, OWNER, owner_id=which["user"])
+            require_access(self.caller, OWNER, owner_id=which["user"])
             keys = keys.filter(owner__in=rows_by_id(User.objects.all(), [which["user"]], field="user"))
         if target is not None:
             keys = keys.filter(pk=target)
             for key in keys:  # which the caller may see, and so know of
-                admit(self.caller, OWNER, owner_id=key.owner_id)
+                require_access(self.caller, OWNER, owner_id=key.owner_id)
         return keys.filter(name=which["name"]) if "name" in which else keys
 
     # -- Deletion ---------------------------------------------------------------------------------------

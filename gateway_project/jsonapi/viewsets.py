@@ -16,7 +16,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from gateway_project.access import SORTS, TABLE, USER, Caller
+from gateway_project.access import CALLER_KINDS, TABLE, USER, Caller
 from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, ValidationError
 from gateway_project.jsonapi import audit, licence
 from gateway_project.jsonapi.documents import ENVELOPE, Document, Plain, flat
@@ -138,7 +138,7 @@ class ApiViewSet(GenericViewSet):
         """The read-only attributes in the document of an update: clients may send back a whole resource object."""
         permission = TABLE[self.resource_name].get("retrieve", USER)
         # A caller who may change rows but not read them must not learn their values by guessing.
-        if self.action != "update" or not (permission in SORTS or self.caller.has(permission)):
+        if self.action != "update" or not (permission in CALLER_KINDS or self.caller.has(permission)):
             return {}
         writable, readable = self.update_attributes().fields, self.serializer_class().fields
         read_only = readable.keys() - writable.keys() - {"id"}

@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 from gateway_project import errors
-from gateway_project.access import ADMIN, ANYBODY, HOLDER, LOGIN, OWNER, SORTS, TABLE, WITHOUT_LICENCE
+from gateway_project.access import ADMIN, ANYBODY, CALLER_KINDS, HOLDER, LOGIN, OWNER, TABLE, WITHOUT_LICENCE
 from gateway_project.jsonapi import viewsets
 from gateway_project.jsonapi.fields import Id
 from gateway_project.jsonapi.filters import Filter, Integer
@@ -83,7 +83,7 @@ def who(route: Route) -> str:
 
 
 def _named(who: str) -> str:
-    return who if who in SORTS else f"`{who}`"
+    return who if who in CALLER_KINDS else f"`{who}`"
 
 
 def security(route: Route) -> list[dict[str, list]]:

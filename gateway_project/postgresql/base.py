@@ -1,4 +1,4 @@
-"""The backend that DATABASES names: the driver is loaded by whoever connects, and not by whoever reads the settings."""
+"""The database backend for PostgreSQL; a module of its own, so that reading the settings does not load the driver."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,37 +8,37 @@ import psycopg
 from django.db.backends.postgresql import base
 
 
-class PatientConnection(psycopg.Connection):
-    """Gives a statement so many seconds, on this side: a server that has frozen keeps no time-out of its own.
+class TimeoutConnection(psycopg.Connection):
+    """Has a time-out for statements on the client's side: a frozen server does not enforce its own.
 
-    Its kernel goes on answering ours, so that neither keepalives nor tcp_user_timeout notice.
+    The kernel of such a server still answers, so that neither keepalives nor tcp_user_timeout notice.
     """
 
-    patience: float | None = None  # seconds; the server's processes set it (gunicorn.conf.py), commands may take longer
+    statement_timeout: float | None = None  # seconds; set in serving processes (gunicorn.conf.py), not in commands
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        options.setdefault("timeout", self.patience)
+        options.setdefault("timeout", self.statement_timeout)
         try:
             return super().wait(gen, *args, **options)
         except psycopg.errors._WaitTimeout as error:
-            self.pgconn.finish()  # its answer may still come, and would be taken for the next one's
+            self.pgconn.finish()  # else a late answer would be taken for that of the next statement
             raise psycopg.OperationalError(f"the database did not answer within {options['timeout']} s") from error
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Its pool makes such connections."""
+    """Django's backend, with a pool of such connections."""
 
     def __init__(self, settings_dict: dict[str, Any], alias: str = "default") -> None:
-        settings_dict["OPTIONS"].get("pool", {})["connection_class"] = PatientConnection
+        settings_dict["OPTIONS"].get("pool", {})["connection_class"] = TimeoutConnection
         super().__init__(settings_dict, alias)
 
     @contextmanager
-    def hurried(self, seconds: float) -> Iterator[None]:
-        """Inside, the server has so many seconds for each statement."""
+    def statement_timeout(self, seconds: float) -> Iterator[None]:
+        """Inside, each statement has this time-out."""
         self.ensure_connection()
-        connected = self.connection
-        connected.patience = seconds
+        connection = self.connection
+        connection.statement_timeout = seconds
         try:
             yield
         finally:
-            del connected.patience
+            del connection.statement_timeout

@@ -137,7 +137,7 @@ class Follower(BackgroundThread):
         if self._is_prompt and connection.vendor == "postgresql":
             connection.ensure_connection()  # where there is none to be had the database is away
             try:
-                with connection.hurried(PROMPT_SECONDS):
+                with connection.statement_timeout(PROMPT_SECONDS):
                     return self._feed.since(self._position)
             except DatabaseError:
                 connection.close()

@@ -24,8 +24,8 @@ from gateway_project.access import (
     USER,
     WORK,
     Caller,
-    admit,
     as_markdown,
+    require_access,
 )
 from gateway_project.errors import AuthenticationFailed, PermissionDenied
 from gateway_project.jsonapi.routes import resource
@@ -145,13 +145,13 @@ CALLERS = {
 def test_who_is_let_in_and_what_the_others_are_told(who, owner_id, let_in, told):
     for name, caller in CALLERS.items():
         if name in let_in:
-            admit(caller, who, owner_id=owner_id)
+            require_access(caller, who, owner_id=owner_id)
         else:
             with pytest.raises(PermissionDenied, match=told):
-                admit(caller, who, owner_id=owner_id)
+                require_access(caller, who, owner_id=owner_id)
     if who not in (ANYBODY, HOLDER):
         with pytest.raises(AuthenticationFailed):
-            admit(None, who, owner_id=owner_id)
+            require_access(None, who, owner_id=owner_id)
 
 
 def test_every_route_is_in_the_table():

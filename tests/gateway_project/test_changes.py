@@ -263,7 +263,7 @@ def test_a_migrate_that_had_nothing_to_do_is_no_news(reader):
 
 
 def test_after_migrations_every_kind_counts_as_changed(reader):
-    triggers.make_way(using="default", plan=[("a migration", False)])
+    triggers.drop_before_migrations(using="default", plan=[("a migration", False)])
     Group.objects.create(name="team")
     triggers.install(using="default", plan=[("a migration", False)])
     news = reader.news()
@@ -272,7 +272,7 @@ def test_after_migrations_every_kind_counts_as_changed(reader):
 
 
 def test_a_table_that_a_migration_rebuilt_is_watched_again(reader):
-    triggers.make_way(using="default", plan=[("a migration", False)])
+    triggers.drop_before_migrations(using="default", plan=[("a migration", False)])
     short, long = Group._meta.get_field("name"), CharField(max_length=120)
     long.set_attributes_from_name("name")
     with connection.schema_editor() as editor:

@@ -24,7 +24,7 @@ def test_a_key_is_made_once_and_is_nobody_elses_to_read(path):
 def test_a_new_key_encrypts_from_now_on_in_every_process(path):
     running, other = KeyFile(path), KeyFile(path)
     (old,) = running
-    other.put_first("new")
+    other.prepend("new")
     assert (running[0], list(running), len(running)) == ("new", ["new", old], 2)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -32,8 +32,8 @@ def test_a_new_key_encrypts_from_now_on_in_every_process(path):
 def test_a_process_knows_the_dropped_keys_until_it_ends(path):
     running = KeyFile(path)
     (old,) = running
-    KeyFile(path).put_first("new")
-    assert KeyFile(path).drop_all_but_first() == 1
+    KeyFile(path).prepend("new")
+    assert KeyFile(path).remove_old_keys() == 1
     assert list(running) == ["new", old]
     assert list(KeyFile(path)) == ["new"]
 

@@ -2,11 +2,11 @@
 
 import logging
 
-from gateway_project.logs import Refusals, Seldom
+from gateway_project.logs import OncePerMinute, SkipUnavailable
 
 
 def test_one_record_a_minute_passes_with_its_first_line():
-    seldom = Seldom()
+    seldom = OncePerMinute()
     records = [logging.makeLogRecord({"msg": "no connection to %s:\nis it there?", "args": (name,)}) for name in "abc"]
     assert [seldom.filter(record) for record in records] == [True, False, False]
     assert records[0].getMessage() == "no connection to a: (Nothing more of this for a minute.)"
@@ -14,4 +14,4 @@ def test_one_record_a_minute_passes_with_its_first_line():
 
 def test_refusals_for_want_of_room_are_no_news_and_failures_are():
     told = [logging.makeLogRecord({"status_code": status}) for status in (503, 500)] + [logging.makeLogRecord({})]
-    assert [Refusals().filter(record) for record in told] == [False, True, True]
+    assert [SkipUnavailable().filter(record) for record in told] == [False, True, True]

@@ -14,7 +14,7 @@ PROXIES = TrustedProxies([ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_n
 def seen(peer, **headers):
     """The environment of a request from this peer, after the proxies were seen through."""
     environ = {"REMOTE_ADDR": peer, "wsgi.url_scheme": "http"} | headers
-    PROXIES.see_through(environ)
+    PROXIES.resolve_client(environ)
     return environ
 
 
@@ -75,14 +75,14 @@ def test_other_headers_say_nothing():
 def test_without_trusted_proxies_nothing_is_touched():
     environ = {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "1.1.1.1", "HTTP_X_FORWARDED_PROTO": "https"}
     before = environ.copy()
-    TrustedProxies([]).see_through(environ)
+    TrustedProxies([]).resolve_client(environ)
     assert environ == before
 
 
 @pytest.mark.parametrize("proxies", [PROXIES, TrustedProxies([])])
 def test_who_comes_by_ipv4_has_one_address_also_where_the_server_listens_on_ipv6(proxies):
     environ = {"REMOTE_ADDR": "::ffff:203.0.113.9"}
-    proxies.see_through(environ)
+    proxies.resolve_client(environ)
     assert environ == {"REMOTE_ADDR": "203.0.113.9"}
 
 

@@ -109,7 +109,7 @@ def test_a_local_instance_makes_its_new_key_and_drops_the_old_one_later(settings
 def test_no_key_is_dropped_while_a_credential_cannot_be_read(settings, tmp_path):
     make("lost")
     settings.GATEWAY_ENCRYPTION_KEYS = keys = KeyFile(local_secret(tmp_path / "encryption_key"))
-    keys.put_first("a newer key of more than thirty-two characters")
+    keys.prepend("a newer key of more than thirty-two characters")
     with pytest.raises(CommandError, match="lost"):
         rotate("--drop-old-keys")
     assert len(KeyFile(keys.path)) == 2

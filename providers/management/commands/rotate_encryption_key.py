@@ -33,9 +33,9 @@ class Command(BaseCommand):
         kept_here = isinstance(keys, KeyFile)
         if (options["new_key"] or options["drop_old_keys"]) and not kept_here:
             raise CommandError(FROM_ENVIRONMENT)
-        with keys.held() if kept_here else nullcontext():
+        with keys.locked() if kept_here else nullcontext():
             if options["new_key"]:
-                keys.put_first(new_key())
+                keys.prepend(new_key())
                 self._record("made a new encryption key")
             self._reseal()
             if options["drop_old_keys"]:
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             )
 
     def _drop(self, keys: KeyFile) -> None:
-        dropped = keys.drop_all_but_first()
+        dropped = keys.remove_old_keys()
         self.stdout.write(f"Old keys dropped: {dropped}.")
         if dropped:
             self._record(f"dropped old encryption keys: {dropped}")
