@@ -72,7 +72,7 @@ class UserForm(ServiceForm):
             try:
                 address = self.request.META.get("REMOTE_ADDR", "")
                 sessions.check_own_password(
-                    self.request.user, present, address=address, tell=session_event_recorder(self.request)
+                    self.request.user, present, address=address, record_event=session_event_recorder(self.request)
                 )
             except GatewayError as error:
                 self.add_service_error(error.message)

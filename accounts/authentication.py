@@ -1,4 +1,4 @@
-"""Who asks the management API: a login, by its access token in the header or in the cookie."""
+"""Authentication of the management API: an access token in the header or in a cookie."""
 
 from uuid import UUID
 
@@ -15,7 +15,7 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 class AccessTokens(BaseAuthentication):
-    """The Authorization header; whatever stands there and is no good access token is refused."""
+    """The Authorization header; anything but a valid access token is refused."""
 
     def authenticate(self, request) -> tuple[User, Caller] | None:
         header = request.META.get("HTTP_AUTHORIZATION")
@@ -32,7 +32,7 @@ class AccessTokens(BaseAuthentication):
 
 
 class SessionCookies(BaseAuthentication):
-    """The cookie of a browser's login; what it writes must come from a page of ours."""
+    """The access token's cookie of a browser; writes must come from the gateway's own origin."""
 
     def authenticate(self, request) -> tuple[User, Caller] | None:
         token = request.COOKIES.get(cookies.USER_COOKIE)
@@ -45,7 +45,7 @@ class SessionCookies(BaseAuthentication):
 
 
 class RefreshCookie(BaseAuthentication):
-    """The cookie that is left when the other has expired: enough to log out, and for nothing else."""
+    """The refresh token's cookie, which outlives the access token's: it is accepted for logging out alone."""
 
     def authenticate(self, request) -> tuple[User, Caller] | None:
         token = request.COOKIES.get(cookies.AUTH_COOKIE)
@@ -59,12 +59,12 @@ class RefreshCookie(BaseAuthentication):
 
 
 def caller_of(token: str) -> Caller:
-    """The user of an access token, with what they may do at this moment; raises AuthenticationFailed."""
+    """The user of an access token, with their present features; raises AuthenticationFailed."""
     return _caller(Session.objects.all(), read_access(token))
 
 
 def _caller(sessions: SessionQuerySet, claims: AccessToken | RefreshToken | None) -> Caller:
-    """The caller whom a token's claims stand for, as long as the session lives and the user is usable."""
+    """The caller of a token's claims, while the session is live and the user is usable."""
     session = sessions.live().with_user().filter(pk=UUID(claims.session)).first() if claims else None
     if session is None or session.user_id != claims.user_id or not session.user.is_usable:
         raise AuthenticationFailed

@@ -1,4 +1,4 @@
-"""How admins come into the console: with their own password, by a session like any other login's."""
+"""Authentication of the console: admins log in with their password, which opens a session as the API's login does."""
 
 from typing import Any
 from uuid import UUID
@@ -17,14 +17,14 @@ from gateway_project.errors import GatewayError
 
 
 class Backend(BaseBackend):
-    """Finds the user of a console's session; passwords are the sign-in's matter."""
+    """Finds the user of a console session; passwords are checked by SignIn."""
 
     def get_user(self, user_id: int) -> User | None:
         return User.objects.usable().prefetch_related("roles").filter(pk=user_id).first()
 
 
 class SignIn(AuthenticationForm):
-    """User name and password, with the same throttle, log entries and words as the login of the API."""
+    """The login form, with the same throttle, log entries and messages as the API's login."""
 
     def clean(self) -> dict[str, Any]:
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
@@ -35,7 +35,7 @@ class SignIn(AuthenticationForm):
                     password=password,
                     device=self.request.META.get("HTTP_USER_AGENT", ""),
                     address=self.request.META.get("REMOTE_ADDR", ""),
-                    tell=session_event_recorder(self.request),
+                    record_event=session_event_recorder(self.request),
                 )
             except GatewayError as error:
                 raise forms.ValidationError(error.message) from None
@@ -50,20 +50,20 @@ class SignIn(AuthenticationForm):
 
 
 @receiver(user_logged_in, dispatch_uid="console.enter")
-def remember(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
-    """The console's session belongs to the login that the form has opened."""
+def attach_login(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
+    """Attach the session that the form opened to the console's session."""
     request.session[LOGIN] = str(request.login)
 
 
 @receiver(user_logged_out, dispatch_uid="console.leave")
-def forget(sender: object, request: HttpRequest, user: User | None, **more: Any) -> None:
-    """Signing out ends the login."""
+def end_login(sender: object, request: HttpRequest, user: User | None, **more: Any) -> None:
+    """End the attached session when the user signs out."""
     if login := request.session.get(LOGIN):
         sessions.end_session(UUID(login))
         record_session_event(request, f"{user.username} left the console.", user=user)
 
 
 def is_alive(request: HttpRequest) -> bool:
-    """Whether the login of the console's session has neither ended nor lapsed."""
+    """Whether the session attached to the console's session has neither ended nor expired."""
     login = request.session.get(LOGIN)
     return login is not None and Session.objects.live().filter(pk=UUID(login), user_id=request.user.pk).exists()

@@ -21,7 +21,7 @@ class AuthViewSet(ApiViewSet):
     """Sessions: they begin, go on and end here."""
 
     resource_name = "auth"
-    # Whose old cookies or tokens have expired must be able to log in; logout looks for itself.
+    # Expired cookies or tokens must not prevent a login; logout authenticates by itself.
     authentication_classes = ()
     body_optional = ("logout",)
     login_attributes = LoginAttributes
@@ -71,7 +71,7 @@ class AuthViewSet(ApiViewSet):
             password=values["password"],
             device=self.request.META.get("HTTP_USER_AGENT", ""),
             address=self.address,
-            tell=self.record_session_event,
+            record_event=self.record_session_event,
         )
         response = Response(Plain(code=200, message="Logged in."))
         cookies.put(response, tokens)
@@ -82,17 +82,19 @@ class AuthViewSet(ApiViewSet):
         return Response(Plain(code=200, message=f"The token is good; it is {caller.user.username}'s."))
 
     def by_refresh_token(self, values: dict[str, Any]) -> Response:
-        tokens = sessions.refresh(values.get("refresh_token") or self.refresh_cookie(), tell=self.record_session_event)
-        told = Plain(
+        tokens = sessions.refresh(
+            values.get("refresh_token") or self.refresh_cookie(), record_event=self.record_session_event
+        )
+        body = Plain(
             accessToken=tokens.access, refreshToken=tokens.refresh, grantType="Bearer", message="The tokens are new."
         )
-        response = Response(told)
-        # Also where the token came in the body: a browser that keeps the old one would seem to use it twice.
+        response = Response(body)
+        # Also where the token came in the body: a browser that kept the old one would use it a second time.
         cookies.put(response, tokens)
         return response
 
     def refresh_cookie(self) -> str:
-        """The refresh token out of the browser's cookie, if nothing speaks against it."""
+        """The refresh token from the cookie, if the origin is ours and both cookies are of one session."""
         token = self.request.COOKIES.get(cookies.AUTH_COOKIE)
         if not token:
             raise ValidationError("refreshToken: is missing, and there is no cookie that holds one.")
@@ -100,20 +102,20 @@ class AuthViewSet(ApiViewSet):
         access = read_access(self.request.COOKIES.get(cookies.USER_COOKIE, ""))
         known = read_refresh(token)
         if access is not None and known is not None and access.session != known.session:
-            raise AuthenticationFailed  # cookies of two logins: one of them was put there
+            raise AuthenticationFailed  # cookies of two sessions: one of them was planted
         return token
 
     # -- Logging out ------------------------------------------------------------------------------------
 
     def holder(self) -> Caller | None:
-        """Who asks by the header or by a cookie; None if neither is there."""
+        """The caller by header or cookie; None if there is neither."""
         for kind in (AccessTokens, SessionCookies, RefreshCookie):
             if found := kind().authenticate(self.request):
                 return found[1]
         return None
 
     def holder_of(self, token: str | None, holder: Caller | None) -> Caller:
-        """Who logs out, and of which session: the one of the token in the body, where there is one."""
+        """The caller and session to log out: those of the token in the body if there is one, else of the holder."""
         if token is None and holder is None:
             raise AuthenticationFailed
         caller = caller_of(token) if token is not None else holder

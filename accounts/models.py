@@ -15,7 +15,7 @@ from gateway_project.naming import LONGEST_FOLD, NameField, NameKeyField, Search
 
 LONGEST_USERNAME = 150
 
-LONGEST_PASSWORD = 4096
+MAX_PASSWORD_LENGTH = 4096
 feature_name = RegexValidator(r"^[a-z_.]{1,64}\Z", "A feature is named with 1 to 64 of a-z, _ and the dot.")
 
 

@@ -40,10 +40,10 @@ class UserQuerySet(models.QuerySet["User"]):
         """Users who hold the role admin, usable or not."""
         return self.filter(roles__name=ADMIN_ROLE)
 
-    def called(self, username: str) -> Self:
-        """The user of this name, if any, in whatever case it is written.
+    def with_username(self, username: str) -> Self:
+        """The user of this name in any case, if there is one.
 
-        Two there are only where names that are one now were two once: then the one who is written like this is first.
+        Two exist only if their names were distinct under earlier comparison rules; the exact spelling comes first.
         """
         exactly = Q(username=self.model.normalize_username(username))
         return self.filter(Q(name_key=username) | exactly).order_by(Case(When(exactly, then=0), default=1), "id")
@@ -54,7 +54,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
         """Sessions whose tokens count at the given moment (now, unless told)."""
         return self.filter(ended_at=None, expires_at__gt=at or timezone.now())
 
-    def spent(self, at: datetime) -> Self:
+    def expired(self, at: datetime) -> Self:
         """Sessions, ended or not, of which every token had expired at the given moment."""
         return self.filter(expires_at__lt=at)
 

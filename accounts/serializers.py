@@ -6,10 +6,10 @@ from django.conf import settings
 from django.core.validators import EmailValidator
 from rest_framework import serializers
 
-from accounts.models import LONGEST_PASSWORD, Group, Role, User, check_name, check_text, feature_name
+from accounts.models import MAX_PASSWORD_LENGTH, Group, Role, User, check_name, check_text, feature_name
 from gateway_project.jsonapi.fields import Attributes, Boolean, Choice, Id, Named, References, Text
 
-LONGEST_TOKEN = 8192
+MAX_TOKEN_LENGTH = 8192
 
 
 def _name(model: type, field: str = "name", **options: Any) -> Text:
@@ -18,7 +18,7 @@ def _name(model: type, field: str = "name", **options: Any) -> Text:
 
 
 def _password(**options: Any) -> Text:
-    return Text(max_length=LONGEST_PASSWORD, validators=[check_text], write_only=True, **options)
+    return Text(max_length=MAX_PASSWORD_LENGTH, validators=[check_text], write_only=True, **options)
 
 
 def _new_password(**options: Any) -> Text:
@@ -155,8 +155,8 @@ class LoginAttributes(Attributes):
     )
     user_name = Text(max_length=1000, required=False)
     password = _password(required=False)
-    access_token = Text(max_length=LONGEST_TOKEN, required=False)
-    refresh_token = Text(max_length=LONGEST_TOKEN, required=False, help_text="Else the one in the cookie.")
+    access_token = Text(max_length=MAX_TOKEN_LENGTH, required=False)
+    refresh_token = Text(max_length=MAX_TOKEN_LENGTH, required=False, help_text="Else the one in the cookie.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         needed = self.NEEDED.get((values["grant_type"], values.get("token_type")))
@@ -175,7 +175,7 @@ class LogoutAttributes(Attributes):
     example = {"logoutDevice": "otherDevices"}
     grant_type = Choice(["Bearer"], required=False)
     token_type = Choice(["accessToken"], required=False)
-    access_token = Text(max_length=LONGEST_TOKEN, required=False)
+    access_token = Text(max_length=MAX_TOKEN_LENGTH, required=False)
     logout_device = Choice(["currentDevice", "otherDevices", "allDevices"], default="currentDevice")
 
 

@@ -1,4 +1,4 @@
-"""Every change to users, roles, features and groups; sessions have a room of their own (sessions.py)."""
+"""Every change to users, roles, features and groups; those to sessions are in sessions.py."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
-from accounts.models import LONGEST_PASSWORD, Feature, Group, Role, User, check_text
+from accounts.models import MAX_PASSWORD_LENGTH, Feature, Group, Role, User, check_text
 from accounts.sessions import end_sessions
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from gateway_project.saving import lock_row, rows_by_id, save_or_refuse
@@ -29,7 +29,7 @@ def create_user(
     is_active: bool = True,
     is_deleted: bool = False,
 ) -> User:
-    """A stored user with these roles, given by id or by name; with the role user unless any are given.
+    """Create a user with these roles, given by id or by name; by default the role user.
 
     Raises Conflict if the name exists in any case, deleted users included, and ValidationError.
     """
@@ -40,16 +40,16 @@ def create_user(
         is_active=is_active,
         is_deleted=is_deleted,
     )
-    user.set_password(_checked(password))
+    user.set_password(_validated_password(password))
     save_or_refuse(user, taken=f"A user named {user.username!r} exists already; deleted ones keep their names.")
     by_id = role_ids is not None
-    user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles") if by_id else _named(roles))
+    user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles") if by_id else _roles_named(roles))
     return user
 
 
 @transaction.atomic
 def create_feature(*, name: str) -> Feature:
-    """A stored feature; raises Conflict if the name exists, and ValidationError."""
+    """Create a feature; raises Conflict if the name exists, and ValidationError."""
     feature = Feature(name=name)
     save_or_refuse(feature, taken=f"A feature named {name!r} exists already.")
     return feature
@@ -57,7 +57,7 @@ def create_feature(*, name: str) -> Feature:
 
 @transaction.atomic
 def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
-    """A stored role that grants these features; raises Conflict if the name exists, and ValidationError."""
+    """Create a role that grants these features; raises Conflict if the name exists, and ValidationError."""
     role = Role(name=name)
     _save_role(role)
     role.features.set(rows_by_id(Feature.objects.all(), feature_ids, field="features"))
@@ -68,7 +68,7 @@ def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
 def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[int] | None = None) -> None:
     """Store a new name and another set of features, where given; raises Conflict, NotFound and ValidationError.
 
-    The built-in roles keep their names: the code knows them by it. The role admin keeps its features: all there are.
+    The built-in roles keep their names, which the code uses. The role admin keeps all features.
     """
     lock_row(role, Role.objects.all())
     if name is not None and name != role.name:
@@ -98,16 +98,16 @@ def update_user(
     password: str | None = None,
     kept_session: UUID | None = None,
 ) -> None:
-    """Store these changes, where given; a new password ends the user's sessions but the kept one.
+    """Store the given changes; a new password ends the user's sessions except `kept_session`.
 
     Raises Conflict for a change that would leave no active admin, NotFound and ValidationError.
     """
-    with _an_admin_stays(user):
+    with _keeping_an_admin(user):
         for name, value in {"display_name": display_name, "email": email, "is_active": is_active}.items():
             if value is not None:
                 setattr(user, name, value)
         if password is not None:
-            user.set_password(_checked(password))
+            user.set_password(_validated_password(password))
         save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
         if role_ids is not None:
             user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles"))
@@ -117,17 +117,17 @@ def update_user(
 
 @transaction.atomic
 def delete_user(user: User) -> None:
-    """Mark as deleted: the record stays, every credential of the user ends. Raises Conflict for the last admin."""
-    with _an_admin_stays(user):
+    """Mark a user as deleted: the row stays, all credentials end. Raises Conflict for the last admin."""
+    with _keeping_an_admin(user):
         user.is_deleted = True
         user.save(update_fields=["is_deleted"])
     end_sessions(user=user)
 
 
 @contextmanager
-def _an_admin_stays(user: User) -> Iterator[None]:
-    """Around a change of the user: raises Conflict if it takes the last admin who can log in."""
-    # Held to the end of the transaction: two admins must not take the role from each other at one moment.
+def _keeping_an_admin(user: User) -> Iterator[None]:
+    """Around a change of a user: raises Conflict if no admin who can log in is left after it."""
+    # Locked to the end of the transaction: two admins must not take the role from each other concurrently.
     Role.objects.select_for_update().get(name=ADMIN_ROLE)
     lock_row(user, User.objects.all())
     was_admin = User.objects.usable().admins().filter(pk=user.pk).exists()
@@ -138,10 +138,10 @@ def _an_admin_stays(user: User) -> Iterator[None]:
 
 @transaction.atomic
 def create_group(*, name: str, member_ids: Collection[int] = ()) -> Group:
-    """A stored group of these users; raises Conflict if the name exists, and ValidationError."""
+    """Create a group of these users; raises Conflict if the name exists, and ValidationError."""
     group = Group(name=name)
     _save_group(group)
-    group.members.set(rows_by_id(_may_join(group), member_ids, field="members"))
+    group.members.set(rows_by_id(_eligible_members(group), member_ids, field="members"))
     return group
 
 
@@ -153,21 +153,21 @@ def update_group(group: Group, *, name: str | None = None, member_ids: Collectio
         group.name = name
         _save_group(group)
     if member_ids is not None:
-        group.members.set(rows_by_id(_may_join(group), member_ids, field="members"))
+        group.members.set(rows_by_id(_eligible_members(group), member_ids, field="members"))
 
 
 @transaction.atomic
 def add_member(group: Group, *, user_id: int) -> User:
-    """The user, who is a member now, and stays one if they were before; raises NotFound and ValidationError."""
+    """Add a member, who may be one already; returns the user. Raises NotFound and ValidationError."""
     lock_row(group, Group.objects.all())
-    (user,) = rows_by_id(_may_join(group), [user_id], field="id")
+    (user,) = rows_by_id(_eligible_members(group), [user_id], field="id")
     group.members.add(user)
     return user
 
 
 @transaction.atomic
 def remove_member(group: Group, *, user_id: int) -> User:
-    """The user, who was a member and is none any more; raises NotFound."""
+    """Remove a member and return the user; raises NotFound."""
     member = group.members.filter(pk=user_id).first()
     if member is None:
         raise NotFound(f"The group has no member with the id {user_id}.")
@@ -177,14 +177,14 @@ def remove_member(group: Group, *, user_id: int) -> User:
 
 @transaction.atomic
 def delete_group(group: Group) -> None:
-    """Delete it; its rules stay and are for nobody, its limits go with it. Raises NotFound."""
-    # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
+    """Delete a group; its rules stay and are for nobody, its limits are deleted. Raises NotFound."""
+    # Locked first, as in update_group(): a transaction that is about to refer to it waits, and finds it deleted.
     lock_row(group, Group.objects.all())
     group.delete()
 
 
-def _may_join(group: Group) -> QuerySet[User]:
-    """A deleted user stays a member of what it was in, so that other changes go on, and joins nothing."""
+def _eligible_members(group: Group) -> QuerySet[User]:
+    """The users who may be members: not deleted, or members already, so that other changes of the group succeed."""
     return User.objects.filter(Q(is_deleted=False) | Q(groups=group)).distinct()
 
 
@@ -192,19 +192,19 @@ def _save_group(group: Group) -> None:
     save_or_refuse(group, taken=f"A group named {group.name!r} exists already.")
 
 
-def _checked(password: str) -> str:
+def _validated_password(password: str) -> str:
     if not password:
         raise ValidationError("password: must not be empty.")
     try:
         check_text(password)
-        MaxLengthValidator(LONGEST_PASSWORD)(password)
+        MaxLengthValidator(MAX_PASSWORD_LENGTH)(password)
         validate_password(password)
     except PasswordRefused as refused:
         raise ValidationError.from_fields({"password": refused.messages}) from None
     return password
 
 
-def _named(names: Collection[str]) -> QuerySet[Role]:
+def _roles_named(names: Collection[str]) -> QuerySet[Role]:
     roles = Role.objects.named(*names)
     if unknown := set(names) - {role.name for role in roles}:
         raise ValidationError(f"roles: there is no role named {', '.join(sorted(unknown))}.")

@@ -1,8 +1,7 @@
-"""Slows down whoever guesses passwords, and nobody else.
+"""Throttles password guessing without locking anybody else out.
 
-Failures count for account and address together, and with a higher limit for an address over all accounts, in
-windows of fifteen minutes that begin with the first failure. Of IPv6 addresses the network of 64 bits counts: who
-has one of them has them all.
+Failures count per account and address, and with a higher limit per address over all accounts, in windows of fifteen
+minutes that begin with the first failure. An IPv6 address counts as its /64 network, all of which one client has.
 """
 
 import hashlib
@@ -29,64 +28,64 @@ T = TypeVar("T")
 
 @contextmanager
 def guess(username: str, address: str, *, on_first_refusal: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Around one look at a password: AuthenticationFailed is a failure. Raises RateLimited instead of looking.
+    """Around one password check: AuthenticationFailed counts as a failure. Raises RateLimited instead of checking.
 
-    Each look counts before it is made, so that guesses at the same moment do not all pass for the first. Of the
-    refusals in one window the first is told: who goes on guessing must not fill the log.
+    Each check is counted before it is made, so that concurrent guesses count too. `on_first_refusal` is called once a
+    window: further guesses must not fill the log.
     """
     account, origin = name_key(username), _origin(address)
     store = _store()
-    pair = Counter(store, settings.GATEWAY_LOGIN_FAILURES, "account", account, origin)
-    whole = Counter(store, settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS, "address", origin)
-    with whole.counted(on_first_refusal), pair.counted(on_first_refusal):
+    by_account = FailureCounter(store, settings.GATEWAY_LOGIN_FAILURES, "account", account, origin)
+    by_address = FailureCounter(store, settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS, "address", origin)
+    with by_address.counted(on_first_refusal), by_account.counted(on_first_refusal):
         yield
-    pair.forget()
-    whole.take_back()
+    by_account.reset()
+    by_address.decrement()
 
 
-class Counter:
-    """Counts something that may fail so often in a window; where the shared cache fails, in this process alone."""
+class FailureCounter:
+    """Counts failures in a window against a limit, in the shared cache, or in this process alone while that fails."""
 
-    def __init__(self, store: BaseCache, most: int, *names: str) -> None:
-        # Hashed: names are of any length and may hold what a cache takes for syntax.
+    def __init__(self, store: BaseCache, limit: int, *names: str) -> None:
+        # Hashed: names are of any length and may contain characters that cache keys must not have.
         self.name = "login:" + hashlib.sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
-        self.store, self.most = store, most
-        self._done(self._find_window)
+        self.store, self.limit = store, limit
+        self._run(self._find_window)
 
     @contextmanager
     def counted(self, on_first_refusal: Callable[[], None]) -> Iterator[None]:
-        """Inside, one more is counted, and stays so if it ends in AuthenticationFailed or well."""
+        """Count one more; it is taken back if the block raises anything but AuthenticationFailed."""
         self.add(on_first_refusal)
         try:
             yield
         except AuthenticationFailed:
             raise
-        except BaseException:  # nobody looked at the password: it was no guess
-            self.take_back()
+        except BaseException:  # the password was not checked: no guess
+            self.decrement()
             raise
 
     def add(self, on_first_refusal: Callable[[], None]) -> None:
-        """Count one more; raises RateLimited, and counts none, where it would be too many."""
-        if self._done(self._more) > self.most:
-            self.take_back()
-            if self._done(lambda: self.store.add(f"{self.key}:told", 1, WINDOW_SECONDS)):
+        """Count one more; raises RateLimited, counting nothing, beyond the limit."""
+        if self._run(self._increment) > self.limit:
+            self.decrement()
+            if self._run(lambda: self.store.add(f"{self.key}:told", 1, WINDOW_SECONDS)):
                 on_first_refusal()
             wait = min(max(1, self.ends - time.time()), WINDOW_SECONDS)
             raise RateLimited("Too many failed logins; try again later.", retry_after=wait)
 
-    def take_back(self) -> None:
-        with suppress(ValueError):  # a cache may forget
-            self._done(lambda: self.store.decr(self.key))
+    def decrement(self) -> None:
+        with suppress(ValueError):  # the key may have expired or been evicted
+            self._run(lambda: self.store.decr(self.key))
 
-    def forget(self) -> None:
-        self._done(lambda: self.store.delete(self.key))
+    def reset(self) -> None:
+        self._run(lambda: self.store.delete(self.key))
 
-    def _done(self, operation: Callable[[], T]) -> T:
-        """What an operation on the store gives; on one that fails it is tried no more."""
+    def _run(self, operation: Callable[[], T]) -> T:
+        """The result of an operation on the store; a shared cache that fails is replaced by the process's own."""
         try:
             return operation()
-        except Exception as error:  # it is full, takes no writes, or holds what nobody here has written
-            if self.store is caches["process"] or _is_forgotten(error):
+        except Exception as error:  # it is down, full or read-only, or holds a foreign value
+            if self.store is caches["process"] or _is_missing_key(error):
                 raise
             _warn(error)
         self.store = caches["process"]
@@ -95,41 +94,41 @@ class Counter:
 
     def _find_window(self) -> None:
         ends = self.store.get_or_set(self.name, int(time.time()) + WINDOW_SECONDS, WINDOW_SECONDS)
-        self.ends = _number(ends)
+        self.ends = _checked_int(ends)
         self.key = f"{self.name}:{ends}"
 
-    def _more(self) -> int:
+    def _increment(self) -> int:
         self.store.add(self.key, 0, WINDOW_SECONDS)
         try:
-            return _number(self.store.incr(self.key))
-        except ValueError:  # it was flushed just now
+            return _checked_int(self.store.incr(self.key))
+        except ValueError:  # the key was evicted in between
             self.store.set(self.key, 1, WINDOW_SECONDS)
             return 1
 
 
 def _origin(address: str) -> str:
     read = read_address(address.partition("%")[0])
-    if not read:  # a socket of the machine's own has none
+    if not read:  # a Unix socket has none
         return address
     return str(ip_network((read, 64), strict=False)) if ":" in read else read
 
 
-def _number(value: object) -> int:
+def _checked_int(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"{type(value).__name__} in the place of a number")
     return value
 
 
-def _is_forgotten(error: Exception) -> bool:
-    """Whether a cache says no more than that it does not know the key."""
+def _is_missing_key(error: Exception) -> bool:
+    """Whether the error is Django's ValueError for incr() and decr() of a missing key."""
     return type(error) is ValueError
 
 
 def _store() -> BaseCache:
-    """The cache that all processes share; this process's own while that one is away."""
+    """The cache that all processes share; this process's own while that one is down."""
     try:
         caches["default"].get("login")
-    except Exception as error:  # whatever the cache's library raises: logins go on without it
+    except Exception as error:  # of any kind: logins go on without the shared cache
         _warn(error)
         return caches["process"]
     return caches["default"]

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 ALGORITHM = "HS256"
 AUDIENCE = ISSUER = "language-model-gateway"
 LEEWAY_SECONDS = 10
-LONGEST = 4096
+MAX_LENGTH = 4096
 SESSION_ID = re.compile(r"[0-9a-f]{32}\Z")
 USER_ID = re.compile(r"[0-9]{1,18}\Z")
 ACCESS, REFRESH = "access", "refresh"
 
 
 class AccessToken(NamedTuple):
-    """What a valid access token says: whose it is, and of which session (32 hexadecimal digits)."""
+    """The claims of a valid access token: user, and session (32 hexadecimal digits)."""
 
     user_id: int
     session: str
 
 
 class RefreshToken(NamedTuple):
-    """What a valid refresh token says; `digest` is all of it that is stored."""
+    """The claims of a valid refresh token; of it only the digest is stored."""
 
     user_id: int
     session: str
@@ -37,15 +37,15 @@ class RefreshToken(NamedTuple):
 
 
 def issue_access(*, user_id: int, session: str) -> str:
-    """A token for this user and session, good for the time that the settings give it."""
+    """An access token for this user and session, valid for GATEWAY_ACCESS_TOKEN_SECONDS."""
     return _issue(ACCESS, user_id, session, uuid4().hex, settings.GATEWAY_ACCESS_TOKEN_SECONDS)
 
 
 def issue_refresh(*, user_id: int, session: str) -> tuple[str, str]:
-    """A token that gets this session new ones, and its digest."""
-    number = uuid4().hex
-    text = _issue(REFRESH, user_id, session, number, settings.GATEWAY_REFRESH_TOKEN_SECONDS)
-    return text, _digest(number)
+    """A refresh token for this user and session, and its digest."""
+    token_id = uuid4().hex
+    text = _issue(REFRESH, user_id, session, token_id, settings.GATEWAY_REFRESH_TOKEN_SECONDS)
+    return text, _digest(token_id)
 
 
 def read_access(text: str) -> AccessToken | None:
@@ -60,16 +60,16 @@ def read_refresh(text: str) -> RefreshToken | None:
     return RefreshToken(int(claims["sub"]), claims["sid"], _digest(str(claims.get("jti")))) if claims else None
 
 
-def _issue(kind: str, user_id: int, session: str, number: str, seconds: int) -> str:
+def _issue(kind: str, user_id: int, session: str, token_id: str, seconds: int) -> str:
     now = int(time.time())
     return _backend().encode(
-        {"token_type": kind, "sub": str(user_id), "sid": session, "jti": number, "iat": now, "exp": now + seconds}
+        {"token_type": kind, "sub": str(user_id), "sid": session, "jti": token_id, "iat": now, "exp": now + seconds}
     )
 
 
 def _claims(text: str, kind: str) -> dict[str, Any] | None:
-    """The claims of a good token of this kind."""
-    if len(text) > LONGEST:
+    """The claims of a valid token of this kind; None for any other text."""
+    if len(text) > MAX_LENGTH:
         return None
     try:
         claims = _backend().decode(text)
@@ -83,12 +83,12 @@ def _claims(text: str, kind: str) -> dict[str, Any] | None:
     return claims if USER_ID.match(user) and SESSION_ID.match(session) else None
 
 
-def _digest(number: str) -> str:
-    return hashlib.sha256(number.encode()).hexdigest()
+def _digest(token_id: str) -> str:
+    return hashlib.sha256(token_id.encode()).hexdigest()
 
 
 def _backend() -> "TokenBackend":
-    # With the first token: it brings Django's test client and all the algorithms of JWT, 3 MB in each worker.
+    # Imported with the first token: it loads Django's test client and all JWT algorithms, 3 MB in each worker.
     from rest_framework_simplejwt.backends import TokenBackend
 
     return TokenBackend(ALGORITHM, settings.GATEWAY_TOKEN_KEY, audience=AUDIENCE, issuer=ISSUER, leeway=LEEWAY_SECONDS)

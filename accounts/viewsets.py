@@ -101,7 +101,7 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         require_access(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
         if self.caller.owns(self.target_id()) and "new_password" in values:
-            check_own_password(self.caller.user, current, address=self.address, tell=self.record_session_event)
+            check_own_password(self.caller.user, current, address=self.address, record_event=self.record_session_event)
 
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
         present = {role.pk for role in row.roles.all()}

@@ -18,7 +18,7 @@ from gateway_project.work.provider_health import resting_providers
 from keys.models import ApiKey
 from licensing import services as licensing
 from licensing.models import Limit
-from licensing.standing import standing_of
+from licensing.status import limit_statuses
 from telemetry import services
 from telemetry.overview import PERIODS, Period, overview
 
@@ -91,8 +91,8 @@ def _about_keys(keys: QuerySet[ApiKey]) -> Iterator[Notice]:
 def _nearly_used_up() -> list[str]:
     """Limits of a day or a month of which most is used: whose, of what, and how much of it."""
     limits = list(Limit.objects.shown().effective().longer_than_a_minute().order_by("-id")[:LIMITS_LOOKED_AT])
-    stand = zip(limits, standing_of(limits), strict=True)
-    parts = ((limit, stands.used / limit.amount) for limit, stands in stand if stands.used is not None)
+    statuses = zip(limits, limit_statuses(limits), strict=True)
+    parts = ((limit, status.used / limit.amount) for limit, status in statuses if status.used is not None)
     fullest = sorted((known for known in parts if known[1] > NEARLY), key=lambda known: -known[1])
     return [f"{limit.subject}, {limit} ({100 * part:.0f} %)" for limit, part in fullest[: SHOWN + 1]]
 

@@ -49,7 +49,7 @@ class KeyForm(ServiceForm):
             ]
 
 
-def _of_the_usable(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+def _live_of_usable_owners(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
     return keys.live().filter(owner__in=User.objects.usable())
 
 
@@ -59,8 +59,8 @@ class StateFilter(admin.SimpleListFilter):
     title, parameter_name = "state", "state"
     found: ClassVar[dict[str, Callable[[Any], QuerySet[ApiKey]]]] = {
         "usable": lambda keys: keys.usable(),
-        "locked": lambda keys: _of_the_usable(keys).exclude(locked_time=None),
-        "expired": lambda keys: _of_the_usable(keys).filter(locked_time=None).expired(),
+        "locked": lambda keys: _live_of_usable_owners(keys).exclude(locked_time=None),
+        "expired": lambda keys: _live_of_usable_owners(keys).filter(locked_time=None).expired(),
         "owner inactive": lambda keys: keys.live().filter(owner__is_active=False, owner__is_deleted=False),
         "owner deleted": lambda keys: keys.live().filter(owner__is_deleted=True),
         "deleted": lambda keys: keys.filter(is_deleted=True),
@@ -169,8 +169,8 @@ class KeyAdmin(ServiceAdmin):
 
     def show(self, request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
         """The only page that ever shows a key; nothing keeps it, the browser's history included."""
-        told = {"issued": issued, "base_url": settings.GATEWAY_BASE_URL, **_to_try(issued.key)}
-        context = self.admin_site.context(request, "The new key", opts=self.opts, **told)
+        page = {"issued": issued, "base_url": settings.GATEWAY_BASE_URL, **_sample_request(issued.key)}
+        context = self.admin_site.context(request, "The new key", opts=self.opts, **page)
         return TemplateResponse(request, "console/key.html", context, headers={"Cache-Control": "no-store"})
 
     # -- Actions ----------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class KeyAdmin(ServiceAdmin):
         return self.show(request, issued)
 
 
-def _to_try(key: ApiKey) -> dict[str, str]:
+def _sample_request(key: ApiKey) -> dict[str, str]:
     """A model that the key's provider, or else any, offers, as Python writes it; and a request for it, for a shell."""
     models = Model.objects.filter(provider__enabled=True, **({"provider": key.provider} if key.provider else {}))
     model = models.order_by("pk").values_list("name", flat=True).first() or "MODEL"

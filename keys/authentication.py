@@ -10,7 +10,7 @@ from keys.models import ApiKey
 
 
 class ApiKeys(BaseAuthentication):
-    """A bearer credential that begins as keys do; every other one is somebody else's to judge."""
+    """Bearer credentials with the prefix of API keys; others are left to the next authentication class."""
 
     def authenticate(self, request) -> tuple[User, Caller] | None:
         scheme, _, text = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")

@@ -2,7 +2,7 @@
 
 The id (10 characters) is public and finds the row; the secret is 256 random bits (43 characters), of which
 only the SHA-256 is stored; the checksum is the CRC32 of everything before it (6 characters), so that a typing
-error or a look-alike costs no query, and scanners for leaked secrets know a key when they see one.
+error or a look-alike costs no query, and scanners for leaked secrets recognise a key.
 """
 
 import hashlib
@@ -21,10 +21,10 @@ ID_END = ID_START + ID_LENGTH
 SECRET_START = ID_END + 1
 SECRET_END = SECRET_START + SECRET_LENGTH
 LENGTH = SECRET_END + CHECKSUM_LENGTH
-NOBODYS_DIGEST = bytes(32)
+DUMMY_DIGEST = bytes(32)
 _KEY = re.compile(rf"{PREFIX}([0-9A-Za-z]{{{ID_LENGTH}}})\w*")
 
-# Two digits at a time: the checksum is on the way of every request.
+# Two digits at a time: every request computes the checksum.
 _PAIRS = tuple(a + b for a, b in product(BASE62, repeat=2))
 
 
@@ -45,7 +45,7 @@ def generate() -> NewKey:
 
 
 def parse(text: object) -> tuple[str, bytes] | None:
-    """(public id, digest of the secret), or None for whatever is not a whole key with a right checksum."""
+    """(public id, digest of the secret), or None for anything but a complete key with a correct checksum."""
     if not isinstance(text, str) or len(text) != LENGTH or not text.isascii():
         return None
     # Within ASCII isalnum() is exactly base62.
@@ -58,13 +58,13 @@ def parse(text: object) -> tuple[str, bytes] | None:
 
 
 def without_secrets(text: str) -> str:
-    """The text, and of each key in it, whole or cut off, the public id alone."""
+    """The text with each key in it, complete or truncated, replaced by its public id."""
     return _KEY.sub(r"\1", text)
 
 
 def matches(known: bytes | None, digest: bytes) -> bool:
-    """Whether two digests are equal, in a time that does not tell where they differ, nor whether one is known."""
-    return hmac.compare_digest(known or NOBODYS_DIGEST, digest) and known is not None
+    """Whether two digests are equal, in constant time; False if none is known, in the same time."""
+    return hmac.compare_digest(known or DUMMY_DIGEST, digest) and known is not None
 
 
 def _checksum(text: str) -> str:

@@ -9,9 +9,9 @@ from gateway_project.jsonapi.fields import Attributes, Boolean, DateTime, Id, In
 from gateway_project.jsonapi.response_specs import Message
 from keys.models import ApiKey
 
-MOST_PERMISSIONS = 1000
-MOST_OVERLAP_HOURS = 30 * 24
-LONGEST_NAME = ApiKey._meta.get_field("name").max_length
+MAX_PERMISSIONS = 1000
+MAX_OVERLAP_HOURS = 30 * 24
+MAX_NAME_LENGTH = ApiKey._meta.get_field("name").max_length
 
 
 class KeySerializer(serializers.ModelSerializer):
@@ -46,37 +46,37 @@ class IssuedKey(Message):
 class PermissionNames(serializers.Field):
     """[{"name": "work"}, …] as a list of names."""
 
-    longest = Feature._meta.get_field("name").max_length
+    max_length = Feature._meta.get_field("name").max_length
     schema = {
         "type": "array",
         "items": {
             "type": "object",
-            "properties": {"name": {"type": "string", "minLength": 1, "maxLength": longest}},
+            "properties": {"name": {"type": "string", "minLength": 1, "maxLength": max_length}},
             "required": ["name"],
         },
-        "maxItems": MOST_PERMISSIONS,
+        "maxItems": MAX_PERMISSIONS,
     }
 
     def to_internal_value(self, data: Any) -> list[str]:
-        if not isinstance(data, list) or len(data) > MOST_PERMISSIONS:
+        if not isinstance(data, list) or len(data) > MAX_PERMISSIONS:
             self._refuse()
         names = [element.get("name") if isinstance(element, dict) else None for element in data]
-        if not all(isinstance(name, str) and 0 < len(name) <= self.longest for name in names):
+        if not all(isinstance(name, str) and 0 < len(name) <= self.max_length for name in names):
             self._refuse()
         return names
 
     def _refuse(self) -> None:
-        raise serializers.ValidationError(f'Must be a list of {{"name": …}}, at most {MOST_PERMISSIONS} long.')
+        raise serializers.ValidationError(f'Must be a list of {{"name": …}}, at most {MAX_PERMISSIONS} long.')
 
 
-class Told(Boolean):
+class BooleanText(Boolean):
     """true or false, also as a text: the specification sends "true"."""
 
     schema = {"enum": [True, False, "true", "false"]}
 
     def to_internal_value(self, data: Any) -> bool:
-        told = {"true": True, "false": False}
-        return super().to_internal_value(told.get(data, data) if isinstance(data, str) else data)
+        known = {"true": True, "false": False}
+        return super().to_internal_value(known.get(data, data) if isinstance(data, str) else data)
 
 
 class WhichKeys(Attributes):
@@ -84,14 +84,14 @@ class WhichKeys(Attributes):
 
     example = {"name": "nightly"}
     user = Id(required=False, help_text="Whose; the caller's unless told.")
-    name = Text(required=False, max_length=LONGEST_NAME, help_text="Which one.")
+    name = Text(required=False, max_length=MAX_NAME_LENGTH, help_text="Which one.")
 
 
 class NewKeyAttributes(Attributes):
     """What may be sent about a new key."""
 
     example = {"name": "nightly", "expiry": "2100-01-01T00:00:00Z", "permissions": [{"name": "work"}]}
-    name = Text(max_length=LONGEST_NAME)
+    name = Text(max_length=MAX_NAME_LENGTH)
     expiry = DateTime(required=False, allow_null=True, help_text="When it lapses; a year from now unless told.")
     permissions = PermissionNames(required=False, help_text="Out of the owner's features; `work` unless told.")
     provider = Id(required=False, allow_null=True, help_text="The only one that it may use, with any model.")
@@ -105,7 +105,7 @@ class RotationAttributes(Attributes):
     overlap_hours = Integer(
         required=False,
         min_value=0,
-        max_value=MOST_OVERLAP_HOURS,
+        max_value=MAX_OVERLAP_HOURS,
         help_text="For how long what the key is now is accepted too; 24 unless told, and 0 for a key that leaked.",
     )
 
@@ -114,7 +114,7 @@ class KeyAttributes(WhichKeys):
     """What may be sent to change a key; `name` and `user` say which one."""
 
     example = {"name": "nightly", "newName": "weekly"}
-    new_name = Text(required=False, max_length=LONGEST_NAME)
-    expire = Told(required=False, help_text="Lets it lapse now.")
+    new_name = Text(required=False, max_length=MAX_NAME_LENGTH)
+    expire = BooleanText(required=False, help_text="Lets it lapse now.")
     provider = Id(required=False, allow_null=True, help_text="The only one that it may use; 0 or null: any.")
     locked = Boolean(required=False, help_text="A locked key is refused; for admins.")

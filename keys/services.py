@@ -18,7 +18,7 @@ from keys import secrets
 from keys.models import ApiKey
 from providers.models import Provider
 
-NOTED_EVERY = timedelta(minutes=1)
+NOTE_INTERVAL = timedelta(minutes=1)
 OVERLAP = timedelta(hours=24)
 
 log = logging.getLogger("gateway.management")
@@ -26,7 +26,7 @@ log = logging.getLogger("gateway.management")
 
 @dataclass(frozen=True)
 class IssuedKey:
-    """A stored key with the only copy of its text, which is shown once and kept out of logs."""
+    """A stored key with the only copy of its text, which is shown once and never logged."""
 
     key: ApiKey
     text: str = field(repr=False)
@@ -42,18 +42,18 @@ def issue_key(
     provider: Provider | None = None,
     created_by: User | None = None,
 ) -> IssuedKey:
-    """Create a key that expires after GATEWAY_KEY_DAYS unless told, and hand back the only copy of its text.
+    """Create a key, which expires after GATEWAY_KEY_DAYS by default, and return the only copy of its text.
 
-    Raises PermissionDenied if a permission is not the owner's own, Conflict if the owner has a live key of
-    this name, and ValidationError, also for a key that nobody could use.
+    Raises PermissionDenied if the owner lacks one of the permissions, Conflict if the owner has a live key of
+    this name, and ValidationError, also for a deleted owner or an expiry in the past.
     """
     now = timezone.now()
     if owner.is_deleted:
         raise ValidationError("owner: is deleted, and gets no keys.")
     if expiry is not None and expiry <= now:
         raise ValidationError("expiry: must lie in the future.")
-    _refuse_beyond(owner, permissions)
-    made = secrets.generate()
+    _check_permissions(owner, permissions)
+    new_key = secrets.generate()
     key = ApiKey(
         owner=owner,
         name=name,
@@ -61,11 +61,11 @@ def issue_key(
         expiry=expiry or now + timedelta(days=settings.GATEWAY_KEY_DAYS),
         provider=provider,
         created_by=created_by,
-        public_id=made.public_id,
-        digest=made.digest,
+        public_id=new_key.public_id,
+        digest=new_key.digest,
     )
     save_or_refuse(key, taken=f"{owner.username!r} has a key named {name!r} already.")
-    return IssuedKey(key, made.text)
+    return IssuedKey(key, new_key.text)
 
 
 @transaction.atomic
@@ -77,7 +77,7 @@ def update_key(
     provider: Provider | EllipsisType | None = ...,
     locked: bool | None = None,
 ) -> None:
-    """Store these changes, where given; a provider of None unbinds the key from the one it had.
+    """Store the given changes; a provider of None unbinds the key from its provider.
 
     Raises Conflict if the owner has another live key of the name, NotFound and ValidationError.
     """
@@ -95,11 +95,11 @@ def update_key(
 
 
 def note_use(key: ApiKey) -> None:
-    """Write down that the key is used, once in NOTED_EVERY; what keeps that from being written refuses no request."""
+    """Store when the key was last used, at most once in NOTE_INTERVAL; a database error is logged, not raised."""
     now = timezone.now()
-    if key.last_used is not None and key.last_used > now - NOTED_EVERY:
+    if key.last_used is not None and key.last_used > now - NOTE_INTERVAL:
         return
-    long_ago = Q(last_used=None) | Q(last_used__lte=now - NOTED_EVERY)
+    long_ago = Q(last_used=None) | Q(last_used__lte=now - NOTE_INTERVAL)
     try:
         with transaction.atomic():
             ApiKey.objects.filter(long_ago, pk=key.pk).update(last_used=now)
@@ -108,13 +108,13 @@ def note_use(key: ApiKey) -> None:
 
 
 def delete_keys(keys: Iterable[ApiKey]) -> None:
-    """Mark as deleted: the records stay, and none of them is accepted any more."""
+    """Mark keys as deleted: their rows stay, and none is accepted any more."""
     ApiKey.objects.filter(pk__in=[key.pk for key in keys]).update(is_deleted=True)
 
 
-def _refuse_beyond(owner: User, permissions: Collection[str]) -> None:
+def _check_permissions(owner: User, permissions: Collection[str]) -> None:
     if beyond := set(permissions) - owner.feature_names():
-        # All of them: a name out of a request may hold what no database takes.
+        # Compared in Python: a name from a request may contain characters that the database refuses.
         if unknown := beyond - set(Feature.objects.values_list("name", flat=True)):
             raise PermissionDenied(f"There is no feature named {', '.join(sorted(unknown))} to be a permission.")
         raise PermissionDenied(f"The owner of the key does not have {', '.join(sorted(beyond))}.")
@@ -122,17 +122,17 @@ def _refuse_beyond(owner: User, permissions: Collection[str]) -> None:
 
 @transaction.atomic
 def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
-    """The key with another secret; the one that it had goes on for the overlap, an earlier one ends.
+    """Give the key a new secret; the present one stays valid for the overlap, an earlier one ends at once.
 
-    It stays the same row, and so keeps what was set for it and what was counted: limits must not begin anew.
-    Raises Conflict for a key that is accepted no more.
+    The row stays the same, so its settings and counts stay too: limits must not start over.
+    Raises Conflict for a key that is not accepted any more.
     """
     lock_row(key, ApiKey.objects.live())
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
         raise Conflict("This key is accepted no more: issue a new one.")
-    made = secrets.generate()
+    new_key = secrets.generate()
     key.former_public_id, key.former_digest, key.former_until = key.public_id, key.digest, now + overlap
-    key.public_id, key.digest = made.public_id, made.digest
+    key.public_id, key.digest = new_key.public_id, new_key.digest
     key.save(update_fields=["public_id", "digest", "former_public_id", "former_digest", "former_until"])
-    return IssuedKey(key, made.text)
+    return IssuedKey(key, new_key.text)

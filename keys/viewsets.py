@@ -76,7 +76,7 @@ class KeyViewSet(ListMixin):
             provider = _provider(values.pop("provider", None))
             issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
             self.record(issued.key.pk, after=self.serialized(issued.key))
-        return self.created(issued.key.pk, _seen_once(issued))
+        return self.created(issued.key.pk, _issued_response(issued))
 
     # -- Changes ----------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class KeyViewSet(ListMixin):
             key = self.one_key({})
             with self.recorded_change(key):
                 issued = services.rotate_key(key, overlap=overlap)
-        return Response(_seen_once(issued))
+        return Response(_issued_response(issued))
 
     def one_key(self, which: dict[str, Any]) -> ApiKey:
         """The live key that is meant; raises ValidationError and NotFound."""
@@ -160,7 +160,7 @@ class KeyViewSet(ListMixin):
         return which
 
 
-def _seen_once(issued: services.IssuedKey) -> Plain:
+def _issued_response(issued: services.IssuedKey) -> Plain:
     return Plain(message="This is the only time that the key is shown: keep it safe.", key=issued.text)
 
 

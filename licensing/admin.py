@@ -24,9 +24,9 @@ from keys.models import ApiKey
 from licensing import services
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.serializers import shown
-from licensing.signing import LONGEST_SENT
-from licensing.standing import standing_of
-from licensing.viewsets import LimitViewSet, install, lasting
+from licensing.signing import MAX_SENT_LENGTH
+from licensing.status import limit_statuses
+from licensing.viewsets import LimitViewSet, install, without_usage
 
 DAYS = 30
 SUBJECT_CHOICES = [(name, "An API key" if name == "key" else f"A {name}") for name in SUBJECTS]
@@ -34,7 +34,7 @@ WINDOW_CHOICES = [choice for choice in Window.choices if choice[0] != Window.NON
 
 
 class LimitForm(ServiceForm):
-    """Whom a limit is for stands in two fields: what it is, and which."""
+    """The subject of a limit is chosen in two fields: its kind, and which one."""
 
     subject = forms.ChoiceField(choices=SUBJECT_CHOICES, widget=UnfoldAdminSelectWidget, label="For")
     # Not `window`: the theme's conditions know every field by its name, and that is the browser's own.
@@ -77,13 +77,13 @@ class SubjectFilter(admin.SimpleListFilter):
 
 
 class LimitList(ChangeList):
-    """Asks once how all limits of a page stand."""
+    """Fetches the status of all limits of a page at once."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        for limit, stands in zip(self.result_list, standing_of(self.result_list), strict=True):
-            limit.stands = stands
+        for limit, status in zip(self.result_list, limit_statuses(self.result_list), strict=True):
+            limit.status = status
 
 
 @admin.register(Limit)
@@ -140,25 +140,25 @@ class LimitAdmin(ServiceAdmin):
 
     @display(description="Used now")
     def used(self, row: Limit) -> str:
-        used = _stands(row).used
+        used = _status(row).used
         return "unknown" if used is None else plain_decimal(used)
 
     @display(description="Of it")
     def share(self, row: Limit) -> str:
-        used = _stands(row).used
+        used = _status(row).used
         if not row.amount:
             return "unlimited"
         return "" if used is None else f"{100 * used / row.amount:.0f} %"
 
     @display(description="Whole again (UTC)")
     def resets_at(self, row: Limit) -> str:
-        moment = _stands(row).resets_at
+        moment = _status(row).resets_at
         return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
 
     # -- Changes ----------------------------------------------------------------------------------------
 
     def serialized(self, row: Limit) -> dict[str, Any] | None:
-        return lasting(super().serialized(row))
+        return without_usage(super().serialized(row))
 
     def create(self, request: HttpRequest, values: dict[str, Any]) -> Limit:
         subject, measure = values["subject"], values["measure"]
@@ -175,11 +175,11 @@ class LimitAdmin(ServiceAdmin):
         return [f"It is the limit of {row.subject}; from now on the setting for all others holds there."]
 
 
-def _stands(limit: Limit) -> Any:
-    """How a limit stands; the list has asked already."""
-    if not hasattr(limit, "stands"):
-        limit.stands = standing_of([limit])[0]
-    return limit.stands
+def _status(limit: Limit) -> Any:
+    """The status of a limit; lists have fetched it already."""
+    if not hasattr(limit, "status"):
+        limit.status = limit_statuses([limit])[0]
+    return limit.status
 
 
 class LicenceForm(forms.Form):
@@ -187,7 +187,7 @@ class LicenceForm(forms.Form):
 
     key = forms.CharField(
         label="Licence key",
-        max_length=LONGEST_SENT,
+        max_length=MAX_SENT_LENGTH,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 5}),
         help_text="It is checked first: one that is not good changes nothing.",
     )

@@ -14,8 +14,8 @@ from gateway_project.jsonapi.names import camel
 from gateway_project.saving import rows_by_id
 from keys.models import ApiKey
 from licensing.models import SUBJECTS, Limit, Measure, Window
-from licensing.signing import LONGEST_SENT
-from licensing.standing import Stands
+from licensing.signing import MAX_SENT_LENGTH
+from licensing.status import LimitStatus
 from licensing.terms import Terms
 from providers.models import Provider
 from providers.serializers import Money
@@ -24,7 +24,7 @@ from providers.serializers import Money
 class LicenceAttributes(Attributes):
     """A licence key; blanks around it are those of the file that it was copied from."""
 
-    licence_key = Text(trim_whitespace=True, max_length=LONGEST_SENT)
+    licence_key = Text(trim_whitespace=True, max_length=MAX_SENT_LENGTH)
 
 
 class LicenceStatus(serializers.Serializer):
@@ -79,7 +79,7 @@ class StatsAnswer(serializers.Serializer):
 
 def shown(terms: Terms, now: float) -> dict[str, Any]:
     """The licence status at this moment (seconds since 1970), under the names of the wire."""
-    told = {
+    status = {
         "has_key": terms.has_key,
         "type": terms.type,
         "valid": not terms.problem(now),
@@ -88,7 +88,7 @@ def shown(terms: Terms, now: float) -> dict[str, Any]:
         "max_active_uses": terms.max_active_uses,
         "active_use_life_time": terms.active_use_life_time,
     }
-    return flat(LicenceStatus(told).data)
+    return flat(LicenceStatus(status).data)
 
 
 class Amount(Money):
@@ -101,7 +101,7 @@ class Amount(Money):
 
 
 class LimitSerializer(serializers.ModelSerializer):
-    """A limit as lists show it, with how it stands now; null where nobody knows, or where there is no limit."""
+    """A limit as lists show it, with its present status; null where that is unknown, or the limit is unlimited."""
 
     key_id = serializers.IntegerField(allow_null=True)
     key_name = serializers.CharField(source="key.name", default=None, allow_null=True)
@@ -124,18 +124,18 @@ class LimitSerializer(serializers.ModelSerializer):
         )
 
     def get_used(self, limit: Limit) -> float | None:
-        used = self._stands(limit).used
+        used = self._status(limit).used
         return None if used is None else Amount().to_representation(used)
 
     def get_remaining(self, limit: Limit) -> float | None:
-        used = self._stands(limit).used
+        used = self._status(limit).used
         return None if used is None or not limit.amount else Amount().to_representation(max(limit.amount - used, 0))
 
     def get_resets_at(self, limit: Limit) -> datetime | None:
-        return self._stands(limit).resets_at
+        return self._status(limit).resets_at
 
-    def _stands(self, limit: Limit) -> Stands:
-        return self.context["view"].stands(limit)
+    def _status(self, limit: Limit) -> LimitStatus:
+        return self.context["view"].status(limit)
 
 
 class Row(Id):

@@ -1,4 +1,4 @@
-"""Every change to licence and limits, what the licence that is installed allows, and how far it is used."""
+"""Every change to licence and limits, the terms in force, and the statistics of active uses."""
 
 import math
 import time
@@ -24,39 +24,39 @@ from licensing.statistics import Uses, daily_peaks
 from licensing.terms import Terms
 
 COST_DECIMALS = 6
-NOTED_EVERY = timedelta(hours=1)
+NOTE_INTERVAL = timedelta(hours=1)
 
 
 def current() -> Terms:
-    """The terms in force: one query."""
+    """The terms in force; one query."""
     installed = Licence.objects.first()
     return terms_of(installed) if installed is not None else terms.community(*_defaults())
 
 
 def terms_of(installed: Licence) -> Terms:
-    """The terms of an installed key, under the public key of now: a changed one makes it invalid."""
+    """The terms of an installed key, verified with the present public key: a changed one makes the key invalid."""
     seen = installed.latest_seen.timestamp() if installed.latest_seen else -math.inf
     try:
-        return terms.licensed(_verified(installed.key, settings.GATEWAY_LICENCE_PUBLIC_KEY), seen)
+        return terms.licensed(_verified_claims(installed.key, settings.GATEWAY_LICENCE_PUBLIC_KEY), seen)
     except KeyRefused as refused:
         return terms.refused(str(refused), *_defaults())
 
 
 def install(text: str, *, installed_by_id: int | None = None) -> Terms:
-    """Put a licence key in the place of the one before; one that does not verify changes nothing (ValidationError).
+    """Replace the licence key; one that does not verify changes nothing and raises ValidationError.
 
-    One that has expired already is installed as what it is: its terms say why nothing is served.
+    A key that has expired already is installed all the same: its terms say why nothing is served.
     """
     key = text.strip()
     try:
-        claims = _verified(key, settings.GATEWAY_LICENCE_PUBLIC_KEY)
+        claims = _verified_claims(key, settings.GATEWAY_LICENCE_PUBLIC_KEY)
     except KeyRefused as refused:
         raise ValidationError(f"licenceKey: the key was not installed. {refused}") from None
     values = {"key": key, "installed_at": timezone.now(), "installed_by_id": installed_by_id, "warned_on": None}
     with transaction.atomic():
         known = Licence.objects.values_list("latest_issued", flat=True).first()
         if claims.issued and (known is None or claims.issued > known):
-            # The vendor knows what day it is: a clock that was ahead by mistake is forgiven with a new licence.
+            # The vendor's date is trusted: a newer licence resets a `latest_seen` of a clock that ran ahead.
             midnight = datetime.combine(claims.issued, datetime.min.time(), UTC)
             values |= {"latest_issued": claims.issued, "latest_seen": midnight}
         installed, _ = Licence.objects.update_or_create(id=Licence.ONLY_ID, defaults=values)
@@ -64,8 +64,8 @@ def install(text: str, *, installed_by_id: int | None = None) -> Terms:
 
 
 def note_time() -> None:
-    """Remember once an hour how late it is, by the database's clock, which is one for all processes."""
-    long_ago = Q(latest_seen__isnull=True) | Q(latest_seen__lt=Now() - NOTED_EVERY)
+    """Store the present time once an hour, by the database's clock, which all processes share."""
+    long_ago = Q(latest_seen__isnull=True) | Q(latest_seen__lt=Now() - NOTE_INTERVAL)
     Licence.objects.filter(long_ago, id=Licence.ONLY_ID).update(latest_seen=Now())
 
 
@@ -76,14 +76,14 @@ def require_licence() -> None:
 
 
 def claim_warning(day: date) -> bool:
-    """Whether the caller is the one to warn of the licence's expiry on this day (UTC): one is, however many ask."""
+    """Whether the caller is to warn of the licence's expiry on this day (UTC): True for one of all callers."""
     not_yet = Q(warned_on__isnull=True) | Q(warned_on__lt=day)
     return Licence.objects.filter(not_yet, id=Licence.ONLY_ID).update(warned_on=day) == 1
 
 
 def note_peaks(uses: Uses, today: date) -> None:
-    """Write the most uses of each day down; what is written never falls, whoever else writes."""
-    for day, peak in uses.most_of(today).items():
+    """Store the peak of each day; a stored peak never decreases, also with concurrent writers."""
+    for day, peak in uses.peaks_with_current(today).items():
         if peak and not DailyPeak.objects.filter(date=day, peak_use__gte=peak).exists():
             DailyPeak.objects.get_or_create(date=day)
             DailyPeak.objects.filter(date=day, peak_use__lt=peak).update(peak_use=peak)
@@ -101,20 +101,20 @@ def _defaults() -> tuple[int, int]:
 
 
 @lru_cache(maxsize=16)
-def _verified(key: str, public_key: str) -> Claims:
+def _verified_claims(key: str, public_key: str) -> Claims:
     return verify(key, public_key)
 
 
 @transaction.atomic
 def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any) -> Limit:
-    """A stored limit of a `key`, `user`, `group` or `provider`; of concurrent requests it has no window.
+    """Create a limit of a `key`, `user`, `group` or `provider`; one of concurrent requests has no window.
 
     Raises Conflict if the subject has a limit of this measure and window, and ValidationError.
     """
     window = window or (Window.NONE if measure == Measure.CONCURRENT else "")
     if not window:
         raise ValidationError("window: is missing; it is minute, day or month.")
-    limit = Limit(measure=measure, window=window, amount=_fitting(measure, amount), **subject)
+    limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **subject)
     taken = f"There is a limit of this measure and window for this {next(iter(subject), 'subject')}: change that one."
     save_or_refuse(limit, taken=taken)
     return limit
@@ -122,11 +122,11 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
 
 @transaction.atomic
 def change_limit(limit: Limit, *, amount: Decimal | None = None) -> None:
-    """Let a limit be another amount, where one is given; 0 is unlimited. Raises NotFound and ValidationError."""
+    """Change the amount of a limit, where one is given; 0 is unlimited. Raises NotFound and ValidationError."""
     lock_row(limit, Limit.objects.all())
     if amount is None:
         return
-    values = {"amount": _fitting(limit.measure, amount)}
+    values = {"amount": _validated_amount(limit.measure, amount)}
     if amount and not limit.amount:
         values["bounds_since"] = Now()
     Limit.objects.filter(pk=limit.pk).update(**values)
@@ -134,15 +134,15 @@ def change_limit(limit: Limit, *, amount: Decimal | None = None) -> None:
 
 
 def delete_limit(limit: Limit) -> None:
-    """From now on the default holds for its subject."""
+    """Delete a limit; the default applies to its subject from then on."""
     limit.delete()
 
 
-def _fitting(measure: str, amount: Decimal) -> Decimal:
-    """The amount, if there can be so much of the measure."""
-    most = MAX_COST if measure == Measure.COST else MAX_AMOUNT
-    if not 0 <= amount <= most:
-        raise ValidationError(f"amount: {measure} must be from 0 (unlimited) to {most}.")
+def _validated_amount(measure: str, amount: Decimal) -> Decimal:
+    """The amount, if it is valid for the measure; raises ValidationError."""
+    maximum = MAX_COST if measure == Measure.COST else MAX_AMOUNT
+    if not 0 <= amount <= maximum:
+        raise ValidationError(f"amount: {measure} must be from 0 (unlimited) to {maximum}.")
     if measure != Measure.COST and amount != int(amount):
         raise ValidationError(f"amount: {measure} are whole numbers.")
     if amount != round(amount, COST_DECIMALS):

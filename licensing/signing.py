@@ -14,23 +14,23 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from gateway_project.errors import ValidationError
 from gateway_project.strictjson import parse_object
 
-LONGEST = 4096
-LONGEST_SENT = 2 * LONGEST  # with the blanks of the file that it was copied from
-LONGEST_TEXT = 200
-MOST_USES = 10**9
-MOST_SECONDS = 366 * 24 * 3600
+MAX_LENGTH = 4096
+MAX_SENT_LENGTH = 2 * MAX_LENGTH  # with the blanks of the file that it was copied from
+MAX_TEXT_LENGTH = 200
+MAX_USES = 10**9
+MAX_LIFETIME_SECONDS = 366 * 24 * 3600
 HEADER = {"alg": "EdDSA", "typ": "JWT"}
-PARTS = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z")
+JWS_PARTS = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z")
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
 class KeyRefused(ValueError):
-    """The text is no licence key of this vendor; the message says why, in words for people."""
+    """The text is no licence key of this vendor; the message says why, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a licence key says; `expiry` is its last good day (UTC), 0 uses are unlimited, the lifetime is seconds."""
+    """Claims of a licence key; `expiry` is its last valid day (UTC), 0 uses are unlimited, the lifetime is seconds."""
 
     type: str
     licensee: str
@@ -45,12 +45,12 @@ def new_key_pair() -> tuple[str, str]:
     """A private key and its public key, each 32 bytes as base64url."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
-    return _encoded(private), _encoded(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+    return _base64url(private), _base64url(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
 
 
 def sign(claims: Claims, private_key: str) -> str:
-    """The licence key that says this; raises KeyRefused for what could not be read back."""
-    told = {
+    """The licence key with these claims; raises KeyRefused for claims that verify() would refuse."""
+    payload = {
         "id": claims.id,
         "issued": claims.issued.isoformat() if claims.issued else None,
         "type": claims.type,
@@ -59,19 +59,19 @@ def sign(claims: Claims, private_key: str) -> str:
         "maxActiveUses": claims.max_active_uses,
         "activeUseLifeTime": claims.active_use_life_time,
     }
-    told = {name: value for name, value in told.items() if value not in ("", None)}
-    _claims(told)
-    signed = f"{_encoded(orjson.dumps(HEADER))}.{_encoded(orjson.dumps(told))}"
-    return f"{signed}.{_encoded(_private(private_key).sign(signed.encode()))}"
+    payload = {name: value for name, value in payload.items() if value not in ("", None)}
+    _claims(payload)
+    signed = f"{_base64url(orjson.dumps(HEADER))}.{_base64url(orjson.dumps(payload))}"
+    return f"{signed}.{_base64url(_private(private_key).sign(signed.encode()))}"
 
 
 def verify(text: str, public_key: str) -> Claims:
-    """What a key of the vendor says; raises KeyRefused. A key whose time is over is still the vendor's."""
-    parts = PARTS.match(text) if len(text) <= LONGEST else None
+    """The claims of a key of the vendor; raises KeyRefused. Expired keys are verified too."""
+    parts = JWS_PARTS.match(text) if len(text) <= MAX_LENGTH else None
     if parts is None:
-        raise KeyRefused(f"It is not a licence key: three parts of base64url, at most {LONGEST} characters in all.")
-    header, payload, signature = map(_decoded, parts.groups())
-    # Before any of it is read: what nobody has signed is not looked at.
+        raise KeyRefused(f"It is not a licence key: three parts of base64url, at most {MAX_LENGTH} characters in all.")
+    header, payload, signature = map(_from_base64url, parts.groups())
+    # The signature is checked before header and payload are parsed.
     try:
         read_public_key(public_key).verify(signature, text.rpartition(".")[0].encode())
     except InvalidSignature:
@@ -83,45 +83,45 @@ def verify(text: str, public_key: str) -> Claims:
 def read_public_key(text: str) -> Ed25519PublicKey:
     """The public key that a text holds; raises KeyRefused."""
     try:
-        return Ed25519PublicKey.from_public_bytes(_decoded(text))
+        return Ed25519PublicKey.from_public_bytes(_from_base64url(text))
     except ValueError:
         raise KeyRefused("There is no good public key to check it against (GATEWAY_LICENCE_PUBLIC_KEY).") from None
 
 
 def _private(text: str) -> Ed25519PrivateKey:
     try:
-        return Ed25519PrivateKey.from_private_bytes(_decoded(text))
+        return Ed25519PrivateKey.from_private_bytes(_from_base64url(text))
     except ValueError:
         raise KeyRefused("The private key is not one that `licence keygen` has made.") from None
 
 
 def _check_header(header: dict[str, Any]) -> None:
-    # A name that is not known here may change what a key means: none is passed over (RFC 7515, 4.1.11).
+    # Unknown header parameters may change a key's meaning: none is ignored (RFC 7515, 4.1.11).
     if header.get("alg") != HEADER["alg"] or header.keys() - HEADER.keys():
         raise KeyRefused("Its header must say alg EdDSA, and nothing else that matters.")
 
 
-def _claims(told: dict[str, Any]) -> Claims:
+def _claims(claims: dict[str, Any]) -> Claims:
     return Claims(
-        type=_text(told, "type"),
-        licensee=_text(told, "licensee"),
-        expiry=_date(told, "expiry"),
-        max_active_uses=_whole(told, "maxActiveUses", 0, MOST_USES),
-        active_use_life_time=_whole(told, "activeUseLifeTime", 1, MOST_SECONDS),
-        id=_text(told, "id") if "id" in told else "",
-        issued=_date(told, "issued") if "issued" in told else None,
+        type=_text(claims, "type"),
+        licensee=_text(claims, "licensee"),
+        expiry=_date(claims, "expiry"),
+        max_active_uses=_integer(claims, "maxActiveUses", 0, MAX_USES),
+        active_use_life_time=_integer(claims, "activeUseLifeTime", 1, MAX_LIFETIME_SECONDS),
+        id=_text(claims, "id") if "id" in claims else "",
+        issued=_date(claims, "issued") if "issued" in claims else None,
     )
 
 
-def _text(told: dict[str, Any], name: str) -> str:
-    value = told.get(name)
-    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > LONGEST_TEXT:
-        raise KeyRefused(f"{name}: must be a printable text of at most {LONGEST_TEXT} characters.")
+def _text(claims: dict[str, Any], name: str) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_TEXT_LENGTH:
+        raise KeyRefused(f"{name}: must be a printable text of at most {MAX_TEXT_LENGTH} characters.")
     return value
 
 
-def _date(told: dict[str, Any], name: str) -> date:
-    value = told.get(name)
+def _date(claims: dict[str, Any], name: str) -> date:
+    value = claims.get(name)
     try:
         if isinstance(value, str) and DATE.match(value):
             return date.fromisoformat(value)
@@ -130,10 +130,10 @@ def _date(told: dict[str, Any], name: str) -> date:
     raise KeyRefused(f"{name}: must be a date, as 2030-12-31.")
 
 
-def _whole(told: dict[str, Any], name: str, least: int, most: int) -> int:
-    value = told.get(name)
-    if type(value) is not int or not least <= value <= most:
-        raise KeyRefused(f"{name}: must be a whole number from {least} to {most}.")
+def _integer(claims: dict[str, Any], name: str, minimum: int, maximum: int) -> int:
+    value = claims.get(name)
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise KeyRefused(f"{name}: must be a whole number from {minimum} to {maximum}.")
     return value
 
 
@@ -144,16 +144,16 @@ def _object(raw: bytes) -> dict[str, Any]:
         raise KeyRefused("It does not hold what a licence key holds: two JSON objects.") from None
 
 
-def _encoded(raw: bytes) -> str:
+def _base64url(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def _decoded(text: str) -> bytes:
-    """The bytes; raises KeyRefused unless the text is the one way in which they are written."""
+def _from_base64url(text: str) -> bytes:
+    """The bytes of a base64url text; raises KeyRefused unless the text is their canonical form."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:
         raw = b""
-    if not raw or _encoded(raw) != text:
+    if not raw or _base64url(raw) != text:
         raise KeyRefused("It is not written as base64url.")
     return raw

@@ -1,4 +1,4 @@
-"""What an installation may do: by the licence that is installed, or as a community installation without one."""
+"""The terms of an installation: those of its licence, or of a community installation without one."""
 
 import math
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from licensing.signing import Claims
 
-COMMUNITY, UNREADABLE = "community", "invalid"
+COMMUNITY, INVALID = "community", "invalid"
 WARNING_DAYS = 30
-# Clocks may differ, and be put right, by less than this.
-CLOCK_SECONDS, CLOCK_WARNING_SECONDS = 24 * 3600, 3600
-REPAIR = "Until an admin installs a good one (POST /licence/), only login, licence and rules are served."
+# A clock set back by less than the first is tolerated; by more than the second, administrators are warned.
+CLOCK_TOLERANCE_SECONDS, CLOCK_WARNING_SECONDS = 24 * 3600, 3600
+HOW_TO_REPAIR = "Until an admin installs a good one (POST /licence/), only login, licence and rules are served."
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms in force; `refusal` says why the installed key does not count, and is empty where it does.
+    """The terms in force; `refusal` says why the installed key is invalid, and is empty for a valid one.
 
-    `max_active_uses` 0 is unlimited, `active_use_life_time` is in seconds, `expiry` is the last good day (UTC),
-    `ends` the moment at which it is over, and `seen` the latest one that was seen here, in seconds since 1970.
+    `max_active_uses` 0 is unlimited, `active_use_life_time` is in seconds, `expiry` is the last valid day (UTC);
+    `ends` is the moment of its end and `seen` the latest moment observed here, both in seconds since 1970.
     """
 
     type: str
@@ -32,17 +32,17 @@ class Terms:
     seen: float = -math.inf
 
     def problem(self, now: float) -> str:
-        """What keeps the gateway from serving at this moment (seconds since 1970); empty for nothing."""
-        if now < self.seen - CLOCK_SECONDS:
+        """Why the gateway does not serve at this moment (seconds since 1970); empty if it does."""
+        if now < self.seen - CLOCK_TOLERANCE_SECONDS:
             return f"{self._clock(now)} Until it is set right, only login, licence and rules are served."
         if now < self.ends:
             return ""
         if self.refusal:
-            return f"The installed licence is invalid. {self.refusal} {REPAIR}"
-        return f"The licence expired at the end of {self.expiry} (UTC). {REPAIR}"
+            return f"The installed licence is invalid. {self.refusal} {HOW_TO_REPAIR}"
+        return f"The licence expired at the end of {self.expiry} (UTC). {HOW_TO_REPAIR}"
 
     def sentence(self, now: float) -> str:
-        """One sentence for people about what is in force at this moment."""
+        """One sentence for people about the terms at this moment."""
         if problem := self.problem(now):
             return problem
         if not self.has_key:
@@ -50,17 +50,17 @@ class Terms:
         return f"The licence is {self.type}, for {self.licensee}, valid until the end of {self.expiry} (UTC)."
 
     def expires_in(self, now: float) -> int | None:
-        """Days until the expiry: 0 on the last good day, negative afterwards; None where nothing expires."""
+        """Days until the expiry: 0 on the last valid day, negative afterwards; None where nothing expires."""
         return (self.expiry - _day(now)).days if self.expiry else None
 
     def warning(self, now: float) -> str:
-        """What administrators have to know by now, from 30 days before the expiry; empty for nothing."""
+        """A warning for administrators, from 30 days before the expiry; empty if there is none."""
         left = self.expires_in(now)
         if not self.problem(now) and now < self.seen - CLOCK_WARNING_SECONDS:
             return self._clock(now)
         if (problem := self.problem(now)) or left is None or left > WARNING_DAYS:
             return problem
-        return f"The licence expires {_in_days(left)}, at the end of {self.expiry} (UTC)."
+        return f"The licence expires {_days_in_words(left)}, at the end of {self.expiry} (UTC)."
 
     def _clock(self, now: float) -> str:
         said, seen = (datetime.fromtimestamp(moment, UTC) for moment in (now, self.seen))
@@ -73,7 +73,7 @@ def community(max_active_uses: int, active_use_life_time: int) -> Terms:
 
 
 def licensed(claims: Claims, seen: float = -math.inf) -> Terms:
-    """The terms of a key that was verified, where this is the latest moment that was seen."""
+    """The terms of a verified key; `seen` is the latest moment observed here."""
     return Terms(
         claims.type,
         claims.max_active_uses,
@@ -87,14 +87,14 @@ def licensed(claims: Claims, seen: float = -math.inf) -> Terms:
 
 
 def refused(reason: str, max_active_uses: int, active_use_life_time: int) -> Terms:
-    """The terms of an installed key that does not verify: nothing that it says counts."""
-    return Terms(UNREADABLE, max_active_uses, active_use_life_time, has_key=True, refusal=reason, ends=-math.inf)
+    """The terms of an installed key that does not verify; its claims are ignored."""
+    return Terms(INVALID, max_active_uses, active_use_life_time, has_key=True, refusal=reason, ends=-math.inf)
 
 
 def _end_of(day: date) -> float:
     try:
         return datetime.combine(day + timedelta(days=1), time(), UTC).timestamp()
-    except OverflowError:  # the last day that there is
+    except OverflowError:  # the last day of datetime
         return math.inf
 
 
@@ -102,5 +102,5 @@ def _day(now: float) -> date:
     return datetime.fromtimestamp(now, UTC).date()
 
 
-def _in_days(left: int) -> str:
+def _days_in_words(left: int) -> str:
     return {0: "today", 1: "tomorrow"}.get(left, f"in {left} days")

@@ -25,11 +25,11 @@ from licensing.serializers import (
     StatsAnswer,
     shown,
 )
-from licensing.standing import Stands, standing_of
+from licensing.status import LimitStatus, limit_statuses
 
-USUAL_DAYS, MOST_DAYS = 30, 3660
+DEFAULT_DAYS, MAX_DAYS = 30, 3660
 DIGITS = re.compile(r"[0-9]{1,4}\Z")
-VOLATILE = {"used", "remaining", "resetsAt", "resets_at"}
+USAGE_FIELDS = {"used", "remaining", "resetsAt", "resets_at"}
 
 
 def install(key: str, record: Callable[..., None], *, installed_by_id: int | None = None) -> str:
@@ -64,11 +64,11 @@ class LicenceViewSet(ApiViewSet):
 class Days(Filter):
     """So many days, the last of which is today."""
 
-    expected = f"a number of days from 1 to {MOST_DAYS}"
-    schema = {"type": "integer", "minimum": 1, "maximum": MOST_DAYS, "default": USUAL_DAYS}
+    expected = f"a number of days from 1 to {MAX_DAYS}"
+    schema = {"type": "integer", "minimum": 1, "maximum": MAX_DAYS, "default": DEFAULT_DAYS}
 
     def read(self, text: str) -> int:
-        if not DIGITS.match(text) or not 1 <= int(text) <= MOST_DAYS:
+        if not DIGITS.match(text) or not 1 <= int(text) <= MAX_DAYS:
             raise ValueError
         return int(text)
 
@@ -82,13 +82,13 @@ class StatsViewSet(ApiViewSet):
 
     def list(self, request, **kwargs) -> Response:
         """How many users are active, and how many were at most on each of the last days."""
-        days = self.filter_values().get("days", USUAL_DAYS)
+        days = self.filter_values().get("days", DEFAULT_DAYS)
         return Response(Plain(data={"stats": services.statistics(days)}))
 
 
-def lasting(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A limit as it is shown, without how it stands."""
-    return found and {name: value for name, value in found.items() if name not in VOLATILE}
+def without_usage(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A serialized limit without its present status."""
+    return found and {name: value for name, value in found.items() if name not in USAGE_FIELDS}
 
 
 class LimitViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
@@ -113,17 +113,17 @@ class LimitViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     def paginate_queryset(self, queryset: QuerySet[Limit]) -> list[Limit]:
         rows = super().paginate_queryset(queryset)
-        self._standing = dict(zip((row.pk for row in rows), standing_of(rows), strict=True))
+        self._statuses = dict(zip((row.pk for row in rows), limit_statuses(rows), strict=True))
         return rows
 
-    def stands(self, limit: Limit) -> Stands:
-        """How a limit stands; a whole page is asked for at once."""
-        known = getattr(self, "_standing", {})
-        return known[limit.pk] if limit.pk in known else standing_of([limit])[0]
+    def status(self, limit: Limit) -> LimitStatus:
+        """The status of a limit; those of a page are fetched together."""
+        known = getattr(self, "_statuses", {})
+        return known[limit.pk] if limit.pk in known else limit_statuses([limit])[0]
 
     def serialized(self, row: Limit) -> dict[str, Any] | None:
-        """Without what changes by itself: it would seem to have been changed."""
-        return lasting(super().serialized(row))
+        """Without the status, which changes by itself and would look like a change by the caller."""
+        return without_usage(super().serialized(row))
 
     def perform_create(self, values: dict[str, Any]) -> Limit:
         return services.set_limit(**values)

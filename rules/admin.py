@@ -18,10 +18,10 @@ from rules.models import Everyone, Rule
 from rules.preview import preview, warnings_of
 from rules.viewsets import RuleViewSet
 
-MOST_COMPARED = 1000
+MAX_COMPARED = 1000
 AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
 NOBODY = ("nobody", "Nobody")
-AT_ONCE = "That holds on every process within a second."
+EFFECTIVE_WITHIN = "That holds on every process within a second."
 
 
 class RuleForm(ServiceForm):
@@ -64,8 +64,8 @@ class RuleList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        for rule, told in zip(self.result_list, warnings_of(self.result_list, among=MOST_COMPARED), strict=True):
-            rule.warnings = told
+        for rule, warnings in zip(self.result_list, warnings_of(self.result_list, among=MAX_COMPARED), strict=True):
+            rule.warnings = warnings
 
 
 @admin.register(Rule)
@@ -136,7 +136,7 @@ class RuleAdmin(ServiceAdmin):
         "Enable",
         icon="toggle_on",
         path="enable",
-        effect=f"It is tried again from now on. {AT_ONCE}",
+        effect=f"It is tried again from now on. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: not rule.enabled,
     )
     def enable(self, request: HttpRequest, rule: Rule) -> str:
@@ -147,7 +147,7 @@ class RuleAdmin(ServiceAdmin):
         "Disable",
         icon="toggle_off",
         path="disable",
-        effect=f"It is passed over: what only it allows is denied. {AT_ONCE}",
+        effect=f"It is passed over: what only it allows is denied. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: rule.enabled,
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:

@@ -1,4 +1,4 @@
-"""What an administrator should know about a rule: whom and what it lets through, and whether it can matter. Pure."""
+"""Checks of a rule for administrators: which models it allows, and whether it has any effect. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedModel:
     """A model that an enabled provider has."""
 
     provider_id: int
@@ -15,8 +15,8 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A rule as it would be: `pattern` is compiled, None for every model; `audience` None for nobody."""
+class RuleDraft:
+    """A rule, stored or not: `pattern` is compiled, None for every model; `audience` None for nobody."""
 
     id: int | None
     pattern: Any
@@ -25,21 +25,21 @@ class Drawn:
     enabled: bool = True
     name: str = ""
 
-    def covers(self, offer: Offer) -> bool:
-        """Whether it lets its audience ask for this model of this provider."""
+    def covers(self, offer: OfferedModel) -> bool:
+        """Whether it allows its audience this model of this provider."""
         fits = self.provider_id is None or self.provider_id == offer.provider_id
         return fits and (self.pattern is None or self.pattern.fullmatch(offer.model) is not None)
 
 
-def covered(rule: Drawn, offers: Iterable[Offer]) -> list[Offer]:
-    """The models that the rule lets through, of those that there are."""
+def covered(rule: RuleDraft, offers: Iterable[OfferedModel]) -> list[OfferedModel]:
+    """The offered models that the rule allows."""
     return [offer for offer in offers if rule.covers(offer)]
 
 
-def warnings(rule: Drawn, others: Iterable[Drawn], offers: Iterable[Offer], *, nobody: str) -> list[str]:
-    """Sentences on why the rule lets nobody through, or nothing that another one does not.
+def warnings(rule: RuleDraft, others: Iterable[RuleDraft], offers: Iterable[OfferedModel], *, nobody: str) -> list[str]:
+    """Sentences on why the rule allows nobody, or nothing that an earlier rule does not allow.
 
-    `nobody` is one on why none of those whom it is for can send anything, '' if somebody can.
+    `nobody` is a sentence on why nobody in its audience can send requests, '' if somebody can.
     """
     found, offers = [], list(offers)
     models = covered(rule, offers)
@@ -57,15 +57,15 @@ def warnings(rule: Drawn, others: Iterable[Drawn], offers: Iterable[Offer], *, n
     return found
 
 
-def _is_before(other: Drawn, rule: Drawn) -> bool:
+def _is_before(other: RuleDraft, rule: RuleDraft) -> bool:
     return other.id is not None and (rule.id is None or other.id < rule.id)
 
 
-def _reaches(other: Drawn, rule: Drawn) -> bool:
-    """Whether everybody whom the rule is for is reached by the other one too."""
+def _reaches(other: RuleDraft, rule: RuleDraft) -> bool:
+    """Whether the other rule's audience includes that of the rule."""
     return rule.audience is not None and other.audience in (("everyone", 0), rule.audience)
 
 
-def _hidden_by(models: list[Offer], earlier: list[Drawn]) -> str:
+def _hidden_by(models: list[OfferedModel], earlier: list[RuleDraft]) -> str:
     """The name of one earlier rule that covers all of the models, '' if there is none."""
     return next((f"{other.name!r}" for other in earlier if all(other.covers(offer) for offer in models)), "")

@@ -1,7 +1,7 @@
-"""Which rule lets a request proceed: the first that matches, in order of id. Pure, and linear in time.
+"""Finds the rule that allows a request: the first that matches, in order of id. Pure, and linear in time.
 
-The rules are filed by whom they are for, so that a request meets only its own; what a file has for
-a model is worked out once and remembered.
+The rules are indexed by audience, so that a request is matched against its own only; the matches of an
+audience for a model are cached.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Any
 
-# How many models a file remembers. Callers can name any model they like: it has to end somewhere.
+# How many models an audience caches; bounded, as callers can send any model name.
 REMEMBERED_MODELS = 2048
 
 
@@ -26,43 +26,43 @@ class RuleSnapshot:
     provider_id: int | None
 
 
-class RuleFile:
+class AudienceRules:
     """The rules of one user, of one group, or of everyone."""
 
-    __slots__ = ("_known", "_rules")
+    __slots__ = ("_by_model", "_rules")
 
     def __init__(self) -> None:
         self._rules: list[RuleSnapshot] = []
-        self._known: dict[str, list[RuleSnapshot]] = {}
+        self._by_model: dict[str, list[RuleSnapshot]] = {}
 
     def add(self, rule: RuleSnapshot) -> None:
         self._rules.append(rule)
 
     def for_model(self, model: str) -> list[RuleSnapshot]:
         """The rules whose pattern matches the whole model name, in order of id."""
-        found = self._known.get(model)
+        found = self._by_model.get(model)
         if found is None:
             found = [rule for rule in self._rules if rule.pattern is None or rule.pattern.fullmatch(model)]
-            if len(self._known) >= REMEMBERED_MODELS:
-                self._known.clear()
-            self._known[model] = found
+            if len(self._by_model) >= REMEMBERED_MODELS:
+                self._by_model.clear()
+            self._by_model[model] = found
         return found
 
 
 class RuleBook:
-    """All enabled rules at one moment; never changed, only replaced."""
+    """All enabled rules at one moment; immutable."""
 
     def __init__(self, rules: Iterable[RuleSnapshot] = ()) -> None:
-        self._everyone = RuleFile()
-        self._users: dict[int, RuleFile] = {}
-        self._groups: dict[int, RuleFile] = {}
+        self._everyone = AudienceRules()
+        self._users: dict[int, AudienceRules] = {}
+        self._groups: dict[int, AudienceRules] = {}
         for rule in sorted(rules, key=lambda rule: rule.id):
-            self._file_of(rule).add(rule)
+            self._rules_for(rule).add(rule)
 
     def first(
         self, *, user_id: int, group_ids: Collection[int], model: str, provider_ids: Collection[int]
     ) -> RuleSnapshot | None:
-        """The first rule for this caller and model; one that names a provider counts only if it is a candidate."""
+        """The first rule for this caller and model; one with a provider matches only if that is among provider_ids."""
         for rule in self._matching(user_id, group_ids, model):
             if rule.provider_id is None or rule.provider_id in provider_ids:
                 return rule
@@ -75,11 +75,11 @@ class RuleBook:
         found += [self._groups[group].for_model(model) for group in group_ids if group in self._groups]
         return iter(found[0]) if len(found) == 1 else merge(*found, key=lambda rule: rule.id)
 
-    def _file_of(self, rule: RuleSnapshot) -> RuleFile:
+    def _rules_for(self, rule: RuleSnapshot) -> AudienceRules:
         if rule.everyone:
             return self._everyone
         if rule.user_id is not None:
-            return self._users.setdefault(rule.user_id, RuleFile())
+            return self._users.setdefault(rule.user_id, AudienceRules())
         if rule.group_id is not None:
-            return self._groups.setdefault(rule.group_id, RuleFile())
-        return RuleFile()  # for nobody
+            return self._groups.setdefault(rule.group_id, AudienceRules())
+        return AudienceRules()  # for nobody

@@ -10,7 +10,7 @@ from gateway_project.naming import NameField
 from providers.models import Provider
 from rules.querysets import RuleQuerySet
 
-LONGEST_PATTERN, LONGEST_DESCRIPTION = 1000, 10_000
+MAX_PATTERN_LENGTH, MAX_DESCRIPTION_LENGTH = 1000, 10_000
 
 
 class Everyone(models.TextChoices):
@@ -26,13 +26,13 @@ class Rule(models.Model):
 
     name = NameField(max_length=100, validators=[check_name])
     description = models.TextField(
-        blank=True, default="", validators=[MaxLengthValidator(LONGEST_DESCRIPTION), check_text]
+        blank=True, default="", validators=[MaxLengthValidator(MAX_DESCRIPTION_LENGTH), check_text]
     )
     enabled = models.BooleanField(default=True)
     regex = models.TextField(
         blank=True,
         default="",
-        validators=[MaxLengthValidator(LONGEST_PATTERN), check_text],
+        validators=[MaxLengthValidator(MAX_PATTERN_LENGTH), check_text],
         help_text="RE2, against the whole model name; empty matches every model.",
     )
     # SET_NULL: a rule for somebody who is gone is a rule for nobody.

@@ -1,4 +1,4 @@
-"""What a rule would do if it were stored as it stands in a form."""
+"""Previews the effect of a rule before it is stored."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,90 +10,92 @@ from django.db.models import Count
 from accounts.models import Group, User
 from gateway_project.errors import ValidationError
 from providers.models import Model
-from rules.linter import Drawn, Offer, covered, warnings
+from rules.linter import OfferedModel, RuleDraft, covered, warnings
 from rules.models import Rule
 from rules.patterns import compile_pattern
 
-MOST_SHOWN = 50
+MAX_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Whom the rule is for, in words; the models it lets through; what to mind."""
+    """The audience in words, the models that the rule allows, and its warnings."""
 
     audience: str
-    models: list[Offer] = field(default_factory=list)
+    models: list[OfferedModel] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @property
     def more(self) -> int:
         """How many models are not shown."""
-        return max(0, len(self.models) - MOST_SHOWN)
+        return max(0, len(self.models) - MAX_SHOWN)
 
     @property
-    def shown(self) -> list[Offer]:
-        return self.models[:MOST_SHOWN]
+    def shown(self) -> list[OfferedModel]:
+        return self.models[:MAX_SHOWN]
 
 
 def preview(rule: Rule) -> Preview:
-    """The effect of a rule, stored or not, on what there is at this moment."""
-    offers = _offers()
+    """The effect of a rule, stored or not, on the present users and models."""
+    offers = _offered_models()
     try:
-        models = covered(_drawn(rule), offers)
+        models = covered(_draft(rule), offers)
     except ValidationError:
         models = []
-    return Preview(_audience(rule), models, _warnings(rule, _nobodies([rule]), _tried(), offers))
+    return Preview(_audience(rule), models, _warnings(rule, _empty_groups([rule]), _enabled_drafts(), offers))
 
 
 def warnings_of(rules: Sequence[Rule], *, among: int) -> list[list[str]]:
-    """What to mind of each rule, in sentences: why it lets nobody through, or nothing that another one does not.
+    """The warnings of each rule, in sentences (linter.warnings()).
 
-    Others are looked for `among` so many of the rules that are tried first: ten thousand take a second.
+    Each is compared with the first `among` enabled rules only: comparing ten thousand takes a second.
     """
-    nobodies, others, offers = _nobodies(rules), _tried(among), _offers()
-    return [_warnings(rule, nobodies, others, offers) for rule in rules]
+    empty_groups, others, offers = _empty_groups(rules), _enabled_drafts(among), _offered_models()
+    return [_warnings(rule, empty_groups, others, offers) for rule in rules]
 
 
-def _tried(most: int | None = None) -> list[Drawn]:
-    return list(_readable(Rule.objects.enabled().order_by("id")[:most]))
+def _enabled_drafts(most: int | None = None) -> list[RuleDraft]:
+    return list(_valid_drafts(Rule.objects.enabled().order_by("id")[:most]))
 
 
-def _warnings(rule: Rule, nobodies: Mapping[int, str], others: list[Drawn], offers: list[Offer]) -> list[str]:
+def _warnings(
+    rule: Rule, empty_groups: Mapping[int, str], others: list[RuleDraft], offers: list[OfferedModel]
+) -> list[str]:
     try:
-        return warnings(_drawn(rule), others, offers, nobody=_nobody(rule, nobodies))
+        return warnings(_draft(rule), others, offers, nobody=_why_nobody(rule, empty_groups))
     except ValidationError as error:
         return [error.message.removeprefix("regex: ")]
 
 
-def _nobodies(rules: Iterable[Rule]) -> dict[int, str]:
-    """The groups of these rules, by id, of which no member can send anything, with a sentence on that: one query."""
+def _empty_groups(rules: Iterable[Rule]) -> dict[int, str]:
+    """The groups of these rules without a usable member: a sentence on each by its id; one query."""
     groups = Group.objects.filter(pk__in={rule.group_id for rule in rules}).exclude(members__in=User.objects.usable())
     members = groups.values_list("pk", Count("members"))
     return {group: f"The group has no {'usable ' if number else ''}members." for group, number in members}
 
 
-def _nobody(rule: Rule, nobodies: Mapping[int, str]) -> str:
-    """A sentence on why none of those whom the rule is for can send anything; '' if somebody can."""
+def _why_nobody(rule: Rule, empty_groups: Mapping[int, str]) -> str:
+    """A sentence on why nobody in the rule's audience can send requests; '' if somebody can."""
     if rule.user is not None and not rule.user.is_usable:
         return f"The user is {'deleted' if rule.user.is_deleted else 'inactive'}: the rule lets nobody through."
-    return nobodies.get(rule.group_id, "")
+    return empty_groups.get(rule.group_id, "")
 
 
-def _offers() -> list[Offer]:
+def _offered_models() -> list[OfferedModel]:
     rows = Model.objects.filter(provider__enabled=True).order_by("name", "provider_id")
-    return [Offer(*row) for row in rows.values_list("provider_id", "provider__name", "name")]
+    return [OfferedModel(*row) for row in rows.values_list("provider_id", "provider__name", "name")]
 
 
-def _readable(rules: Iterable[Rule]) -> Iterator[Drawn]:
-    """The rules whose pattern can be compiled: no others are tried."""
+def _valid_drafts(rules: Iterable[Rule]) -> Iterator[RuleDraft]:
+    """The rules whose pattern compiles; others never match."""
     for rule in rules:
         with suppress(ValidationError):
-            yield _drawn(rule)
+            yield _draft(rule)
 
 
-def _drawn(rule: Rule) -> Drawn:
+def _draft(rule: Rule) -> RuleDraft:
     pattern = compile_pattern(rule.regex) if rule.regex else None
-    return Drawn(rule.pk, pattern, _reach(rule), rule.provider_id, rule.enabled, rule.name)
+    return RuleDraft(rule.pk, pattern, _reach(rule), rule.provider_id, rule.enabled, rule.name)
 
 
 def _reach(rule: Rule) -> tuple[str, int] | None:
@@ -106,7 +108,7 @@ def _reach(rule: Rule) -> tuple[str, int] | None:
 
 def _audience(rule: Rule) -> str:
     if rule.everyone:
-        return f"everyone ({_counted(User.objects.usable().count(), 'usable user')})"
+        return f"everyone ({_pluralized(User.objects.usable().count(), 'usable user')})"
     if rule.user is not None:
         return f"the user {rule.user.username}" + ("" if rule.user.is_usable else ", who is inactive or deleted")
     return _members(rule.group) if rule.group is not None else "nobody"
@@ -114,9 +116,9 @@ def _audience(rule: Rule) -> str:
 
 def _members(group: Group) -> str:
     names: list[Any] = list(group.members.usable().order_by("username").values_list("username", flat=True)[:11])
-    told = ", ".join(names[:10]) + (" and others" if len(names) > 10 else "")
-    return f"the group {group.name} ({told or 'no usable member'})"
+    names_shown = ", ".join(names[:10]) + (" and others" if len(names) > 10 else "")
+    return f"the group {group.name} ({names_shown or 'no usable member'})"
 
 
-def _counted(number: int, what: str) -> str:
+def _pluralized(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

@@ -5,9 +5,9 @@ from typing import Any
 from rest_framework import serializers
 
 from gateway_project.jsonapi.fields import Attributes, Boolean, Id, Text
-from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Everyone, Rule
+from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Everyone, Rule
 
-LONGEST_NAME = Rule._meta.get_field("name").max_length
+MAX_NAME_LENGTH = Rule._meta.get_field("name").max_length
 EVERYONE = 0  # what userId or groupId is for a rule for everyone
 
 
@@ -39,15 +39,15 @@ class Pattern(Text):
     """A pattern; null is the empty one, which matches every model."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(allow_blank=True, allow_null=True, max_length=LONGEST_PATTERN, **options)
+        super().__init__(allow_blank=True, allow_null=True, max_length=MAX_PATTERN_LENGTH, **options)
 
 
 class RuleAttributes(Attributes):
     """What may be sent about a rule."""
 
     example = {"name": "Everyone may use the small models", "enabled": True, "regex": "gpt-5-.*", "userId": 0}
-    name = Text(max_length=LONGEST_NAME)
-    description = Text(required=False, allow_blank=True, max_length=LONGEST_DESCRIPTION)
+    name = Text(max_length=MAX_NAME_LENGTH)
+    description = Text(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH)
     enabled = Boolean(required=False)
     regex = Pattern(required=False, help_text="RE2, for the whole name of a model; empty or null: every model.")
     user_id = Id(required=False, allow_null=True, help_text="Whom it is for; 0 is everyone. Not beside groupId.")

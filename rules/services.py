@@ -24,7 +24,7 @@ def create_rule(
     group_id: int | None = None,
     provider_id: int | None = None,
 ) -> Rule:
-    """A stored rule; `user_id` or `group_id` 0 makes it one for everyone, `provider_id` 0 or None is any provider.
+    """Create a rule; `user_id` or `group_id` 0 makes it one for everyone, `provider_id` 0 or None is any provider.
 
     Raises Conflict if the name exists, and ValidationError.
     """
@@ -35,7 +35,7 @@ def create_rule(
 
 @transaction.atomic
 def update_rule(rule: Rule, **changes: Any) -> None:
-    """Store these changes, named as above; `user_id` or `group_id` None takes away the one that there was.
+    """Store changes with the names of create_rule(); `user_id` or `group_id` None removes the present one.
 
     Raises Conflict and ValidationError as above, and NotFound if the rule is gone.
     """
@@ -44,7 +44,7 @@ def update_rule(rule: Rule, **changes: Any) -> None:
 
 
 def delete_rule(rule: Rule) -> None:
-    """What only it allowed is denied from now on."""
+    """Delete a rule; requests that only it allowed are denied from then on."""
     rule.delete()
 
 
@@ -54,24 +54,24 @@ def _write(rule: Rule, changes: dict[str, Any]) -> None:
     if "regex" in changes:
         rule.regex = changes["regex"] or ""
     if "provider_id" in changes:
-        rule.provider = _one(Provider.objects.all(), changes["provider_id"] or None, "providerId")
-    _address(rule, changes)
+        rule.provider = _row_or_none(Provider.objects.all(), changes["provider_id"] or None, "providerId")
+    _set_audience(rule, changes)
     compile_pattern(rule.regex)
     save_or_refuse(rule, taken=f"A rule named {rule.name!r} exists already.")
 
 
-def _address(rule: Rule, changes: dict[str, Any]) -> None:
-    """Say whom the rule is for; what is not among the changes stays."""
+def _set_audience(rule: Rule, changes: dict[str, Any]) -> None:
+    """Set the rule's audience; what is not among the changes stays."""
     user_id = changes.get("user_id", 0 if rule.everyone == Everyone.USER else rule.user_id)
     group_id = changes.get("group_id", 0 if rule.everyone == Everyone.GROUP else rule.group_id)
     if user_id is not None and group_id is not None:
         raise ValidationError("userId, groupId: at most one of them is set; send null for the other.")
     rule.everyone = Everyone.USER if user_id == 0 else Everyone.GROUP if group_id == 0 else Everyone.NOT
-    # A deleted user is no choice, and no obstacle to other changes of a rule that has been for them.
+    # A deleted user cannot be chosen, but a rule that is for one already can still be changed.
     users = User.objects.filter(Q(is_deleted=False) | Q(pk=rule.user_id))
-    rule.user = _one(users, user_id or None, "userId")
-    rule.group = _one(Group.objects.all(), group_id or None, "groupId")
+    rule.user = _row_or_none(users, user_id or None, "userId")
+    rule.group = _row_or_none(Group.objects.all(), group_id or None, "groupId")
 
 
-def _one(rows: QuerySet, row_id: int | None, field: str) -> Any:
+def _row_or_none(rows: QuerySet, row_id: int | None, field: str) -> Any:
     return None if row_id is None else rows_by_id(rows, [row_id], field=field)[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from accounts.sessions import clear_away_all
+from accounts.sessions import delete_all_expired
 from gateway_project.bodies import MemoryBudget
 from gateway_project.work.expiry import warn_of_expiry
 from gateway_project.work.flights import Flights
@@ -25,8 +25,8 @@ from gateway_project.work.state import LocalState, SharedState
 from gateway_project.work.watch import Watcher
 from licensing.models import Limit
 from licensing.services import note_time
-from licensing.standing import Stands
 from licensing.statistics import Uses
+from licensing.status import LimitStatus
 from providers.calls import End
 from providers.health import Breakers
 from providers.models import Provider
@@ -143,7 +143,7 @@ def active_uses() -> Uses:
     return uses_of(_state() if _gateway is None else _gateway.state)
 
 
-def standing(limits: Sequence[Limit]) -> list[Stands]:
+def standing(limits: Sequence[Limit]) -> list[LimitStatus]:
     """How limits stand in all processes. Asked by the management API (GATEWAY_LIMIT_STANDING)."""
     return statuses_of(_state() if _gateway is None else _gateway.state, limits)
 
@@ -192,7 +192,7 @@ def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
         PeriodicTask(peak_recorder(state), every=PEAKS_EVERY_SECONDS, at_end=True),
         PeriodicTask(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
         PeriodicTask(note_time, every=TIME_EVERY_SECONDS),
-        PeriodicTask(clear_away_all, every=SESSIONS_EVERY_SECONDS),
+        PeriodicTask(delete_all_expired, every=SESSIONS_EVERY_SECONDS),
     )
 
 

@@ -11,14 +11,14 @@ from gateway_project.work.limit_book import COST, NANO, REQUESTS, TOKENS, LimitB
 from gateway_project.work.limits import LimitCheck, window_begin, window_end
 from gateway_project.work.state import SharedState
 from licensing.models import Limit
-from licensing.standing import Stands
+from licensing.status import LimitStatus
 from telemetry.quotas import QuotaUsage, quota_usage
 
 BOOK = LimitBook()
 NEARLY_SECONDS = 1.0
 
 
-def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[Stands]:
+def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[LimitStatus]:
     """How these limits stand."""
     now, checks = state.clock.now(), [_check(limit) for limit in limits]
     counted = state.used(checks)
@@ -61,13 +61,13 @@ def _told_by_the_log(
     }
 
 
-def _stands(check: LimitCheck, counted: int | None, now: float, told: dict[tuple[Subject, int], Any]) -> Stands:
+def _stands(check: LimitCheck, counted: int | None, now: float, told: dict[tuple[Subject, int], Any]) -> LimitStatus:
     if not check.window_seconds:
-        return Stands(None if counted is None else Decimal(counted), None)
+        return LimitStatus(None if counted is None else Decimal(counted), None)
     begin, limit = window_begin(check.window_seconds, now), check.limit
     units = told[limit.subject, begin][limit.measure] if _is_missing(check, counted) else counted
     amount = None if units is None else Decimal(units) / (NANO if limit.measure == COST else 1)
-    return Stands(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
+    return LimitStatus(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
 
 
 def _check(limit: Limit) -> LimitCheck:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.models import LONGEST_PASSWORD, Feature, Group, Role, Session, User
+from accounts.models import MAX_PASSWORD_LENGTH, Feature, Group, Role, Session, User
 from accounts.services import create_group
 from providers.models import Provider
 from providers.services import create_provider
@@ -83,9 +83,9 @@ def test_what_a_search_finds_by_many_is_counted_once(console):
 
 def test_a_password_has_the_bound_of_the_api(console):
     user = new_user()
-    answer = change(console, user, password="x" * (LONGEST_PASSWORD + 1))
+    answer = change(console, user, password="x" * (MAX_PASSWORD_LENGTH + 1))
     assert list(answer.context["adminform"].form.errors) == ["password"]
-    assert change(console, user, password="x" * LONGEST_PASSWORD).status_code == 302
+    assert change(console, user, password="x" * MAX_PASSWORD_LENGTH).status_code == 302
 
 
 def test_a_refused_login_is_told_once(client, boss):

@@ -50,7 +50,7 @@ def test_a_username_is_unique_in_any_case(db):
 )
 def test_case_is_that_of_all_letters_on_every_database(db, one, same):
     user = new_user(username=one)
-    assert list(User.objects.called(same)) == [user]
+    assert list(User.objects.with_username(same)) == [user]
     with pytest.raises(IntegrityError), transaction.atomic():
         User.objects.create(username=same)
 
@@ -58,7 +58,7 @@ def test_case_is_that_of_all_letters_on_every_database(db, one, same):
 def test_a_dotless_letter_is_another_one(db):
     """PostgreSQL's UPPER makes them one, its LOWER does not."""
     dotless, dotted = new_user(username="alı"), new_user(username="ali")
-    assert [list(User.objects.called(name)) for name in ("alı", "ali", "ALI")] == [[dotless], [dotted], [dotted]]
+    assert [list(User.objects.with_username(name)) for name in ("alı", "ali", "ALI")] == [[dotless], [dotted], [dotted]]
 
 
 def test_the_key_follows_the_name_whenever_the_user_is_saved(db):
@@ -77,7 +77,7 @@ def test_a_user_who_was_set_apart_stays_so_and_is_found_as_written(db):
     newer.refresh_from_db()
     newer.full_clean()
     newer.save()
-    assert [User.objects.called(name).first() for name in ("Émile", "ÉMILE", "émile")] == [older, older, newer]
+    assert [User.objects.with_username(name).first() for name in ("Émile", "ÉMILE", "émile")] == [older, older, newer]
 
 
 def test_a_user_has_the_features_of_all_their_roles(db):

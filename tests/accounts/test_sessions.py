@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import Session
-from accounts.sessions import clear_away
+from accounts.sessions import delete_expired
 from tests.accounts.logins import OWN, by_refresh, cookies_of, logged_in, with_cookies, works
 from tests.management import Client, body, new_admin, new_user, refused, token_of
 
@@ -199,14 +199,14 @@ class TestClearingAway:
             session(expires_at=now - timedelta(hours=2), ended_at=now - timedelta(days=3))
         ConsoleSession.objects.create(session_key="old", expire_date=now - timedelta(hours=2))
         ConsoleSession.objects.create(session_key="new", expire_date=now + timedelta(hours=2))
-        assert [clear_away(most=4) for _ in range(4)] == [5, 4, 2, 0]
+        assert [delete_expired(most=4) for _ in range(4)] == [5, 4, 2, 0]
         assert set(Session.objects.values_list("pk", flat=True)) == kept
         assert ConsoleSession.objects.get().session_key == "new"
 
     def test_a_stolen_token_is_noticed_up_to_its_last_moment(self, nobody, ann):
         first = logged_in(nobody)["SvcAuthCookie"]
         newest = by_refresh(nobody, first).json()["refreshToken"]
-        clear_away(most=100)
+        delete_expired(most=100)
         refused(by_refresh(nobody, first), 401, "AuthenticationFailed")
         refused(by_refresh(nobody, newest), 401, "AuthenticationFailed")
         assert not Session.objects.live().exists()
@@ -214,7 +214,7 @@ class TestClearingAway:
     def test_a_token_whose_session_was_cleared_away_is_refused(self, nobody, ann):
         held = logged_in(nobody)
         Session.objects.update(expires_at=timezone.now() - timedelta(hours=2))
-        assert clear_away(most=100) == 1
+        assert delete_expired(most=100) == 1
         refused(by_refresh(nobody, held["SvcAuthCookie"]), 401, "AuthenticationFailed")
         assert not works(nobody, held["SvcUserCookie"])
 

@@ -144,7 +144,7 @@ def visitor(browser, gateway: RunningGateway, orm: None) -> Iterator:
     from accounts import services
     from accounts.models import User
 
-    if not User.objects.called(USERNAME).exists():
+    if not User.objects.with_username(USERNAME).exists():
         services.create_user(username=USERNAME, password=PASSWORD, roles=["admin"])
     contexts = []
 

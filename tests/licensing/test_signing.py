@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from licensing.signing import (
-    LONGEST,
-    LONGEST_TEXT,
-    MOST_SECONDS,
-    MOST_USES,
+    MAX_LENGTH,
+    MAX_LIFETIME_SECONDS,
+    MAX_TEXT_LENGTH,
+    MAX_USES,
     Claims,
     KeyRefused,
     new_key_pair,
@@ -67,8 +67,8 @@ def test_what_was_signed_is_read_back():
         {"id": ""},
         {"issued": None},
         {"max_active_uses": 0, "active_use_life_time": 1},
-        {"max_active_uses": MOST_USES, "active_use_life_time": MOST_SECONDS},
-        {"licensee": "x" * LONGEST_TEXT},
+        {"max_active_uses": MAX_USES, "active_use_life_time": MAX_LIFETIME_SECONDS},
+        {"licensee": "x" * MAX_TEXT_LENGTH},
     ],
 )
 def test_so_is_whatever_may_be_left_out_and_the_least_and_most_of_it(changes):
@@ -183,7 +183,7 @@ def test_a_payload_that_is_no_object_is_refused(payload):
         GOOD.replace(".", "..", 1),
         GOOD.replace("-", "+").replace("_", "/") + "+",
         "é.é.é",
-        "A" * (LONGEST + 1),
+        "A" * (MAX_LENGTH + 1),
         "A." * 5000,
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from accounts.services import create_group, delete_group, delete_user, update_user
 from providers.services import create_provider
-from rules.models import LONGEST_DESCRIPTION, LONGEST_PATTERN, Rule
+from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.preview import warnings_of
 from rules.services import create_rule
 from tests.console.forms import fields_of
@@ -19,7 +19,7 @@ def added(console, **fields):
     return console.post("/admin/rules/rule/add/", {"name": "all", "audience": "everyone", **fields})
 
 
-@pytest.mark.parametrize(("field", "longest"), [("description", LONGEST_DESCRIPTION), ("regex", LONGEST_PATTERN)])
+@pytest.mark.parametrize(("field", "longest"), [("description", MAX_DESCRIPTION_LENGTH), ("regex", MAX_PATTERN_LENGTH)])
 def test_a_rule_has_the_bounds_of_the_api(console, field, longest):
     answer = added(console, **{field: "x" * (longest + 1)})
     assert list(answer.context["adminform"].form.errors) == [field]

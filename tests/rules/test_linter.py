@@ -2,17 +2,17 @@
 
 import pytest
 
-from rules.linter import Drawn, Offer, covered, warnings
+from rules.linter import OfferedModel, RuleDraft, covered, warnings
 from rules.patterns import compile_pattern
 
-EAST, WEST = Offer(1, "east", "gpt-5"), Offer(2, "west", "gpt-5")
-SMALL = Offer(1, "east", "gpt-5-mini")
+EAST, WEST = OfferedModel(1, "east", "gpt-5"), OfferedModel(2, "west", "gpt-5")
+SMALL = OfferedModel(1, "east", "gpt-5-mini")
 OFFERS = [EAST, WEST, SMALL]
 EVERYONE, ANN, STAFF = ("everyone", 0), ("user", 1), ("group", 1)
 
 
-def rule(number=9, regex="", audience=EVERYONE, provider=None, **more) -> Drawn:
-    return Drawn(number, compile_pattern(regex) if regex else None, audience, provider, name=f"r{number}", **more)
+def rule(number=9, regex="", audience=EVERYONE, provider=None, **more) -> RuleDraft:
+    return RuleDraft(number, compile_pattern(regex) if regex else None, audience, provider, name=f"r{number}", **more)
 
 
 def told(drawn, *others, offers=OFFERS, nobody="") -> str:

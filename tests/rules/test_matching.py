@@ -157,7 +157,7 @@ def test_what_is_remembered_of_models_is_bounded_and_stays_right():
         assert book.first(user_id=1, group_ids=(), model=f"gpt-{number}", provider_ids=()).id == (
             1 if number % 10 == 5 else 2
         )
-        assert len(book._everyone._known) <= REMEMBERED_MODELS
+        assert len(book._everyone._by_model) <= REMEMBERED_MODELS
 
 
 def test_many_rules_of_others_cost_nothing():

@@ -24,7 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, username: str | None, **options: Any) -> None:
         username = username or getuser()
-        user = User.objects.called(username).first()
+        user = User.objects.with_username(username).first()
         if user is None:
             raise CommandError(f"There is no user named {username!r}.")
         try:

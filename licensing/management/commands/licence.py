@@ -105,8 +105,8 @@ def _key(given: str) -> str:
     if not given.strip():
         raise CommandError("The licence key is empty: give the key, a file that holds it, or - to read it.")
     if given == "-":
-        return sys.stdin.read(signing.LONGEST_SENT)
-    return given if signing.PARTS.match(given) and len(given) > 255 else _read(Path(given))
+        return sys.stdin.read(signing.MAX_SENT_LENGTH)
+    return given if signing.JWS_PARTS.match(given) and len(given) > 255 else _read(Path(given))
 
 
 def _read(path: Path) -> str:

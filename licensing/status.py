@@ -1,4 +1,4 @@
-"""How limits stand at this moment."""
+"""The present status of limits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,13 +11,13 @@ from django.utils.module_loading import import_string
 from licensing.models import Limit
 
 
-class Stands(NamedTuple):
-    """How much is used, what is reserved included, and when it is whole again; None where nobody knows."""
+class LimitStatus(NamedTuple):
+    """The amount used, reservations included, and when its window ends; None where unknown."""
 
     used: Decimal | None
     resets_at: datetime | None
 
 
-def standing_of(limits: Sequence[Limit]) -> list[Stands]:
-    """How these limits stand, as those tell who count them (GATEWAY_LIMIT_STANDING)."""
+def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
+    """The status of each limit, from the callable that GATEWAY_LIMIT_STANDING names."""
     return import_string(settings.GATEWAY_LIMIT_STANDING)(limits) if limits else []
