@@ -1,4 +1,4 @@
-"""How operations end: the answers that go well, and for each status the errors that it can stand for."""
+"""Response objects of the OpenAPI document: successes, and for each status the errors that it can be."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from gateway_project.jsonapi.documents import JSON, JSON_API
 
 MANAGEMENT = (JSON_API, JSON)
 REQUEST_ID = {"$ref": "#/components/headers/X-Svc-Request-ID"}
-# Where a provider's refusal has a meaning of its own, and is never passed on as it is.
+# Statuses that are never those of a ProviderRejected: from a provider they mean other errors.
 NEVER_REJECTED = ("401", "403", "429")
 
 HEADERS: dict[str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ def response(
 
 
 class Errors:
-    """References to the responses that errors are told with; what they refer to gathers in `components`."""
+    """References to error responses; `components` collects the responses that were referred to."""
 
     def __init__(self) -> None:
         self.components: dict[str, Any] = {}
@@ -63,7 +63,7 @@ class Errors:
 
 
 def by_status(kinds: Iterable[type[GatewayError]]) -> dict[str, list[type[GatewayError]]]:
-    """The errors under their statuses; a provider's refusal can have nearly every one."""
+    """The errors by status; ProviderRejected can have nearly every 4xx."""
     found = defaultdict(list)
     for kind in sorted(set(kinds), key=lambda kind: kind.__name__):
         for status in statuses(kind):
@@ -75,7 +75,7 @@ def by_status(kinds: Iterable[type[GatewayError]]) -> dict[str, list[type[Gatewa
 
 
 def statuses(kind: type[GatewayError]) -> tuple[str, ...]:
-    """Under which statuses an error goes out."""
+    """The statuses that an error can have."""
     if issubclass(kind, ProviderRejected):
         return ("4XX",)
     return ("429", "503") if issubclass(kind, ProviderOverloaded) else (str(kind.code),)

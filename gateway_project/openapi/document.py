@@ -77,7 +77,7 @@ def document() -> dict[str, Any]:
 
 
 def described() -> list[Route]:
-    """The routes that say what they do; sites of Django's own do not."""
+    """The routes with declared operations: all but Django's own sites."""
     return [route for route in routes() if route.method]
 
 
@@ -87,7 +87,7 @@ def wire_path(route: Route) -> str:
 
 
 def describe(route: Route, failures: Errors) -> dict[str, Any]:
-    """OpenAPI's operation object of a view that is no resource."""
+    """OpenAPI's operation object of a view outside the management API."""
     told: Operation = route.view.operations[route.method]
     found: dict[str, Any] = {
         "operationId": camel(re.sub("[-/]", "_", f"{route.name}_{route.method}")),

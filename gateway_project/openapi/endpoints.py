@@ -1,4 +1,4 @@
-"""Views that are no resources: what they say about themselves, for the OpenAPI document and for their methods."""
+"""Declares the operations of views outside the management API, for the OpenAPI document and for 405 responses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ TOKEN, KEY, COOKIE, REFRESH = "accessToken", "apiKey", "userCookie", "refreshCoo
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes well: a schema for each media type, and the headers (name to schema) beside X-Svc-Request-ID."""
+    """A response: a schema for each media type, and the headers (name to schema) besides X-Svc-Request-ID."""
 
     description: str
     content: Mapping[str, Schema] = field(default_factory=dict)
@@ -28,9 +28,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of a view: `answers` by status, `errors` that it can end with, `credentials` that it takes.
+    """One method of a view: `answers` by status, the `errors` it can end with, the `credentials` it accepts.
 
-    `failures` by status stand in for the errors where those are told in a shape of their own.
+    `failures` by status replace the errors if the view has its own error documents.
     """
 
     summary: str
@@ -47,12 +47,12 @@ class Operation:
 def endpoint(**operations: Operation) -> Callable[[View], View]:
     """Declares a view's operations by method, as in @endpoint(get=…); every other method is answered with 405.
 
-    An error of ours that the view raises is told as every error is.
+    A GatewayError that the view raises becomes its error response.
     """
     allowed = [method.upper() for method in operations] + (["HEAD"] if "get" in operations else [])
 
     def declare(view: View) -> View:
-        @csrf_exempt  # whoever answers the other methods looks at no cookie
+        @csrf_exempt  # these views use no cookies
         @wraps(view)
         def answer(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
             if request.method not in allowed:

@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page shows it: operations under their tags, schemas as tables of what is in them."""
+"""Prepares the OpenAPI document for its HTML page: operations by tag, schemas as tables of their properties."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 Schema = Mapping[str, Any]
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
-LIMITS = {
+CONSTRAINTS = {
     "minLength": "no shorter than {}",
     "maxLength": "no longer than {}",
     "minimum": "at least {}",
@@ -18,12 +18,12 @@ LIMITS = {
     "maximum": "at most {}",
     "maxItems": "at most {} of them",
 }
-# Of a 64-bit number readers need not be told where it ends.
-NEVER_TOLD = {2**63 - 1, -(2**63)}
+# The bounds of 64-bit numbers are not shown.
+HIDDEN_BOUNDS = {2**63 - 1, -(2**63)}
 
 
 def sections(document: Schema) -> dict[str, Any]:
-    """What the template walks over: `tags` with their operations, and `schemas` with their rows."""
+    """The template's context: `tags` with their operations, and `schemas` with their rows."""
     operations = list(_operations(document))
     return {
         "about": prose(document["info"]["description"]),
@@ -69,7 +69,7 @@ def _parameter(found: Schema) -> dict[str, Any]:
 
 
 def _body(document: Schema, told: Schema | None) -> dict[str, Any]:
-    """The rows of what may be sent, of an envelope those of the attributes, and an example."""
+    """The rows of the body, or of the attributes in an envelope, and an example."""
     if told is None:
         return {}
     content = next(iter(told["content"].values()))
@@ -96,13 +96,13 @@ def _answer(document: Schema, status: str, found: Schema) -> dict[str, Any]:
         "status": status,
         "about": prose(found["description"]),
         "headers": [name for name in found["headers"] if name != "X-Svc-Request-ID"],
-        # Errors are all alike: their words say enough.
+        # All errors have the same schema; their descriptions are enough.
         "content": [(name, words(told["schema"])) for name, told in content.items() if status.startswith("2")],
     }
 
 
 def rows(schema: Schema) -> list[dict[str, Any]]:
-    """What is in an object: name, kind, whether it must be there, and what is said about it."""
+    """The properties of an object: name, kind, whether it is required, and its description."""
     required = schema.get("required", ())
     return [
         {"name": name, "kind": words(found), "required": name in required, "about": prose(found.get("description", ""))}
@@ -111,15 +111,15 @@ def rows(schema: Schema) -> list[dict[str, Any]]:
 
 
 def words(schema: Schema) -> SafeString:
-    """A schema in a few words, with links to those that have a table."""
+    """A schema in a few words, with links to the schemas that have a table."""
     return mark_safe(", ".join(_words(schema)))  # noqa: S308  every part is escaped where it is made
 
 
 def _words(schema: Schema) -> Iterator[str]:
     yield _kind(schema)
-    for name, told in LIMITS.items():
-        if name in schema and schema[name] not in NEVER_TOLD:
-            yield told.format(escape(schema[name]))
+    for name, phrase in CONSTRAINTS.items():
+        if name in schema and schema[name] not in HIDDEN_BOUNDS:
+            yield phrase.format(escape(schema[name]))
 
 
 def _kind(schema: Schema) -> str:

@@ -1,4 +1,4 @@
-"""The operations of a resource, read off its viewset, its route and the table of access.py."""
+"""Describes the operations of a resource, from its viewset, its route and the table of access.py."""
 
 import inspect
 from typing import Any
@@ -31,7 +31,7 @@ CREDENTIALS = {
     ADMIN: (TOKEN, COOKIE),
 }
 META = {"$ref": "#/components/schemas/Meta"}
-# Parts of a body that JSON:API has and nothing here reads.
+# Members of a document that JSON:API allows and the gateway ignores.
 UNREAD: dict[str, Any] = {"links": {}, "meta": {}}
 UNREAD_ID = {"type": ["integer", "string"], "description": "Means nothing here."}
 WHICH = {**Id.schema, "description": "Which one; another place for it."}
@@ -58,13 +58,13 @@ def describe(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]
 
 
 def operation_id(route: Route) -> str:
-    """usersList, usersItemUpdate: a name for code that is generated."""
+    """usersList, usersItemUpdate: a name for generated code."""
     item = "item_" if route.path.rstrip("/").endswith("}") else ""
     return camel(f"{route.resource}_{item}{route.operation}")
 
 
 def words(route: Route) -> tuple[str, str]:
-    """The summary, and what else is to be said: the operation's own docstring, where it has one."""
+    """The summary and the description, from the operation's own docstring if it has one."""
     function = getattr(route.view, route.operation)
     own = inspect.getdoc(function) if inspect.getmodule(function) is not viewsets else ""
     if not own:
@@ -74,7 +74,7 @@ def words(route: Route) -> tuple[str, str]:
 
 
 def who(route: Route) -> str:
-    """Who may, also in the variants of the operation that the table names."""
+    """Who may use the operation, and its variants in the table."""
     variants = [
         f"{operation}: {_named(TABLE[route.resource][operation])}"
         for operation in getattr(route.view, "variants", {}).get(route.operation, ())
@@ -87,14 +87,14 @@ def _named(who: str) -> str:
 
 
 def security(route: Route) -> list[dict[str, list]]:
-    """The credentials that are taken, each by itself."""
+    """The accepted credentials, each sufficient alone."""
     variants = getattr(route.view, "variants", {}).get(route.operation, ())
     taken = [credentials(TABLE[route.resource][operation]) for operation in (route.operation, *variants)]
     return [{name: []} if name else {} for name in dict.fromkeys(name for names in taken for name in names)]
 
 
 def credentials(who: str) -> tuple[str, ...]:
-    """The credentials of those who may; a feature can be a login's or a key's."""
+    """The credentials that can satisfy `who`; a feature can be that of a login or of a key."""
     return CREDENTIALS.get(who, (TOKEN, COOKIE, KEY))
 
 
@@ -108,14 +108,14 @@ def path_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def query_parameters(route: Route) -> list[dict[str, Any]]:
-    """Everything that the operation reads out of the query; it refuses all else."""
+    """All query parameters of the operation, which refuses others."""
     known: dict[str, Filter] = dict(route.view.parameters.get(route.operation, {}))
     if route.operation == "list":
         known |= route.view.filters
     found = [_by_query(name, kind) for name, kind in known.items()]
     if route.operation in ("update", "destroy") and not {"id"} & {*route.parameters, *known}:
-        nowhere_else = not hasattr(route.view, f"{route.operation}_attributes")
-        found.append({**_by_query("id", Integer("id", "Which one.")), "required": nowhere_else})
+        has_no_body = not hasattr(route.view, f"{route.operation}_attributes")
+        found.append({**_by_query("id", Integer("id", "Which one.")), "required": has_no_body})
     paged = route.operation == "list" and route.view.serializer_class is not None
     return [*found, *PAGING] if paged else found
 
@@ -144,7 +144,7 @@ PAGING = [
 
 
 def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
-    """The envelope around what may be sent; None for operations without a body."""
+    """The envelope with the attributes; None for operations without a body."""
     kind = getattr(route.view, f"{route.operation}_attributes", None)
     if kind is None:
         return None
@@ -168,7 +168,7 @@ def _strict(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _needed(route: Route) -> dict[str, Any]:
-    """What must stand in `data`."""
+    """The required members of `data`."""
     if route.operation in route.view.attributes_optional:
         return {"anyOf": [{"required": ["attributes"]}, {"required": ["id"]}]}
     return {"required": ["attributes"]}
@@ -178,38 +178,38 @@ def _needed(route: Route) -> dict[str, Any]:
 
 
 def responses(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
-    shape = shape_of(route)
+    spec = spec_of(route)
     good = response(
         "What was asked for." if route.method == "get" else "It is done.",
-        contents(route, shape, schemas),
-        success_headers(route, shape),
+        contents(route, spec, schemas),
+        success_headers(route, spec),
     )
     if found := links(route):
         good["links"] = found
-    return {str(shape.status): good, **failures.responses(errors_of(route, shape), MANAGEMENT)}
+    return {str(spec.status): good, **failures.responses(errors_of(route, spec), MANAGEMENT)}
 
 
-def shape_of(route: Route) -> ResponseSpec:
+def spec_of(route: Route) -> ResponseSpec:
     usual = ResponseSpec(status=201 if route.operation == "create" else 200)
     return route.view.response_specs.get(route.operation, usual)
 
 
-def contents(route: Route, shape: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
+def contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
     """The schema of the body in each media type."""
-    return _usual_contents(route, shape, schemas) | {
+    return _usual_contents(route, spec, schemas) | {
         media_type: {"type": "string"} for media_type in route.view.other_media_types.get(route.operation, ())
     }
 
 
-def _usual_contents(route: Route, shape: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
+def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
     """The same in the two media types that all resources have."""
     if route.operation not in route.view.response_specs and route.operation in ("list", "retrieve"):
         rows = (schemas.resource(route.resource, route.view.serializer_class), schemas.row(route.view.serializer_class))
         form = listed if route.operation == "list" else single
         return {media_type: form(row) for media_type, row in zip(MANAGEMENT, rows, strict=True)}
-    if shape.bodies is None:
+    if spec.bodies is None:
         return {}
-    bodies = [schemas.row(kind) for kind in shape.bodies] or [EMPTY]
+    bodies = [schemas.row(kind) for kind in spec.bodies] or [EMPTY]
     return dict.fromkeys(MANAGEMENT, bodies[0] if len(bodies) == 1 else {"anyOf": bodies})
 
 
@@ -222,10 +222,10 @@ def single(row: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"data": row}, "required": ["data"]}
 
 
-def success_headers(route: Route, shape: ResponseSpec) -> dict[str, Any]:
-    """The operation's own, and those that lead to what was created."""
-    found = {name: header(told, required=False) for name, told in shape.headers.items()}
-    if shape.status != 201:
+def success_headers(route: Route, spec: ResponseSpec) -> dict[str, Any]:
+    """The operation's own headers, and those that name a created row."""
+    found = {name: header(description, required=False) for name, description in spec.headers.items()}
+    if spec.status != 201:
         return found
     found |= {"Location": header("Where it is found."), "Content-Location": header("The same.")}
     if route.view.id_header:
@@ -234,7 +234,7 @@ def success_headers(route: Route, shape: ResponseSpec) -> dict[str, Any]:
 
 
 def links(route: Route) -> dict[str, Any]:
-    """How the id of what was created leads to what can be done with it."""
+    """OpenAPI links from a creation to the operations on the created row."""
     if route.operation != "create" or not route.view.id_header:
         return {}
     given = {camel(name): f"$request.path.{camel(name)}" for name in route.parameters}
@@ -243,9 +243,9 @@ def links(route: Route) -> dict[str, Any]:
     return {name: {"operationId": name, "parameters": given} for name in map(operation_id, items)}
 
 
-def errors_of(route: Route, shape: ResponseSpec) -> set[type[errors.GatewayError]]:
-    """What the operation can end with besides what it is meant to."""
-    found = {errors.ValidationError, errors.InternalError, errors.ServiceUnavailable, *shape.errors}
+def errors_of(route: Route, spec: ResponseSpec) -> set[type[errors.GatewayError]]:
+    """The errors that the operation can end with."""
+    found = {errors.ValidationError, errors.InternalError, errors.ServiceUnavailable, *spec.errors}
     if route.who != ANYBODY:
         found |= {errors.AuthenticationFailed, errors.PermissionDenied}
     if route.resource not in WITHOUT_LICENCE:

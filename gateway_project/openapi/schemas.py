@@ -1,4 +1,4 @@
-"""JSON schemas of serializers: as drf-spectacular reads them, under the names of the wire."""
+"""JSON schemas of serializers, made by drf-spectacular, with camelCase names."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -27,7 +27,7 @@ META = {
 
 
 class Schemas(AutoSchema):
-    """References to schemas; what they refer to gathers in `components`."""
+    """References to schemas; `components` collects the schemas that were referred to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Schemas(AutoSchema):
         return self.registry.build({}).get("schemas", {})
 
     def attributes(self, kind: type[Attributes], *, partial: bool) -> dict[str, Any]:
-        """What may be sent."""
+        """The attributes of a request."""
         return self.resolve_serializer(_made(kind, partial=partial), "request").ref
 
     def row(self, kind: type[Serializer]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Schemas(AutoSchema):
             self.registry.register(made)
         return made.ref
 
-    # -- What drf-spectacular asks ----------------------------------------------------------------------
+    # -- drf-spectacular's hooks ------------------------------------------------------------------------
 
     def _map_basic_serializer(self, serializer, direction: str) -> dict[str, Any]:
         schema = super()._map_basic_serializer(serializer, direction)
@@ -86,7 +86,7 @@ def _made(kind: type[Serializer], **options: Any) -> Serializer:
 
 
 def _cleaned(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without drf-spectacular's own notes; null is a value of an enum that allows it."""
+    """The schema without drf-spectacular's own keywords."""
     return {name: value for name, value in schema.items() if name not in ("x-spec-enum-id", "readOnly", "title")}
 
 

@@ -17,7 +17,7 @@ from gateway_project.jsonapi.filters import refuse_unknown
 from gateway_project.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.openapi.page import sections
 
-_one_at_a_time = threading.Lock()
+_lock = threading.Lock()
 FORMATS = ("json", "yaml")
 FORMAT = {"name": "format", "in": "query", "required": False, "schema": {"enum": list(FORMATS), "default": "json"}}
 SCHEMA = Operation(
@@ -50,7 +50,7 @@ def written(wanted: str) -> bytes:
     text = orjson.dumps(_document())
     if wanted == "json":
         return text
-    # Read back, so that what stands in it twice is written twice, and not as a reference of YAML's own.
+    # Parsed again, so that objects used twice are written twice rather than as YAML aliases.
     return yaml.dump(orjson.loads(text), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True).encode()
 
 
@@ -63,22 +63,22 @@ def docs(request: HttpRequest) -> HttpResponse:
 
 @lru_cache(maxsize=1)
 def rendered() -> tuple[str, str]:
-    """The page, and the style that stands in it."""
+    """The page, and its inline style."""
     style = (settings.BASE_DIR / "templates/docs.css").read_text()
     found = _document()
     return render_to_string("docs.html", {"document": found, "style": style, **sections(found)}), style
 
 
 def _document() -> dict[str, Any]:
-    # When it is asked for: drf-spectacular brings Django's test client, 2 MB that nothing else needs.
+    # Imported on demand: drf-spectacular loads Django's test client, 2 MB that nothing else needs.
     from gateway_project.openapi.document import document
 
-    with _one_at_a_time:  # it loads its extensions unguarded: of two that begin together, one would fail
+    with _lock:  # drf-spectacular's loading of extensions is not thread-safe
         return document()
 
 
 def policy(style: str) -> str:
-    """What a browser may do with the page: show it, in this style."""
+    """The page's Content-Security-Policy: it allows nothing but this style."""
     digest = b64encode(sha256(style.encode()).digest()).decode()
     nothing = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     return f"{nothing}; style-src 'sha256-{digest}'; img-src data:"
