@@ -15,7 +15,7 @@ from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
 from tests.providers.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
 
-SETTLED = {"settled": False}
+INCOMPLETE = {"is_complete": False}
 LONG = 100_000
 # What a sample says of answers in another shape alone.
 TRANSLATED = {"calls", "reasoning", "refusal", "images", "citations", "dropped"}
@@ -54,7 +54,7 @@ def read(sample, pieces, work=None):
         handed_on.append(reader.feed(piece))
         if reader.done or reader.error is not None:
             return reader, b"".join(handed_on)
-    handed_on.append(reader.end(**SETTLED))
+    handed_on.append(reader.end(**INCOMPLETE))
     return reader, b"".join(handed_on)
 
 
