@@ -217,11 +217,11 @@ GATEWAY_LICENCE_CHECK = "licensing.services.require_licence"
 # Counts the active uses of all processes.
 GATEWAY_ACTIVE_USES = "gateway_project.work.gateway.active_uses"
 # Returns the status of limits: how much is used, and until when.
-GATEWAY_LIMIT_STANDING = "gateway_project.work.gateway.standing"
+GATEWAY_LIMIT_STANDING = "gateway_project.work.gateway.limit_statuses"
 # Returns the health of providers: their circuits, failures and work.
 GATEWAY_PROVIDER_HEALTH = "gateway_project.work.gateway.provider_health"
 # Deletes answers that are purged through the API from the cache.
-GATEWAY_FORGET = "gateway_project.work.gateway.forget"
+GATEWAY_FORGET = "gateway_project.work.gateway.forget_answers"
 
 # -- Work requests ----------------------------------------------------------------------------------
 GATEWAY_MAX_BODY_BYTES = env.integer("GATEWAY_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)

@@ -1,31 +1,31 @@
-"""Another machine's clock, beside this one's own. Moments are seconds since 1970."""
+"""The clock of the shared state, relative to this process's own. Times are seconds since 1970."""
 
 import time
 
 
 class Clock:
-    """The clock of the shared state: this process's own, until a store has told another time.
+    """The clock of the shared state; this process's own until Redis has reported another time.
 
-    The log has the times of the process that wrote it, and so does a request; windows and counts have the store's.
+    The log and each request have the times of the process; windows and counts have those of the shared state.
     """
 
     def __init__(self) -> None:
-        self.ahead = 0.0  # of this process's own, in seconds
+        self.offset = 0.0  # seconds ahead of this process's clock
 
     def now(self) -> float:
-        return time.time() + self.ahead
+        return time.time() + self.offset
 
-    def of_own(self, at: float) -> float:
-        """What this clock shows when this process's own shows that."""
-        return at + self.ahead
+    def from_local(self, at: float) -> float:
+        """This clock's time when the process's own clock shows `at`."""
+        return at + self.offset
 
-    def to_own(self, at: float) -> float:
-        """What this process's own clock shows when this one shows that."""
-        return at - self.ahead
+    def to_local(self, at: float) -> float:
+        """The process's own time when this clock shows `at`."""
+        return at - self.offset
 
-    def heard(self, told: float, *, sent: float, received: float, exact_to: float = 0.001) -> None:
-        """It showed this time at some moment between these two of our own.
+    def observe(self, shown: float, *, sent: float, received: float, exact_to: float = 0.001) -> None:
+        """Note that it showed this time at some moment between `sent` and `received` of our own clock.
 
-        Only what that rules out is corrected: a slow reply tells little, and clocks that agree stay as they are.
+        The offset changes only as far as that rules it out: a slow reply says little, and clocks that agree stay so.
         """
-        self.ahead = min(max(self.ahead, told - received), told + exact_to - sent)
+        self.offset = min(max(self.offset, shown - received), shown + exact_to - sent)

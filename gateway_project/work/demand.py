@@ -10,7 +10,7 @@ from django.conf import settings
 
 from gateway_project.work.bill import input_tokens
 from gateway_project.work.limit_book import NANO, TOKENS
-from gateway_project.work.limits import MOST, RESERVE, LimitCheck
+from gateway_project.work.limits import MAX_AMOUNT, RESERVE, LimitCheck
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.prices import cost_of
@@ -67,8 +67,8 @@ def reserving(
 
 
 def _reserving(check: LimitCheck, demand: Demand, amounts: Demand) -> LimitCheck:
-    take = min(amounts.total, MOST)
-    return check._replace(take=take, least=take if demand.bounded else min(amounts.input, MOST))
+    take = min(amounts.total, MAX_AMOUNT)
+    return check._replace(take=take, minimum=take if demand.bounded else min(amounts.input, MAX_AMOUNT))
 
 
 def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> Demand:

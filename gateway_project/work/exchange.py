@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gateway_project.work.candidate_outcomes import Outcome
     from gateway_project.work.demand import Demand
     from gateway_project.work.flights import Flight, Following
-    from gateway_project.work.limits import Hold, Standing
+    from gateway_project.work.limits import CheckStatus, Hold
     from gateway_project.work.snapshot import Caller, KeySnapshot, Target
     from providers.formats.sse import ChunkTemplate
     from providers.provider_response import ProviderResponse
@@ -94,7 +94,7 @@ class Exchange:
     failure: GatewayError | None = None  # each_candidate, look_up_cache: what those met
     content: bytes = b""  # select_provider: the digest of the canonical request
     demand: "Demand | None" = None  # admit: what it may come to
-    standing: "list[Standing] | None" = None  # admit: what the limits leave; settlement_of: after what was used
+    limit_statuses: "list[CheckStatus] | None" = None  # admit; settlement_of: with actual usage
     token: str = ""  # admit: under which it holds what it has taken
     holds: "list[Hold]" = field(default_factory=list)  # admit; settlement_of empties it
     passed_over: "tuple[Target, ...]" = ()  # admit: candidates whose limits have no room

@@ -98,7 +98,7 @@ class Flights:
                 raise FlightPending(flight)
             flight = flight or self._led.get(key)  # kept: it may land and leave _led between two calls
             if flight is None:  # led by another process, or it has just ended
-                value, flying = self._state.look(key)
+                value, flying = self._state.peek(key)
                 if value is not None or not flying:
                     return value
                 time.sleep(wait)
@@ -114,4 +114,4 @@ class Flights:
         if self._led and time.monotonic() - self._renewed > RENEW_EVERY_SECONDS:
             self._renewed = time.monotonic()
             for flight in list(self._led.values()):
-                self._state.renew(flight.key, flight.token)
+                self._state.renew_flight(flight.key, flight.token)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from gateway_project.work.limits import Standing
+from gateway_project.work.limits import CheckStatus
 
 TargetT = TypeVar("TargetT")
 MAX_SECONDS = 5.0
@@ -19,7 +19,7 @@ class FullProviders:
     def __init__(self) -> None:
         self._until: dict[int, float] = {}
 
-    def note(self, full: Standing) -> None:
+    def note(self, full: CheckStatus) -> None:
         """Remember that this limit of a provider made a request move on to another one."""
         seconds = min(full.reset_seconds, MAX_SECONDS)
         self._until[full.check.limit.subject.id] = time.monotonic() + seconds

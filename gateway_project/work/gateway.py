@@ -132,10 +132,10 @@ def stop() -> None:
         stopped.stop()
 
 
-def forget(keys: Collection[str]) -> bool:
+def forget_answers(keys: Collection[str]) -> bool:
     """Serve these stored answers no more; whether that is certain. Asked by the management API (GATEWAY_FORGET)."""
     state = _state() if _gateway is None else _gateway.state
-    return state.forget(keys)
+    return state.forget_answers(keys)
 
 
 def active_uses() -> Uses:
@@ -143,7 +143,7 @@ def active_uses() -> Uses:
     return uses_of(_state() if _gateway is None else _gateway.state)
 
 
-def standing(limits: Sequence[Limit]) -> list[LimitStatus]:
+def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
     """How limits stand in all processes. Asked by the management API (GATEWAY_LIMIT_STANDING)."""
     return statuses_of(_state() if _gateway is None else _gateway.state, limits)
 

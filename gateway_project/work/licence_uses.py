@@ -25,8 +25,8 @@ def _check(user_id: int, max_uses: int, life_seconds: int) -> LimitCheck:
 
 def uses_of(state: SharedState) -> Uses:
     """The number of live uses in all processes, and the peak of each of the last days."""
-    peaks = {datetime.fromtimestamp(begin, UTC).date(): peak for begin, peak in state.peaks(NAME).items()}
-    return Uses(state.uses(NAME), peaks)
+    peaks = {datetime.fromtimestamp(begin, UTC).date(): peak for begin, peak in state.use_peaks(NAME).items()}
+    return Uses(state.count_uses(NAME), peaks)
 
 
 def peak_recorder(state: SharedState) -> Callable[[], None]:

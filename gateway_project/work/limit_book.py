@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from gateway_project.work.limits import COUNT, DAY, LEASE, MINUTE, MONTH, MOST, RESERVE, LimitCheck
+from gateway_project.work.limits import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, MONTH, RESERVE, LimitCheck
 
 REQUESTS, TOKENS, COST, CONCURRENT = "requests", "tokens", "cost", "concurrent"
 WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
@@ -119,13 +119,13 @@ class LimitBook:
         for kind, row in rows.items():
             # Should it be deleted, the default holds again, and has to know what happened meanwhile.
             if not row.amount and defaults.get(kind):
-                found[kind] = row._replace(amount=Decimal(MOST))
+                found[kind] = row._replace(amount=Decimal(MAX_AMOUNT))
         return [self.check(row._replace(name=name)) for row in found.values() if row.amount > 0]
 
     def check(self, row: LimitRow) -> LimitCheck:
         """The check of one limit."""
         subject, name, measure, window, amount, set_at = row
-        seconds, units = WINDOWS[window], min(int(amount * NANO) if measure == COST else int(amount), MOST)
+        seconds, units = WINDOWS[window], min(int(amount * NANO) if measure == COST else int(amount), MAX_AMOUNT)
         rebuilt = seconds not in (0, MINUTE)
         since = set_at.timestamp() if set_at else self.begun
         return LimitCheck(

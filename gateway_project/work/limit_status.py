@@ -21,7 +21,7 @@ NEARLY_SECONDS = 1.0
 def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[LimitStatus]:
     """How these limits stand."""
     now, checks = state.clock.now(), [_check(limit) for limit in limits]
-    counted = state.used(checks)
+    counted = state.used_amounts(checks)
     missing = [check for check, total in zip(checks, counted, strict=True) if _is_missing(check, total)]
     told = _told_by_the_log(missing, now, state.clock)
     return [_stands(check, total, now, told) for check, total in zip(checks, counted, strict=True)]
@@ -37,9 +37,9 @@ def logged(kind: str, ids: Iterable[int], begin: int, until: float, clock: Clock
 
     The log has this process's times, and tells fastest of full hours: clocks that nearly agree count as one.
     """
-    if abs(clock.ahead) > NEARLY_SECONDS:
-        return quota_usage(kind, ids, begin=clock.to_own(begin), until=clock.to_own(until))
-    return quota_usage(kind, ids, begin=begin, until=clock.to_own(until))
+    if abs(clock.offset) > NEARLY_SECONDS:
+        return quota_usage(kind, ids, begin=clock.to_local(begin), until=clock.to_local(until))
+    return quota_usage(kind, ids, begin=begin, until=clock.to_local(until))
 
 
 def _is_missing(check: LimitCheck, counted: int | None) -> bool:

@@ -1,12 +1,12 @@
-"""What a request is checked against and takes from: the words that the shared state and the stages have in common.
+"""The types that the shared state and the stages exchange to check a request against limits.
 
-A `LimitCheck` says how much of what may be taken by whom. Of the four kinds two are counts in a calendar window
-(UTC), and two are leases, which are given back, and lapse by themselves when the process that has them dies:
+A `LimitCheck` says how much of what may be taken by whom. Two of its four kinds are counts in a calendar window (UTC);
+the other two are leases, which are given back, or lapse when the process that holds them dies:
 
-- COUNT takes at once and for good: requests.
-- RESERVE holds an estimate while the provider works, and is settled with what was used: tokens, cost.
+- COUNT is taken at once and for good: requests.
+- RESERVE holds an estimate while the provider works, and is settled with the actual usage: tokens, cost.
 - LEASE is held by each request in flight: concurrent requests.
-- USE is held by a member (a user), however many of its requests are in flight, and lives on for some seconds
+- USE is held by a member (a user), however many of its requests are in flight, and stays live for some seconds
   after the last of them has ended: active uses.
 """
 
@@ -17,33 +17,31 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 MINUTE, DAY = 60, 86_400
-MONTH = -1  # a window that is no number of seconds
+MONTH = -1  # not a number of seconds: the calendar month
 COUNT, RESERVE, LEASE, USE = "n", "r", "l", "u"
-# A lease lapses so long after its process was last heard of.
-LEASE_SECONDS = 10
-GRACE_SECONDS = 60  # a counter is kept so long after its window
-MOST = 2**53 - 1  # that scripts in Redis count exactly: its numbers are floating point
-# A limit that was set is known to every process so many seconds later.
-SPREAD_SECONDS = 2
+LEASE_SECONDS = 10  # a lease lapses this long after its process last renewed it
+GRACE_SECONDS = 60  # a counter is kept this long after its window
+MAX_AMOUNT = 2**53 - 1  # the largest integer that Redis' Lua counts exactly: its numbers are doubles
+SPREAD_SECONDS = 2  # after which every process knows of a limit that was set
 
 
 class LimitCheck(NamedTuple):
     """At most `amount` of something; `name` says of what, and whose.
 
     To add a check: put one more of these among those that a request is admitted with (stages/admission.py).
-    Nothing else is needed: the one script of an admission asks it together with all others, a request that is
-    refused by any takes from none, `Admission.holds` is settled when the request ends, and leases are renewed
-    while it runs. `Admission.refused.check` is the one that refused, of which stages/admission.py makes an error.
+    Nothing else is needed: the one admission script evaluates it together with all others, a request that any check
+    refuses takes from none, `Admission.holds` is settled when the request ends, and leases are renewed while it runs.
+    stages/admission.py turns `Admission.refused.check` into an error.
 
-    - COUNT, RESERVE: `window_seconds` is 60, 86400 or MONTH. `take` is what this request takes; of a RESERVE that
-      finds less room it takes what there is, as long as that is `least` or more. `since` is set (seconds since
-      1970) where a count that is missing has to be rebuilt: the moment from which on this check has been asked.
-      `set_at` is that moment in milliseconds where all processes agree on it, because the limit was set then: a
-      count from before it, of an earlier limit of that name, lacks what happened between the two.
+    - COUNT, RESERVE: `window_seconds` is 60, 86400 or MONTH. `take` is what this request takes; a RESERVE with less
+      room takes what is left, if that is at least `minimum`. `since` (seconds since 1970) is set where a missing count
+      has to be rebuilt: since then this check has been counted. `set_at` is the same moment in milliseconds if the
+      limit was set then, so that all processes agree on it: an older count, of a former limit of that name, lacks
+      what happened between the two.
     - LEASE: nothing more.
-    - USE: `member` is whose use it is ("5", the id of a user), `window_seconds` how long it lives on after the
-      last request. A member with a live use is admitted always. An amount of 0 counts uses without a limit;
-      for all other kinds leave such a check away. `SharedState.uses(name)` counts the live ones.
+    - USE: `member` is whose use it is ("5", a user's id), `window_seconds` how long it stays live after the last
+      request. A member with a live use is always admitted. An amount of 0 counts uses without a limit; for all other
+      kinds omit such a check. `SharedState.count_uses(name)` counts the live ones.
     """
 
     name: str
@@ -51,53 +49,53 @@ class LimitCheck(NamedTuple):
     window_seconds: int = 0
     kind: str = COUNT
     take: int = 1
-    least: int = 1
+    minimum: int = 1
     member: str = ""
     since: float = 0.0
     set_at: int = 0
-    limit: Any = None  # what it is to people: a LimitSnapshot
+    limit: Any = None  # its description for people: a LimitSnapshot
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether it counts and refuses nobody."""
+        """Whether it only counts, and refuses nobody."""
         return self.kind == USE and not self.amount
 
 
-class Standing(NamedTuple):
-    """A limit after this request: what is left of it, and the seconds until it is whole again.
+class CheckStatus(NamedTuple):
+    """A limit after this request: what remains, and the seconds until the window ends.
 
-    Of leases the seconds are those until one of them can be free again.
+    For leases and uses: the seconds until one of them can be free again.
     """
 
     check: LimitCheck
-    left: int
+    remaining: int
     reset_seconds: int
 
     @property
     def used(self) -> int:
-        return self.check.amount - self.left
+        return self.check.amount - self.remaining
 
 
 class Hold(NamedTuple):
-    """What a request has taken of a check and gives back, or settles, when it ends."""
+    """What a request has taken of a check, to be given back or settled when it ends."""
 
     check: LimitCheck
     take: int = 0
-    begin: int = 0  # the window in which it began, which is the one that it counts in
+    begin: int = 0  # of the window in which the request began and counts
     admitted: float = 0.0
     local: bool = False  # taken from this process's share, while Redis was away
 
     @property
     def is_late(self) -> bool:
-        """Whether its limit was not known yet when the request was admitted, and so has nothing of it."""
+        """Whether its limit was not known yet when the request was admitted, so that nothing was taken."""
         return self.check.kind == COUNT and not self.take
 
 
-class Lost(NamedTuple):
-    """A count that is missing: nobody knows what was used in this window up to a moment (seconds since 1970).
+class LostCount(NamedTuple):
+    """A missing count: what was used in this window until a moment has to be rebuilt from the log.
 
-    Both are those of the shared state's clock.
-    The log tells of the requests that had ended by then; those that end later count themselves.
+    `begin` and `until` are seconds since 1970 by the clock of the shared state. The log has the requests that ended
+    before `until`; later ones count themselves.
     """
 
     check: LimitCheck
@@ -110,9 +108,9 @@ class Lost(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """The end of a request: what it held, what each of these came to at last, and when it ended.
+    """The end of a request: what it held, the actual amount of each hold, and when it ended.
 
-    That is the moment that the log has, by the clock of the shared state.
+    `ended` is the time in its log entry, converted to the clock of the shared state.
     """
 
     token: str
@@ -126,31 +124,31 @@ NOTHING_HELD = Settlement("")
 
 @dataclass(slots=True)
 class Admission:
-    """What one round trip found out.
+    """The result of one admission round trip.
 
-    `refused` is the limit that has no room, and `lost` are counts that have to be rebuilt first: with either,
-    nothing was counted; `standing` then tells of the caller's own limits alone. `value` is a cached answer; `leads`
-    says that this request is the one to call the provider. `choice` is the candidate whose limits have room, those
-    before it were passed over because of `full`.
+    `refused` is the limit without room, and `lost` are counts to be rebuilt first: with either, nothing was counted,
+    and `statuses` has the caller's own limits only. `value` is a cached answer. `leads`: this request is the one to
+    call the provider. `choice` is the index of the candidate whose limits have room; `full` are the limits because of
+    which those before it were passed over.
     """
 
-    standing: list[Standing]
-    refused: Standing | None = None
+    statuses: list[CheckStatus]
+    refused: CheckStatus | None = None
     value: bytes | None = None
     leads: bool = False
     holds: list[Hold] = field(default_factory=list)
     choice: int = 0
-    full: Sequence[Standing] = ()
-    lost: Sequence[Lost] = ()
+    full: Sequence[CheckStatus] = ()
+    lost: Sequence[LostCount] = ()
 
     @property
-    def turned_away(self) -> bool:
-        """Whether nothing was counted, because a limit refused it or is not known."""
+    def is_rejected(self) -> bool:
+        """Whether nothing was counted, because a limit refused the request or its count was lost."""
         return self.refused is not None or bool(self.lost)
 
 
 def window_begin(window_seconds: int, now: float) -> int:
-    """The first second of the calendar window that a moment lies in (UTC, seconds since 1970)."""
+    """The first second of the calendar window that contains `now` (UTC, seconds since 1970)."""
     now = int(now)
     if window_seconds > 0:
         return now - now % window_seconds

@@ -1,4 +1,4 @@
-"""What one process may let in while Redis is away: its share of what was left when Redis was last heard of."""
+"""What one process may admit while Redis is down: its share of what was left when Redis last replied."""
 
 from collections import defaultdict
 
@@ -9,57 +9,57 @@ from gateway_project.work.state import LocalState
 
 
 class LocalShare(LocalState):
-    """The state of a process without Redis, by Redis' clock; while there is Redis it looks on."""
+    """The state of a process while Redis is down, by Redis' clock; while Redis is up it only observes."""
 
     def __init__(self, *, share_of: int, clock: Clock) -> None:
         super().__init__(cache_bytes=0, share_of=share_of, clock=clock)
-        self._noted: dict[tuple[str, str], LimitCheck] = {}
-        self._flying: dict[tuple[str, str], LimitCheck] = {}
+        self._changed: dict[tuple[str, str], LimitCheck] = {}
+        self._in_flight: dict[tuple[str, str], LimitCheck] = {}
 
-    def look_on(self, token: str, admission: Admission, now: float) -> None:
-        """Remember how the limits stand, and what this process holds, after Redis has admitted a request."""
-        self._counters.know(admission.standing, now)
+    def observe_admission(self, token: str, admission: Admission, now: float) -> None:
+        """Remember the status of the limits and what this process holds, after Redis has admitted a request."""
+        self._counters.note_redis_statuses(admission.statuses, now)
         if admission.holds:
             with self._lock:
                 self._counters.mirror(token, admission.holds)
 
     def note_use(self, check: LimitCheck, token: str) -> None:
-        """A use that no limit bounds has begun, or, without a token, begun and ended."""
+        """Note a use without a limit that has begun or, without a token, begun and ended."""
         with self._lock:
             self._counters.uses.take(check, token, self.clock.now())
-            self._noted[check.name, check.member] = check
+            self._changed[check.name, check.member] = check
 
-    def notes(self, *, again: bool) -> dict[str, list[tuple[LimitCheck, bool]]]:
-        """By name the uses that changed since they were last told, and whether each is in flight.
+    def changed_uses(self, *, include_all: bool) -> dict[str, list[tuple[LimitCheck, bool]]]:
+        """The uses that changed since the last call, by name, each with whether it is in flight.
 
-        `again`: all that are in flight, changed or not.
+        With `include_all` also those in flight that have not changed.
         """
         with self._lock:
-            noted, self._noted = self._noted | (self._flying if again else {}), {}
-            told = defaultdict(list)
-            for key, check in noted.items():
-                flies = self._counters.uses.is_in_flight(check)
-                told[check.name].append((check, flies))
-                if flies:
-                    self._flying[key] = check
+            changed, self._changed = self._changed | (self._in_flight if include_all else {}), {}
+            found = defaultdict(list)
+            for key, check in changed.items():
+                in_flight = self._counters.uses.is_in_flight(check)
+                found[check.name].append((check, in_flight))
+                if in_flight:
+                    self._in_flight[key] = check
                 else:
-                    self._flying.pop(key, None)
-            return told
+                    self._in_flight.pop(key, None)
+            return found
 
-    def settled(self, settlement: Settlement, *, elsewhere: bool) -> None:
-        """A request has ended: what it held is free, and what it came to is counted here or in Redis."""
+    def observe_settlement(self, settlement: Settlement, *, counted_in_redis: bool) -> None:
+        """Free what an ended request held, and count what it used unless Redis has."""
         if settlement.holds:
             with self._lock:
-                self._counters.settle(settlement, elsewhere=elsewhere)
+                self._counters.settle(settlement, counted_in_redis=counted_in_redis)
                 for check in (hold.check for hold in settlement.holds if hold.check.is_unbounded):
-                    self._noted[check.name, check.member] = check
+                    self._changed[check.name, check.member] = check
 
     def hand_over(self) -> list[Count]:
-        """What was counted here and Redis does not know yet; from now on it counts as known."""
+        """The counts that Redis does not have yet; from now on it is assumed to have them."""
         with self._lock:
             return self._counters.hand_over()
 
     def take_back(self, made: list[Count]) -> None:
-        """Redis could not be told."""
+        """Undo hand_over(): Redis did not get these counts."""
         with self._lock:
             self._counters.take_back(made)

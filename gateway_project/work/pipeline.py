@@ -105,7 +105,7 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]
 
 def _limits_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:
     """A request that fails before its limits were counted is counted too; the limit is the first thing to say."""
-    if exchange.standing is None and exchange.limits.checks:
+    if exchange.limit_statuses is None and exchange.limits.checks:
         try:
             admit(exchange, gateway, asks=False)
         except GatewayError as limited:

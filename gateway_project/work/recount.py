@@ -13,7 +13,7 @@ from gateway_project.background import BackgroundThread
 from gateway_project.work.clock import Clock
 from gateway_project.work.limit_book import Subject
 from gateway_project.work.limit_status import in_units, logged
-from gateway_project.work.limits import Lost
+from gateway_project.work.limits import LostCount
 from gateway_project.work.state import SharedState
 from providers.calls import Call
 from telemetry.shipping import Shipper
@@ -36,14 +36,14 @@ class Recounter(BackgroundThread):
         self._state = state
         self._shipper = shipper
         self._lag = LEAST_LAG_SECONDS + 2 * interval  # the entries of all processes are on their way so long
-        self._wanted: dict[tuple[str, int], Lost] = {}
+        self._wanted: dict[tuple[str, int], LostCount] = {}
         self._changed = threading.Condition()
 
     def stop(self) -> None:
         super().stop()
         self._done(())
 
-    def wait(self, lost: Sequence[Lost], call: Call) -> bool:
+    def wait(self, lost: Sequence[LostCount], call: Call) -> bool:
         """Whether these counts were rebuilt in time. Raises Interrupted when the request itself was ended."""
         deadline = time.monotonic() + WAIT_SECONDS
         names = {(one.check.name, one.begin) for one in lost}
@@ -70,16 +70,16 @@ class Recounter(BackgroundThread):
         lost = self._state.still_lost(list(wanted.values()))
         self._done(wanted.keys() - {(one.check.name, one.begin) for one in lost})
         ripe = [one for one in lost if self._is_ripe(one.until)]
-        if not ripe or not self._shipper.has_adopted or not self._state.alone(TASK, TASK_SECONDS):
+        if not ripe or not self._shipper.has_adopted or not self._state.claim_task(TASK, TASK_SECONDS):
             return
         try:
             self._state.rebuild(list(_counted(ripe, self._state.clock)))
         finally:
-            self._state.finish(TASK)
+            self._state.release_task(TASK)
 
     def _is_ripe(self, until: float) -> bool:
         """Whether the entries of all processes have had the time to arrive, and those of this one have arrived."""
-        until = self._state.clock.to_own(until)
+        until = self._state.clock.to_local(until)
         return time.time() >= until + self._lag and self._shipper.has_shipped(until + LEAST_LAG_SECONDS)
 
     def _done(self, names: Iterable[tuple[str, int]]) -> None:
@@ -89,7 +89,7 @@ class Recounter(BackgroundThread):
             self._changed.notify_all()
 
 
-def _counted(lost: Iterable[Lost], clock: Clock) -> Iterator[tuple[Lost, int]]:
+def _counted(lost: Iterable[LostCount], clock: Clock) -> Iterator[tuple[LostCount, int]]:
     """What the log tells about each; one question for all limits of one subject in one window."""
     for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
         amounts = in_units(logged(subject.kind, [subject.id], begin, until, clock)[subject.id])
@@ -97,5 +97,5 @@ def _counted(lost: Iterable[Lost], clock: Clock) -> Iterator[tuple[Lost, int]]:
             yield one, amounts[one.check.limit.measure]
 
 
-def _span(lost: Lost) -> tuple[Subject, int, float]:
+def _span(lost: LostCount) -> tuple[Subject, int, float]:
     return lost.check.limit.subject, lost.begin, lost.until

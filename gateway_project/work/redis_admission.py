@@ -1,11 +1,11 @@
-"""The scripts with which Redis admits a request: all limits at once, the cached answer, and who asks the provider."""
+"""The Lua scripts that admit a request in Redis: all limits at once, the cached answer, and the flight."""
 
 from gateway_project.work.redis_scripts import COMMON
 
-# The commonest admission: nothing but requests a minute. It does what ADMIT does, without the machinery for all else.
+# ADMIT for the commonest case, in which all checks are of requests a minute.
 #
-# KEYS: answer, flight, one for each check. ARGV: whether to read, token, whether to fly, patience (ms); and for each
-# check: amount, window, take.
+# KEYS: answer, flight, one for each check. ARGV: whether to read the answer, token, whether to claim the flight, life
+# time of the flight (ms); and for each check: amount, window, take.
 ADMIT_PLAIN = """
 local time = redis.call('TIME')
 local now = tonumber(time[1])
@@ -38,15 +38,15 @@ end
 return {0, now, value, mode, unpack(counts)}
 """
 
-# First all limits are asked, and then all are counted: a refused request is counted nowhere. What a provider is
-# asked for is reserved only where one is asked: not for a stored answer, and not for one that another is getting.
-# Of several candidates the first that has room is chosen.
-# A flight that is none of ours, which would never lapse or be seen by look(), is taken over.
+# First all limits are checked, then all are counted: a refused request is counted nowhere. Reservations are made only
+# if this request calls a provider: not for a cached answer, and not while waiting for another request's answer.
+# Of several candidates the first with room is chosen.
+# A flight key of another type or without an expiry is none of ours, and would never lapse: it is taken over.
 #
-# KEYS: answer, flight, one for each check. ARGV: how many checks are the caller's own, how many candidates have some,
-# whether to read, token, whether to fly, patience and lease (ms), the name of the epoch; and for each check: its
-# candidate (0: the caller's own), kind, amount, window, take, least or member, since, and when it was set (ms; 0 where
-# nobody knows).
+# KEYS: answer, flight, one for each check. ARGV: number of the caller's own checks, number of candidates with checks,
+# whether to read the answer, token, whether to claim the flight, life times of flight and lease (ms), the key of the
+# epoch; and for each check: its candidate (0: the caller's own), kind, amount, window, take, minimum or member, since,
+# and when it was set (ms; 0 if unknown).
 ADMIT = (
     COMMON
     + """

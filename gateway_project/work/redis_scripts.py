@@ -1,21 +1,19 @@
-"""What Redis runs for us: each script is one step of a request that all processes see done wholly or not at all.
+"""The other Lua scripts: each is one step of a request, atomic for all processes.
 
 All times are those of Redis, so that replicas with different clocks share one minute. Under `limit:` there is
 
-- for each window of a count a hash: `used`, `held` (the sum of all reservations), `from` (the moment, in
-  milliseconds, since which it has been counted here), `set` (when its limit was set, in milliseconds), and `lost`
-  while what was used before has to be rebuilt;
-  beside it, under `:held`, a sorted set of the reservations `token:amount` by the moment at which each lapses;
-- for concurrent requests a sorted set of tokens by the moment at which each lapses;
-- for uses a sorted set of members by the moment at which each lapses, and for each member, under its name, one
-  of the tokens of its requests in flight; and for each of the last days, under `:peak:` and its first second, the
-  most that were live at one moment.
+- for each window of a count a hash: `used`, `held` (the sum of all reservations), `from` (since when it has been
+  counted here, in ms), `set` (when its limit was set, in ms), and `lost` while what was used before has to be rebuilt;
+  beside it, under `:held`, a sorted set of the reservations `token:amount` by the time at which each lapses;
+- for concurrent requests a sorted set of tokens by the time at which each lapses;
+- for uses a sorted set of members by the time at which each lapses; for each member, under its name, one of the tokens
+  of its requests in flight; and for each of the last days, under `:peak:` and its first second, the peak number.
 """
 
-from gateway_project.work.limits import MOST, SPREAD_SECONDS
+from gateway_project.work.limits import MAX_AMOUNT, SPREAD_SECONDS
 
 COMMON = (
-    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MOST}\n"
+    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MAX_AMOUNT}\n"
     + """
 local time = redis.call('TIME')
 local now = tonumber(time[1])
@@ -95,8 +93,8 @@ end
 )
 
 # KEYS: answer, flight, and one for each hold. ARGV: value, seconds, token of the flight, token of the holds, and for
-# each hold: kind, take, amount, end of its window (or life), when it was admitted and when it ended (ms), and its
-# member, or 1 where its count is rebuilt when it is lost.
+# each hold: kind, take, amount, end of its window (or life time), when it was admitted and when it ended (ms), and its
+# member, or 1 if its count is rebuilt when lost.
 _SETTLE = """
 local function settle_count(kind, key, take, amount, ends, admitted, ended, rebuilt)
   if now >= ends + 60 then return end
@@ -122,11 +120,11 @@ _SET = "redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])\n"
 STORE = COMMON + _SET + _LAND + _SETTLE
 RELEASE = COMMON + _LAND + _SETTLE
 SETTLE = COMMON + _SETTLE
-# The same where nothing is held.
+# The scripts to use when nothing is held.
 ALONE = {STORE: _SET + _LAND, RELEASE: _LAND, SETTLE: ""}
 
-# KEYS: one for each hold. ARGV: lease (ms), and for each hold: kind, token, take, end of its window (or life), member.
-# What lapsed, or was lost with all that Redis had, is taken again: the request is still in flight.
+# KEYS: one for each hold. ARGV: lease (ms), and for each hold: kind, token, take, end of its window (or life time),
+# member. A hold that lapsed, or that Redis lost, is taken again: its request is still in flight.
 RENEW_HOLDS = (
     COMMON
     + """
@@ -143,8 +141,8 @@ end
 
 RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
 
-# Uses that no limit bounds, as a process has noted them. KEYS: the uses. ARGV: lease (ms), the process's token; and
-# for each: member, how long it lives on, whether it is in flight.
+# Uses without a limit, as noted by one process. KEYS: the uses. ARGV: lease (ms), the process's token; and for each:
+# member, life time (s), whether it is in flight.
 NOTE_USES = (
     COMMON
     + """
@@ -158,12 +156,12 @@ note_peak(KEYS[1], redis.call('ZCARD', KEYS[1]))
 """
 )
 
-# How many uses are live.
+# The number of live uses.
 USES = COMMON + "return redis.call('ZCOUNT', KEYS[1], '(' .. whole(ms), '+inf')"
 
-# Counts that were made without Redis. KEYS: counts. ARGV: for each what was used, the end of its window, and the
-# moment (ms) since which it was counted elsewhere: a count that was lost since then is rebuilt from the log instead;
-# -1 where it never is.
+# Adds counts made while Redis was down. KEYS: counts. ARGV: for each what was used, the end of its window, and since
+# when (ms) it was counted in a process: a count that was lost since then is rebuilt from the log instead; -1 if it is
+# never rebuilt.
 ADD = (
     COMMON
     + """
@@ -178,7 +176,7 @@ end
 """
 )
 
-# KEYS: counts. ARGV: for each what the log tells that was used, and up to when (ms). Only the first to tell is heard.
+# KEYS: counts. ARGV: for each what the log says was used, and until when (ms). Only the first call has an effect.
 REBUILD = (
     COMMON
     + """
@@ -190,8 +188,8 @@ end
 """
 )
 
-# KEYS: checks. ARGV: for each kind, window, whether its count is rebuilt when it is lost, and when it was set (ms). For
-# each what is used and held; nothing where that is not known.
+# KEYS: checks. ARGV: for each kind, window, whether its count is rebuilt when lost, and when it was set (ms).
+# Returns for each what is used and held; nil if that is not known.
 USED = (
     COMMON
     + """
@@ -213,7 +211,7 @@ return told
 """
 )
 
-# KEYS: counts. ARGV: for each up to when it is to be rebuilt (ms). For each 1 while it is lost.
+# KEYS: counts. ARGV: for each until when it is to be rebuilt (ms). Returns for each 1 while it is lost, else 0.
 LOST = """
 local told = {}
 for i, key in ipairs(KEYS) do

@@ -1,4 +1,4 @@
-"""The shared state in Redis, over django-redis: one script a request, and each process's share while Redis is away."""
+"""The shared state in Redis: one script admits a request; each process has its share while Redis is down."""
 
 import logging
 import threading
@@ -10,17 +10,17 @@ from typing import Any
 
 from gateway_project.work import redis_scripts as scripts
 from gateway_project.work.clock import Clock
-from gateway_project.work.counters import ASKS, Count
+from gateway_project.work.counters import CALLS_PROVIDER, Count
 from gateway_project.work.limits import (
     COUNT,
     LEASE_SECONDS,
-    MOST,
+    MAX_AMOUNT,
     NOTHING_HELD,
     RESERVE,
     Admission,
     Hold,
     LimitCheck,
-    Lost,
+    LostCount,
     Settlement,
     days_around,
     window_end,
@@ -30,17 +30,17 @@ from gateway_project.work.redis_admission import ADMIT, ADMIT_PLAIN
 from gateway_project.work.redis_client import RedisClient, RedisUnavailable
 from gateway_project.work.redis_connection import RedisReplyError
 from gateway_project.work.redis_memory import Memory, memory_of
-from gateway_project.work.redis_replies import admission_of, ends_of, extra_of, sorted_out, standing_of
+from gateway_project.work.redis_replies import admission_of, end_argument, extra_argument, split_checks, status_of
 from gateway_project.work.state import FLIGHT_SECONDS, Checks
 
 log = logging.getLogger("gateway.redis")
 
 PROBE_SECONDS = 1.0
 RENEW_EVERY_SECONDS = LEASE_SECONDS / 4
-HANDED_ON_SECONDS = 2  # to those who wait for an answer that is not kept
-AT_ONE_TIME = 200  # holds or counts in one script
+FOLLOWERS_SECONDS = 2  # how long an answer that is not cached stays for the requests that wait for it
+BATCH_SIZE = 200  # holds or counts a script call
 FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
-FOR_EVER_MS = 10**15
+NEVER_MS = 10**15
 
 
 class RedisState:
@@ -50,11 +50,11 @@ class RedisState:
         self._prefix = prefix
         self._client = RedisClient(connections=connections, timeout=timeout)
         self._process = f"{getrandbits(64):016x}"
-        self._epoch = self._name("limits", "since")
+        self._epoch = self._key("limits", "since")
         self._memory = Memory()
         self.clock = Clock()
         self._share = LocalShare(share_of=processes, clock=self.clock)
-        self._holding: dict[str, list[Hold]] = {}
+        self._holds: dict[str, list[Hold]] = {}
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
         self._probed = 0.0
@@ -70,69 +70,78 @@ class RedisState:
         token: str = "",
         *,
         read: bool = False,
-        choices: Sequence[Checks] = (),
-        blind: bool = False,
+        candidate_checks: Sequence[Checks] = (),
+        ignore_lost: bool = False,
     ) -> Admission:
-        if blind:
-            return self._by_share(checks, key, token, choices)
-        unbounded, counted, plain = sorted_out(checks)
+        if ignore_lost:
+            return self._admit_locally(checks, key, token, candidate_checks)
+        unbounded, counted, plain = split_checks(checks)
         try:
-            if plain and not choices:
+            if plain and not candidate_checks:
                 admission, now = self._admit_plain(counted, key, token, read=read)
             else:
-                admission, now = self._admit(counted, key, token, read=read, choices=choices)
+                admission, now = self._admit(counted, key, token, read=read, candidate_checks=candidate_checks)
         except RedisUnavailable:
-            return self._by_share(checks, key, token, choices)
-        if not admission.turned_away:
-            self._look_on(admission, token, now, unbounded)
+            return self._admit_locally(checks, key, token, candidate_checks)
+        if not admission.is_rejected:
+            self._observe(admission, token, now, unbounded)
         return admission
 
     def _admit(
-        self, checks: Checks, key: str, token: str, *, read: bool, choices: Sequence[Checks]
+        self, checks: Checks, key: str, token: str, *, read: bool, candidate_checks: Sequence[Checks]
     ) -> tuple[Admission, float]:
-        keys = [self._name("answer", key), self._name("flight", key)]
-        flies = "1" if key and token else "0"
-        arguments = [len(checks), len(choices), "1" if read else "0", token, flies, FLIGHT_MS, LEASE_MS, self._epoch]
+        keys = [self._key("answer", key), self._key("flight", key)]
+        flight = "1" if key and token else "0"
+        arguments = [
+            len(checks),
+            len(candidate_checks),
+            "1" if read else "0",
+            token,
+            flight,
+            FLIGHT_MS,
+            LEASE_MS,
+            self._epoch,
+        ]
         self._add_checks(keys, arguments, checks, 0)
-        for number, choice in enumerate(choices, 1):
-            self._add_checks(keys, arguments, choice, number)
+        for number, its_checks in enumerate(candidate_checks, 1):
+            self._add_checks(keys, arguments, its_checks, number)
         sent = time.time()
         reply = self._client.run(ADMIT, keys, arguments)
-        self.clock.heard(reply[1] / 1000, sent=sent, received=time.time())
-        return admission_of(reply, checks, choices, flies=flies == "1"), reply[1] / 1000
+        self.clock.observe(reply[1] / 1000, sent=sent, received=time.time())
+        return admission_of(reply, checks, candidate_checks, claims_flight=flight == "1"), reply[1] / 1000
 
     def _admit_plain(self, checks: Checks, key: str, token: str, *, read: bool) -> tuple[Admission, float]:
-        keys = [self._name("answer", key), self._name("flight", key)]
-        flies = bool(key and token)
-        arguments = ["1" if read else "0", token, "1" if flies else "0", FLIGHT_MS]
+        keys = [self._key("answer", key), self._key("flight", key)]
+        claims_flight = bool(key and token)
+        arguments = ["1" if read else "0", token, "1" if claims_flight else "0", FLIGHT_MS]
         for check in checks:
             keys.append(f"{self._prefix}:limit:{check.name}")
             arguments += check[1:3]
             arguments.append(check.take)
         refused, now, *rest = self._client.run(ADMIT_PLAIN, keys, arguments)
         counts = rest if refused else rest[2:]
-        standing = [standing_of(check, count, now) for check, count in zip(checks, counts, strict=True)]
+        statuses = [status_of(check, count, now) for check, count in zip(checks, counts, strict=True)]
         if refused:
-            return Admission(standing, standing[refused - 1]), now
+            return Admission(statuses, statuses[refused - 1]), now
         value, mode = rest[:2]
         value = value if isinstance(value, bytes) else None
-        return Admission(standing, None, value, flies and mode == ASKS), now
+        return Admission(statuses, None, value, claims_flight and mode == CALLS_PROVIDER), now
 
-    def _look_on(self, admission: Admission, token: str, now: float, unbounded: LimitCheck | None) -> None:
-        """Know in this process what Redis has told, and what it need not be asked."""
+    def _observe(self, admission: Admission, token: str, now: float, unbounded: LimitCheck | None) -> None:
+        """Note in this process what Redis has admitted, and a use without a limit, of which Redis is told later."""
         if admission.holds:
-            self._holding.setdefault(token, []).extend(admission.holds)
-        self._share.look_on(token, admission, now)
+            self._holds.setdefault(token, []).extend(admission.holds)
+        self._share.observe_admission(token, admission, now)
         if unbounded is not None:
-            flies = token if admission.value is None else ""
-            self._share.note_use(unbounded, flies)
-            if flies:
+            held_under = token if admission.value is None else ""
+            self._share.note_use(unbounded, held_under)
+            if held_under:
                 admission.holds.append(Hold(unbounded))
 
-    def _by_share(self, checks: Checks, key: str, token: str, choices: Sequence[Checks]) -> Admission:
-        admission = self._share.admit(checks, key, token, read=False, choices=choices)
+    def _admit_locally(self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks]) -> Admission:
+        admission = self._share.admit(checks, key, token, read=False, candidate_checks=candidate_checks)
         if held := [hold for hold in admission.holds if not hold.check.is_unbounded]:
-            self._holding.setdefault(token, []).extend(held)
+            self._holds.setdefault(token, []).extend(held)
         return admission
 
     @property
@@ -141,7 +150,7 @@ class RedisState:
 
     def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         if self._memory.is_short:
-            seconds = min(seconds, HANDED_ON_SECONDS)
+            seconds = min(seconds, FOLLOWERS_SECONDS)
         self._end(scripts.STORE, key, (value, seconds, token), settlement)
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
@@ -151,48 +160,48 @@ class RedisState:
         self._end(scripts.SETTLE, "", ("", 0, ""), settlement)
 
     def _end(self, script: str, key: str, head: tuple[Any, ...], settlement: Settlement) -> None:
-        keys = [self._name("answer", key), self._name("flight", key)]
+        keys = [self._key("answer", key), self._key("flight", key)]
         arguments = [*head, settlement.token]
-        told = [
+        bounded = [
             pair for pair in zip(settlement.holds, settlement.amounts, strict=True) if not pair[0].check.is_unbounded
         ]
-        for hold, amount in told:
-            keys.append(self._held(hold))
+        for hold, amount in bounded:
+            keys.append(self._hold_key(hold))
             arguments += (
                 hold.check.kind,
                 hold.take,
                 amount,
-                ends_of(hold),
+                end_argument(hold),
                 int(hold.admitted * 1000),
-                min(settlement.ended * 1000, FOR_EVER_MS),
-                extra_of(hold.check),
+                min(settlement.ended * 1000, NEVER_MS),
+                extra_argument(hold.check),
             )
-        if not told:
+        if not bounded:
             script = scripts.ALONE[script]
-        self._forget(settlement)  # before it is given back: it is renewed no more
+        self._drop_holds(settlement)  # before the script gives them back, so that they are not renewed again
         settled = not script or self._client.try_run(script, keys, arguments)
         self._share.release(key, head[2])
-        self._share.settled(settlement, elsewhere=settled)
+        self._share.observe_settlement(settlement, counted_in_redis=settled)
 
-    def _forget(self, settlement: Settlement) -> None:
+    def _drop_holds(self, settlement: Settlement) -> None:
         with self._renewing:
-            left = [hold for hold in self._holding.pop(settlement.token, ()) if hold not in settlement.holds]
+            left = [hold for hold in self._holds.pop(settlement.token, ()) if hold not in settlement.holds]
             if left:  # the request goes on, with another provider
-                self._holding[settlement.token] = left
+                self._holds[settlement.token] = left
 
     def renew_holds(self) -> None:
-        """Every few seconds: what the requests of this process hold, also what Redis has forgotten."""
+        """Every few seconds renew what the requests of this process hold, including what Redis has lost."""
         if self._client.is_down:
             return
         again = time.monotonic() - self._renewed > RENEW_EVERY_SECONDS
-        self._tell_uses(again=again)
+        self._send_uses(include_all=again)
         if not again:
             return
         self._renewed = time.monotonic()
         self._renew(self._client.try_run)
 
-    def used(self, checks: Checks) -> list[int | None]:
-        keys = [self._name("limit", check.name) for check in checks]
+    def used_amounts(self, checks: Checks) -> list[int | None]:
+        keys = [self._key("limit", check.name) for check in checks]
         arguments: list[Any] = []
         for check in checks:
             arguments += (check.kind, check.window_seconds, 1 if check.since else 0, check.set_at)
@@ -201,87 +210,87 @@ class RedisState:
         except RedisUnavailable:
             return [None] * len(checks)
 
-    def still_lost(self, counts: Sequence[Lost]) -> Sequence[Lost]:
+    def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         try:
-            names = [self._count_name(lost) for lost in counts]
+            names = [self._count_key(lost) for lost in counts]
             flags = self._client.run(scripts.LOST, names, [lost.until_ms for lost in counts])
         except RedisUnavailable:
             return counts
         return [lost for lost, flag in zip(counts, flags, strict=True) if flag]
 
-    def alone(self, task: str, seconds: float) -> bool:
+    def claim_task(self, task: str, seconds: float) -> bool:
         try:
             return (
-                self._client.command("SET", self._name("task", task), "1", "NX", "PX", int(seconds * 1000)) is not None
+                self._client.command("SET", self._key("task", task), "1", "NX", "PX", int(seconds * 1000)) is not None
             )
         except (RedisUnavailable, RedisReplyError):
             return False
 
-    def finish(self, task: str) -> None:
+    def release_task(self, task: str) -> None:
         with suppress(RedisUnavailable, RedisReplyError):
-            self._client.command("DEL", self._name("task", task))
+            self._client.command("DEL", self._key("task", task))
 
-    def rebuild(self, counts: Sequence[tuple[Lost, int]]) -> None:
-        keys = [self._count_name(lost) for lost, _ in counts]
-        told = [part for lost, used in counts for part in (min(used, MOST), lost.until_ms)]
-        self._client.try_run(scripts.REBUILD, keys, told)
+    def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
+        keys = [self._count_key(lost) for lost, _ in counts]
+        arguments = [part for lost, used in counts for part in (min(used, MAX_AMOUNT), lost.until_ms)]
+        self._client.try_run(scripts.REBUILD, keys, arguments)
 
-    def _tell_uses(self, *, again: bool) -> None:
-        for name, uses in self._share.notes(again=again).items():
+    def _send_uses(self, *, include_all: bool) -> None:
+        for name, uses in self._share.changed_uses(include_all=include_all).items():
             arguments: list[Any] = [LEASE_MS, self._process]
-            for check, flies in uses:
-                arguments += (check.member, check.window_seconds, "1" if flies else "0")
-            self._client.try_run(scripts.NOTE_USES, [self._name("limit", name)], arguments)
+            for check, in_flight in uses:
+                arguments += (check.member, check.window_seconds, "1" if in_flight else "0")
+            self._client.try_run(scripts.NOTE_USES, [self._key("limit", name)], arguments)
 
-    def uses(self, name: str) -> int:
-        self._tell_uses(again=False)
+    def count_uses(self, name: str) -> int:
+        self._send_uses(include_all=False)
         try:
-            return int(self._client.run(scripts.USES, [self._name("limit", name)], ()))
+            return int(self._client.run(scripts.USES, [self._key("limit", name)], ()))
         except RedisUnavailable:
-            return self._share.uses(name)
+            return self._share.count_uses(name)
 
-    def peaks(self, name: str) -> dict[int, int]:
-        self._tell_uses(again=False)
+    def use_peaks(self, name: str) -> dict[int, int]:
+        self._send_uses(include_all=False)
         days = days_around(self.clock.now())
         try:
-            counts = self._client.command("MGET", *(self._name("limit", f"{name}:peak:{day}") for day in days))
+            counts = self._client.command("MGET", *(self._key("limit", f"{name}:peak:{day}") for day in days))
         except (RedisUnavailable, RedisReplyError):
-            return self._share.peaks(name)
+            return self._share.use_peaks(name)
         return {day: int(most) for day, most in zip(days, counts, strict=True) if most and most.isdigit()}
 
-    def renew(self, key: str, token: str) -> None:
-        self._client.try_run(scripts.RENEW, (self._name("flight", key),), (token, FLIGHT_MS))
+    def renew_flight(self, key: str, token: str) -> None:
+        self._client.try_run(scripts.RENEW, (self._key("flight", key),), (token, FLIGHT_MS))
 
-    def look(self, key: str) -> tuple[bytes | None, bool]:
+    def peek(self, key: str) -> tuple[bytes | None, bool]:
         try:
-            value, flight = self._client.command("MGET", self._name("answer", key), self._name("flight", key))
+            value, flight = self._client.command("MGET", self._key("answer", key), self._key("flight", key))
         except (RedisUnavailable, RedisReplyError):
             return None, False
         return value if isinstance(value, bytes) else None, flight is not None
 
-    def forget(self, keys: Collection[str]) -> bool:
+    def forget_answers(self, keys: Collection[str]) -> bool:
         try:
-            self._client.command("UNLINK", *(self._name("answer", key) for key in keys))
+            self._client.command("UNLINK", *(self._key("answer", key) for key in keys))
         except (RedisUnavailable, RedisReplyError):
             return False
         return True
 
     def probe(self) -> None:
-        """Once a second: whether Redis takes what it is given (called in the background)."""
+        """Once a second, in the background: check that Redis accepts writes, its memory and its clock."""
         if time.monotonic() - self._probed < PROBE_SECONDS:
             return
         self._probed = time.monotonic()
-        self._client.probe(("SET", self._name("probe", ""), "1", "EX", 60), self._bring_up_to_date)
+        self._client.probe(("SET", self._key("probe", ""), "1", "EX", 60), self._bring_up_to_date)
         with suppress(RedisUnavailable, RedisReplyError):
-            self._note(memory_of(self._client.command("INFO", "memory")))
-            self._look_at_the_clock()
+            self._note_memory(memory_of(self._client.command("INFO", "memory")))
+            self._sync_clock()
 
-    def _look_at_the_clock(self) -> None:
+    def _sync_clock(self) -> None:
         sent = time.time()
         seconds, micro = self._client.command("TIME")
-        self.clock.heard(int(seconds) + int(micro) / 1e6, sent=sent, received=time.time())
+        self.clock.observe(int(seconds) + int(micro) / 1e6, sent=sent, received=time.time())
 
-    def _note(self, memory: Memory) -> None:
+    def _note_memory(self, memory: Memory) -> None:
         before, self._memory = self._memory, memory
         if memory.warning and memory.policy != before.policy:
             log.warning(memory.warning)
@@ -292,58 +301,58 @@ class RedisState:
         self._share.tidy()
 
     def _bring_up_to_date(self) -> None:
-        """Tell Redis what happened without it, before anybody is admitted by it again."""
+        """Send Redis what happened while it was down, before it admits requests again."""
         made = self._share.hand_over()
         try:
             if self.degraded:
-                self._renew(self._tell)
+                self._renew(self._run_while_down)
             for script, keys, arguments in self._additions(made):
-                self._tell(script, keys, arguments)
+                self._run_while_down(script, keys, arguments)
         except BaseException:
             self._share.take_back(made)
             raise
 
-    def _tell(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
-        """Run a script while Redis may count as away for everybody else."""
+    def _run_while_down(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
+        """Run a script even while Redis counts as down."""
         self._client.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=self._client.is_down)
 
-    def _name(self, kind: str, key: str) -> str:
+    def _key(self, kind: str, key: str) -> str:
         return f"{self._prefix}:{kind}:{key}"
 
     def _add_checks(self, keys: list[str], arguments: list[Any], checks: Checks, candidate: int) -> None:
-        for name, amount, window, kind, take, least, member, since, set_at, _ in checks:
+        for name, amount, window, kind, take, minimum, member, since, set_at, _ in checks:
             keys.append(f"{self._prefix}:limit:{name}")
-            # A default one's is a moment of this process: since when it has been asked here.
-            known = self.clock.of_own(since) if since and not set_at else since
-            arguments += (candidate, kind, amount, window, take, member or least, known, set_at)
+            # A default limit's `since` is a time of this process: when it began to count it.
+            known = self.clock.from_local(since) if since and not set_at else since
+            arguments += (candidate, kind, amount, window, take, member or minimum, known, set_at)
 
-    def _count_name(self, lost: Lost) -> str:
-        return self._name("limit", f"{lost.check.name}:{lost.begin}")
+    def _count_key(self, lost: LostCount) -> str:
+        return self._key("limit", f"{lost.check.name}:{lost.begin}")
 
-    def _held(self, hold: Hold) -> str:
-        """The key of what a hold was taken from."""
+    def _hold_key(self, hold: Hold) -> str:
+        """The Redis key that a hold was taken from."""
         name = hold.check.name
-        return self._name("limit", f"{name}:{hold.begin}" if hold.check.kind in (COUNT, RESERVE) else name)
+        return self._key("limit", f"{name}:{hold.begin}" if hold.check.kind in (COUNT, RESERVE) else name)
 
     def _renew(self, run: Callable[[str, list[str], list[Any]], Any]) -> None:
-        """Run the scripts that renew everything this process holds."""
-        held = [(token, hold) for token, holds in list(self._holding.items()) for hold in holds]
-        for start in range(0, len(held), AT_ONE_TIME):
-            with self._renewing:  # what was given back meanwhile would be taken again
-                some = [one for one in held[start : start + AT_ONE_TIME] if one[1] in self._holding.get(one[0], ())]
+        """Renew, with `run`, everything this process holds."""
+        held = [(token, hold) for token, holds in list(self._holds.items()) for hold in holds]
+        for start in range(0, len(held), BATCH_SIZE):
+            with self._renewing:  # otherwise a hold that is given back meanwhile would be taken again
+                some = [one for one in held[start : start + BATCH_SIZE] if one[1] in self._holds.get(one[0], ())]
                 arguments: list[Any] = [LEASE_MS]
                 for token, hold in some:
-                    arguments += (hold.check.kind, token, hold.take, ends_of(hold), hold.check.member)
-                run(scripts.RENEW_HOLDS, [self._held(hold) for _, hold in some], arguments)
+                    arguments += (hold.check.kind, token, hold.take, end_argument(hold), hold.check.member)
+                run(scripts.RENEW_HOLDS, [self._hold_key(hold) for _, hold in some], arguments)
 
     def _additions(self, made: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Any]]]:
-        """The same to add what was counted here while Redis was away."""
-        for start in range(0, len(made), AT_ONE_TIME):
+        """The script calls that add what was counted here while Redis was down."""
+        for start in range(0, len(made), BATCH_SIZE):
             keys: list[str] = []
             arguments: list[Any] = []
-            for count in made[start : start + AT_ONE_TIME]:
+            for count in made[start : start + BATCH_SIZE]:
                 check = count.check
-                keys.append(self._name("limit", f"{check.name}:{count.begin}"))
+                keys.append(self._key("limit", f"{check.name}:{count.begin}"))
                 since = int(count.since * 1000) if check.since else -1
                 arguments += (count.used, window_end(check.window_seconds, count.begin), since)
             yield scripts.ADD, keys, arguments

@@ -1,8 +1,8 @@
-"""What all processes share about work in flight: limits, cached answers, and who is asking for which.
+"""The state that all processes share about work in flight: limits, cached answers, and flights (single flight).
 
-One round trip admits a request: it counts it against its limits, looks for a cached answer, and
-settles who of several identical requests calls the provider. `RedisState` does it for any number of
-processes; `LocalState` for one process, and for each one's share while Redis is away.
+One round trip admits a request: it counts it against its limits, looks for a cached answer, and decides which of
+several identical requests calls the provider. `RedisState` does that for any number of processes, `LocalState` for one
+process, and for each process's share of the limits while Redis is down.
 """
 
 import threading
@@ -12,18 +12,18 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from gateway_project.work.clock import Clock
-from gateway_project.work.counters import ASKS, AT_ONCE, WAITS, Counters
-from gateway_project.work.limits import NOTHING_HELD, Admission, LimitCheck, Lost, Settlement
+from gateway_project.work.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
+from gateway_project.work.limits import NOTHING_HELD, Admission, LimitCheck, LostCount, Settlement
 
 Checks = Sequence[LimitCheck]
 
 
 class SharedState(Protocol):
-    """What the pipeline asks of the shared state. No method raises because a store is away."""
+    """The interface of the shared state. No method raises because the store is down."""
 
     clock: Clock  # of its windows and counts
     degraded: bool
-    warning: str  # what administrators should know of the store; empty for nothing
+    warning: str  # for administrators; empty for nothing
 
     def admit(
         self,
@@ -32,71 +32,70 @@ class SharedState(Protocol):
         token: str = "",
         *,
         read: bool = False,
-        choices: Sequence[Checks] = (),
-        blind: bool = False,
+        candidate_checks: Sequence[Checks] = (),
+        ignore_lost: bool = False,
     ) -> Admission:
-        """Ask all checks of a request and take from them, read its cached answer (where `read`), lead its flight.
+        """Evaluate all checks and take from them, read the cached answer (if `read`), claim the flight.
 
-        Without a token nothing is held and no flight led: the request ends at once; without a key there is no
-        flight. `choices` are the checks of each candidate, of which the first with room is taken from. Counts that
-        were lost turn a request away, unless it comes `blind`: then it takes from this process's share.
+        Without a token nothing is held and no flight is claimed: the request ends at once. Without a key there is no
+        flight. `candidate_checks` are the checks of each candidate; the first candidate with room is taken from. Lost
+        counts reject the request unless `ignore_lost`: then it takes from this process's share.
         """
 
     def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
-        """Keep an answer, end the flight that this token leads, and settle what a request held."""
+        """Cache an answer for so many seconds, end the flight that this token leads, and settle what a request held."""
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         """End a flight without an answer, and settle what a request held."""
 
     def settle(self, settlement: Settlement) -> None:
-        """Give back what a request held, and count what it came to."""
+        """Give back what a request held, and count what it used."""
 
     def renew_holds(self) -> None:
         """Keep what the requests of this process hold from lapsing."""
 
-    def used(self, checks: Checks) -> list[int | None]:
-        """What is used of each, what is held included; None where that is not known here."""
+    def used_amounts(self, checks: Checks) -> list[int | None]:
+        """What is used and held of each check; None where that is not known here."""
 
-    def still_lost(self, counts: Sequence[Lost]) -> Sequence[Lost]:
+    def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         """Those of these counts that nobody has rebuilt yet."""
 
-    def alone(self, task: str, seconds: float) -> bool:
-        """Whether this process is the one to do a task, for as long as that takes, or so many seconds."""
+    def claim_task(self, task: str, seconds: float) -> bool:
+        """Whether this process may run a task: no other one may until release_task(), or for so many seconds."""
 
-    def finish(self, task: str) -> None:
-        """The task is done: another process may do it again."""
+    def release_task(self, task: str) -> None:
+        """Let another process run the task again."""
 
-    def rebuild(self, counts: Sequence[tuple[Lost, int]]) -> None:
-        """What the log tells that was used of counts that were lost; only the first to tell is heard."""
+    def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
+        """Add to lost counts what the log says was used; only the first call for each has an effect."""
 
-    def uses(self, name: str) -> int:
-        """How many uses of a USE check are live."""
+    def count_uses(self, name: str) -> int:
+        """The number of live uses of a USE check."""
 
-    def peaks(self, name: str) -> dict[int, int]:
-        """The most of them at one moment of each of the last days, by the first second of the day (UTC)."""
+    def use_peaks(self, name: str) -> dict[int, int]:
+        """Their peak number on each of the last days, by the first second of the day (UTC)."""
 
-    def renew(self, key: str, token: str) -> None:
+    def renew_flight(self, key: str, token: str) -> None:
         """Keep a flight from lapsing."""
 
-    def look(self, key: str) -> tuple[bytes | None, bool]:
-        """The cached answer, and whether somebody is asking the provider for it."""
+    def peek(self, key: str) -> tuple[bytes | None, bool]:
+        """The cached answer, and whether a flight for it is under way."""
 
-    def forget(self, keys: Collection[str]) -> bool:
-        """Serve the answers under these keys no more; whether that is certain."""
+    def forget_answers(self, keys: Collection[str]) -> bool:
+        """Delete the answers under these keys; False if that is not certain."""
 
     def probe(self) -> None:
-        """See whether a store that was away is back."""
+        """Check whether a store that was down is back."""
 
     def tidy(self) -> None:
-        """Let go of what this process counted in windows that are over."""
+        """Remove what this process counted in windows that are over."""
 
 
-# A flight lapses so long after its leader was last heard of.
-FLIGHT_SECONDS = 10
+FLIGHT_SECONDS = 10  # a flight lapses this long after its leader last renewed it
 
 
 class LocalState:
-    """The shared state of one process; answers are kept up to a number of bytes, the least used go first."""
+    """The shared state of one process; answers are kept up to `cache_bytes`, the least recently used go first."""
 
     degraded = False
     warning = ""
@@ -107,7 +106,7 @@ class LocalState:
         self._counters = Counters(share_of=share_of, clock=self.clock)
         self._answers: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
         self._bytes = 0
-        self._most_bytes = cache_bytes
+        self._max_bytes = cache_bytes
         self._flights: dict[str, str] = {}
 
     def admit(
@@ -117,22 +116,22 @@ class LocalState:
         token: str = "",
         *,
         read: bool = False,
-        choices: Sequence[Checks] = (),
-        blind: bool = False,
+        candidate_checks: Sequence[Checks] = (),
+        ignore_lost: bool = False,
     ) -> Admission:
         with self._lock:
             counters, now = self._counters, self.clock.now()
-            admission = counters.ask(checks, token, now, blind=blind)
-            if admission.turned_away:
+            admission = counters.check(checks, token, now, ignore_lost=ignore_lost)
+            if admission.is_rejected:
                 return admission
             admission.value = value = self._read(key) if read else None
             mode = self._mode(key, token, value)
-            if mode == ASKS:
-                counters.ask_candidates(admission, checks, choices, token, now, blind=blind)
-                if admission.turned_away:
+            if mode == CALLS_PROVIDER:
+                counters.check_candidates(admission, checks, candidate_checks, token, now, ignore_lost=ignore_lost)
+                if admission.is_rejected:
                     return admission
-                if choices:
-                    checks = [*checks, *choices[admission.choice]]
+                if candidate_checks:
+                    checks = [*checks, *candidate_checks[admission.choice]]
                 if key:
                     self._flights[key] = token
                     admission.leads = True
@@ -141,19 +140,19 @@ class LocalState:
 
     def _mode(self, key: str, token: str, value: bytes | None) -> int:
         if value is not None or not token:
-            return AT_ONCE
-        return ASKS if not key or self._flights.get(key, token) == token else WAITS
+            return ENDS_AT_ONCE
+        return CALLS_PROVIDER if not key or self._flights.get(key, token) == token else WAITS
 
     def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         with self._lock:
             self._end_flight(key, token)
             self._counters.settle(settlement)
-            if len(value) > self._most_bytes:
+            if len(value) > self._max_bytes:
                 return
             self._drop(key)
             self._answers[key] = (value, time.monotonic() + seconds)
             self._bytes += len(value)
-            while self._bytes > self._most_bytes:
+            while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._answers)))
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
@@ -166,52 +165,52 @@ class LocalState:
             self._counters.settle(settlement)
 
     def renew_holds(self) -> None:
-        """What this process holds dies with it."""
+        """Nothing to do: what this process holds dies with it."""
 
-    def used(self, checks: Checks) -> list[int | None]:
+    def used_amounts(self, checks: Checks) -> list[int | None]:
         with self._lock:
-            return [self._counters.known_total(check, self.clock.now()) for check in checks]
+            return [self._counters.total_if_known(check, self.clock.now()) for check in checks]
 
-    def still_lost(self, counts: Sequence[Lost]) -> Sequence[Lost]:
+    def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         with self._lock:
             return [lost for lost in counts if self._counters.is_lost(lost)]
 
-    def alone(self, task: str, seconds: float) -> bool:
+    def claim_task(self, task: str, seconds: float) -> bool:
         return True
 
-    def finish(self, task: str) -> None:
-        """There is nobody else."""
+    def release_task(self, task: str) -> None:
+        """Nothing to do: there is no other process."""
 
-    def rebuild(self, counts: Sequence[tuple[Lost, int]]) -> None:
+    def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
         with self._lock:
             for lost, used in counts:
                 self._counters.rebuild(lost, used)
 
-    def uses(self, name: str) -> int:
+    def count_uses(self, name: str) -> int:
         with self._lock:
             return self._counters.uses.live(name, self.clock.now())
 
-    def peaks(self, name: str) -> dict[int, int]:
+    def use_peaks(self, name: str) -> dict[int, int]:
         with self._lock:
             return self._counters.uses.peaks(name)
 
-    def renew(self, key: str, token: str) -> None:
-        """A flight in this process ends with its request: it cannot lapse."""
+    def renew_flight(self, key: str, token: str) -> None:
+        """Nothing to do: a flight in this process ends with its request and cannot lapse."""
 
-    def forget(self, keys: Collection[str]) -> bool:
+    def forget_answers(self, keys: Collection[str]) -> bool:
         with self._lock:
             for key in keys:
                 self._drop(key)
         return True
 
     def probe(self) -> None:
-        """Memory is never away."""
+        """Nothing to do: memory is never down."""
 
     def tidy(self) -> None:
         with self._lock:
             self._counters.tidy(self.clock.now())
 
-    def look(self, key: str) -> tuple[bytes | None, bool]:
+    def peek(self, key: str) -> tuple[bytes | None, bool]:
         with self._lock:
             return self._read(key), key in self._flights
 

@@ -130,7 +130,7 @@ def test_the_books_balance_after_everything(replicas, world, settings, store, st
     user = world.user.id
     wait_until(lambda: used(user)["requests"] == logged(user)["requests"], 30, "the usage of each entry")
     assert used(user) == logged(user)
-    *counted, in_flight = (one.used for one in gateway_of_process.standing(limits))
+    *counted, in_flight = (one.used for one in gateway_of_process.limit_statuses(limits))
     assert in_flight == 0
     if "redis" not in stores:  # else who dies before it was told again takes its counts along (docs/limits.md)
         ahead = [float(count - amount) for count, amount in zip(counted, logged(user).values(), strict=True)]

@@ -14,16 +14,16 @@ from gateway_project.work.limit_book import CONCURRENT, NANO, TOKENS
 from gateway_project.work.limits import (
     COUNT,
     LEASE,
+    MAX_AMOUNT,
     MINUTE,
-    MOST,
     NOTHING_HELD,
     RESERVE,
     USE,
     Admission,
+    CheckStatus,
     Hold,
     LimitCheck,
     Settlement,
-    Standing,
     window_begin,
 )
 from gateway_project.work.snapshot import Target
@@ -42,14 +42,14 @@ def admit(
     """
     checks = _checks(exchange, gateway, asks=asks)
     limits_providers = gateway.snapshot.limits.of_providers and exchange.admitted is None
-    choices = _choices(exchange, gateway) if asks and limits_providers else ()
-    if not checks and not choices and not key:
-        exchange.standing = exchange.standing or []
+    candidate_checks = _choices(exchange, gateway) if asks and limits_providers else ()
+    if not checks and not candidate_checks and not key:
+        exchange.limit_statuses = exchange.limit_statuses or []
         return Admission([])
     if asks and not token:
         token = exchange.token or gateway.flights.token()
-    admission = _ask(exchange, gateway, checks, key, token, reads=reads, choices=choices)
-    if choices and (admission.leads or not key):  # who waits, or has found an answer, has taken from none
+    admission = _ask(exchange, gateway, checks, key, token, reads=reads, candidate_checks=candidate_checks)
+    if candidate_checks and (admission.leads or not key):  # who waits, or has found an answer, has taken from none
         exchange.passed_over += exchange.left[: admission.choice]
         exchange.admitted = exchange.left[admission.choice]
     return admission
@@ -66,7 +66,9 @@ def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
         gateway.state.settle(given_back)
     if checks := gateway.snapshot.limits.of_provider(target.provider).checks:
         choice = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
-        _ask(exchange, gateway, (), "", exchange.token or gateway.flights.token(), reads=False, choices=[choice])
+        _ask(
+            exchange, gateway, (), "", exchange.token or gateway.flights.token(), reads=False, candidate_checks=[choice]
+        )
     exchange.admitted = target
 
 
@@ -76,7 +78,7 @@ def let_go(exchange: Exchange, gateway: Gateway) -> Settlement:
     That this one was asked stays counted, and is settled with the request's end, of which the log knows.
     """
     exchange.admitted = None
-    exchange.standing = of_caller(exchange.standing)
+    exchange.limit_statuses = of_caller(exchange.limit_statuses)
     holds = [hold for hold in exchange.holds if _is_of_provider(hold) and hold.check.kind != COUNT]
     return _settlement(exchange, gateway, holds) if holds else NOTHING_HELD
 
@@ -96,7 +98,7 @@ def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
         return NOTHING_HELD
     if exchange.duration_ms is None:
         exchange.duration_ms = round(exchange.elapsed_ms(), 3)
-    ended = gateway.state.clock.of_own(exchange.started_at + exchange.duration_ms / 1000)
+    ended = gateway.state.clock.from_local(exchange.started_at + exchange.duration_ms / 1000)
     return _settlement(exchange, gateway, exchange.holds, ended)
 
 
@@ -107,7 +109,7 @@ def settle(exchange: Exchange, gateway: Gateway) -> None:
         gateway.state.settle(settlement)
 
 
-def refusal(refused: Standing) -> LimitError:
+def refusal(refused: CheckStatus) -> LimitError:
     """The error for a limit that is used up: which, whose, and when it is whole again."""
     check, _, seconds = refused
     if check.kind == USE:
@@ -120,7 +122,7 @@ def refusal(refused: Standing) -> LimitError:
 
 
 def _never_fits(check: LimitCheck) -> bool:
-    return check.kind == RESERVE and check.least > check.amount
+    return check.kind == RESERVE and check.minimum > check.amount
 
 
 def _told(check: LimitCheck, seconds: int) -> str:
@@ -128,13 +130,13 @@ def _told(check: LimitCheck, seconds: int) -> str:
     amount = f"{limit.told(check.amount)} of {limit.whose}"
     if _never_fits(check):
         return (
-            f"The request may come to {limit.quantity(check.least)}, more than the limit of {amount}; "
+            f"The request may come to {limit.quantity(check.minimum)}, more than the limit of {amount}; "
             "ask for a shorter answer (max_tokens), or send less."
         )
     if limit.measure == CONCURRENT:
         return f"The limit of {amount} is reached; try again when one of them has ended."
     at = datetime.now(UTC) + timedelta(seconds=seconds)
-    room = f" for a request of up to {limit.quantity(check.least)}" if check.kind == RESERVE else ""
+    room = f" for a request of up to {limit.quantity(check.minimum)}" if check.kind == RESERVE else ""
     return f"The limit of {amount} has no room{room}; it is whole again in {seconds} s, at {at:%Y-%m-%dT%H:%M:%SZ}."
 
 
@@ -144,7 +146,7 @@ def _checks(exchange: Exchange, gateway: Gateway, *, asks: bool) -> Checks:
     checks: Checks = limits.checks
     if exchange.candidates:  # who is denied before is not at work
         checks = (*checks, licence_uses.check_of(exchange.caller, gateway.snapshot))
-    if exchange.standing is not None:
+    if exchange.limit_statuses is not None:
         held = {hold.check.name for hold in exchange.holds}
         checks = [check for check in checks if check.kind != COUNT and check.name not in held]
     if not asks or not limits.reserves:
@@ -154,13 +156,13 @@ def _checks(exchange: Exchange, gateway: Gateway, *, asks: bool) -> Checks:
 
 def _choices(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
     """The limits of each candidate that is left, up to the first that has none and so has room always."""
-    choices: list[Checks] = []
+    candidate_checks: list[Checks] = []
     for target in exchange.left:
         checks = gateway.snapshot.limits.of_provider(target.provider).checks
-        choices.append(reserving(checks, _demand(exchange), (target,), gateway.snapshot))
+        candidate_checks.append(reserving(checks, _demand(exchange), (target,), gateway.snapshot))
         if not checks:
             break
-    return choices if choices[0] else ()
+    return candidate_checks if candidate_checks[0] else ()
 
 
 def _demand(exchange: Exchange):
@@ -177,37 +179,42 @@ def _ask(
     token: str,
     *,
     reads: bool,
-    choices: Sequence[Checks],
+    candidate_checks: Sequence[Checks],
 ) -> Admission:
-    admission, blind = gateway.state.admit(checks, key, token, read=reads, choices=choices), False
+    admission, ignore_lost = (
+        gateway.state.admit(checks, key, token, read=reads, candidate_checks=candidate_checks),
+        False,
+    )
     while admission.lost:
         write_start(exchange, gateway, asks=False)
-        blind = blind or not gateway.recounter.wait(admission.lost, exchange.call)
-        admission = gateway.state.admit(checks, key, token, read=reads, choices=choices, blind=blind)
+        ignore_lost = ignore_lost or not gateway.recounter.wait(admission.lost, exchange.call)
+        admission = gateway.state.admit(
+            checks, key, token, read=reads, candidate_checks=candidate_checks, ignore_lost=ignore_lost
+        )
     exchange.token = token
     exchange.holds += admission.holds
     for full in admission.full:
         gateway.full_providers.note(full)
     if admission.refused is not None:
-        exchange.standing = _newest(exchange.standing, _newest(admission.standing, [admission.refused]))
+        exchange.limit_statuses = _newest(exchange.limit_statuses, _newest(admission.statuses, [admission.refused]))
         raise refusal(admission.refused)
-    exchange.standing = _newest(exchange.standing, admission.standing)
+    exchange.limit_statuses = _newest(exchange.limit_statuses, admission.statuses)
     return admission
 
 
-def of_caller(standing: list[Standing] | None) -> list[Standing] | None:
+def of_caller(statuses: list[CheckStatus] | None) -> list[CheckStatus] | None:
     """Without the limits of a provider that is not asked after all."""
-    return standing and [stands for stands in standing if not _is_of_provider(stands)]
+    return statuses and [status for status in statuses if not _is_of_provider(status)]
 
 
-def _newest(known: list[Standing] | None, told: list[Standing]) -> list[Standing]:
+def _newest(known: list[CheckStatus] | None, told: list[CheckStatus]) -> list[CheckStatus]:
     if not known:
         return told
-    names = {standing.check.name for standing in told}
-    return [standing for standing in known if standing.check.name not in names] + told
+    names = {statuses.check.name for statuses in told}
+    return [statuses for statuses in known if statuses.check.name not in names] + told
 
 
-def _is_of_provider(held: Hold | Standing) -> bool:
+def _is_of_provider(held: Hold | CheckStatus) -> bool:
     limit = held.check.limit  # None for the use of a licence
     return limit is not None and limit.subject.kind == "provider"
 
@@ -222,7 +229,7 @@ def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
     for provider in (target.provider for target in exchange.candidates if target.provider.id in exchange.asked):
         checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
     known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
-    began = gateway.state.clock.of_own(exchange.started_at)
+    began = gateway.state.clock.from_local(exchange.started_at)
     late = [check for check in checks if check.since and check.name not in known]
     return [Hold(check, 0, window_begin(check.window_seconds, began)) for check in late]
 
@@ -249,14 +256,14 @@ def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
         return 0
     bill = bill_of(exchange, gateway.snapshot)
     if limit.measure == TOKENS:
-        return min(bill.usage.all_input + (bill.usage.output or 0), MOST) if bill.usage else 0
+        return min(bill.usage.all_input + (bill.usage.output or 0), MAX_AMOUNT) if bill.usage else 0
     cost = bill.cost
-    return min(round(cost.amount * NANO), MOST) if cost is not None and cost.amount is not None else 0
+    return min(round(cost.amount * NANO), MAX_AMOUNT) if cost is not None and cost.amount is not None else 0
 
 
 def _stand_anew(exchange: Exchange, hold: Hold, freed: int) -> None:
     """What is left, now that the request has ended, and it is known what it used."""
-    standing = exchange.standing or []
-    for place, (check, left, reset) in enumerate(standing):
+    statuses = exchange.limit_statuses or []
+    for place, (check, left, reset) in enumerate(statuses):
         if check.name == hold.check.name:
-            standing[place] = Standing(check, left + freed, reset)
+            statuses[place] = CheckStatus(check, left + freed, reset)

@@ -46,7 +46,7 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
             if exchange.failure is None:
                 raise
             note_outcome(exchange, exchange.left[0], Candidate.FULL, full)
-            exchange.standing = of_caller(exchange.standing)
+            exchange.limit_statuses = of_caller(exchange.limit_statuses)
             break
     raise exchange.failure
 

@@ -12,7 +12,7 @@ from gateway_project.delivery import Delivery, complete_response
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.limits import MOST, Standing
+from gateway_project.work.limits import MAX_AMOUNT, CheckStatus
 from gateway_project.work.relay import RelayedStream
 from gateway_project.work.stages.cache import give_up_flight, keep, let_others_go
 from gateway_project.work.stages.log import log, write_log
@@ -101,22 +101,22 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
         headers.append(("X-Svc-Dropped", exchange.dropped))
     if exchange.answer is not None and exchange.answer.estimated:
         headers.append(("X-Svc-Estimate", "tokens"))
-    if exchange.standing:
-        _add_limits(headers, exchange.standing)
+    if exchange.limit_statuses:
+        _add_limits(headers, exchange.limit_statuses)
     timings = [f"{name};dur={(end - begun) * 1e3:.2f}" for name, begun, end in exchange.timings]
     headers.append(("Server-Timing", ", ".join(timings)))
 
 
-def _add_limits(headers: list[tuple[str, str]], standing: list[Standing]) -> None:
+def _add_limits(headers: list[tuple[str, str]], statuses: list[CheckStatus]) -> None:
     """How the limits stand (draft-ietf-httpapi-ratelimit-headers-10); what has no window is not whole at a time."""
-    shown = [stands for stands in standing if stands.check.limit is not None and stands.check.amount < MOST]
+    shown = [status for status in statuses if status.check.limit is not None and status.check.amount < MAX_AMOUNT]
     if shown:
         headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in shown])))
         headers.append(("RateLimit", ", ".join(map(_left, shown))))
 
 
-def _left(standing: Standing) -> str:
-    check, left, reset = standing
+def _left(statuses: CheckStatus) -> str:
+    check, left, reset = statuses
     limit = check.limit
     until = f";t={reset}" if check.window_seconds else ""
     return f'"{limit.policy}";r={limit.in_headers(max(left, 0))}{until}'

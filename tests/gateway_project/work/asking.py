@@ -19,8 +19,8 @@ class Standstill(Clock):
         return self.at
 
 
-def tokens_of(amount, take, *, least=None, name="tokens"):
-    return LimitCheck(name, amount, HOUR, RESERVE, take, take if least is None else least)
+def tokens_of(amount, take, *, minimum=None, name="tokens"):
+    return LimitCheck(name, amount, HOUR, RESERVE, take, take if minimum is None else minimum)
 
 
 def concurrent(amount, name="concurrent"):

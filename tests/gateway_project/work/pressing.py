@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-MOST, LIFE_SECONDS, PRESS_SECONDS, THREADS = 9, 1, 6, 50
+MAX_USES, LIFE_SECONDS, PRESS_SECONDS, THREADS = 9, 1, 6, 50
 
 
 class Seen(NamedTuple):
@@ -44,7 +44,7 @@ def _request(state, user: int, token: str, seconds: float) -> Seen:
     from gateway_project.work.limits import USE, LimitCheck, Settlement
 
     asked = time.monotonic()
-    admission = state.admit([LimitCheck("uses", MOST, LIFE_SECONDS, USE, member=str(user))], "", token)
+    admission = state.admit([LimitCheck("uses", MAX_USES, LIFE_SECONDS, USE, member=str(user))], "", token)
     told = time.monotonic()
     time.sleep(seconds)
     if admission.refused is not None:
@@ -72,7 +72,9 @@ def refused_for_nothing(seen: list[Seen]) -> list[Seen]:
     late = 0.01  # Redis counts milliseconds, and a lapse is noticed by the next request
     live = _merged([(one.user, one.asked, one.ended + LIFE_SECONDS + late) for one in seen if one.ending])
     refusals = [one for one in seen if not one.ending]
-    return [one for one in refusals if len({user for user, a, b in live if a <= one.told and b >= one.asked}) < MOST]
+    return [
+        one for one in refusals if len({user for user, a, b in live if a <= one.told and b >= one.asked}) < MAX_USES
+    ]
 
 
 def _merged(spans: list[tuple[int, float, float]]) -> list[tuple[int, float, float]]:

@@ -89,14 +89,16 @@ def _request(state, check, want: int, chance: random.Random) -> Seen:
 
     token, seconds = f"{chance.getrandbits(64):016x}", chance.random() * 0.01
     bounded = check.kind != RESERVE or chance.random() < 0.9
-    check = check._replace(take=want, least=want if bounded else 1)
+    check = check._replace(take=want, minimum=want if bounded else 1)
     of_provider = check.limit.subject.kind == "provider"
     asked = time.monotonic()
-    admission = state.admit((), "", token, choices=[[check]]) if of_provider else state.admit([check], "", token)
+    admission = (
+        state.admit((), "", token, candidate_checks=[[check]]) if of_provider else state.admit([check], "", token)
+    )
     told = time.monotonic()
     assert not admission.lost
     if admission.refused is not None:
-        return Seen(check.name, check.least, asked, told)
+        return Seen(check.name, check.minimum, asked, told)
     take = admission.holds[0].take if check.kind == RESERVE else 1
     amount = chance.randrange(take // 2 + 1) if check.kind == RESERVE else int(check.kind == "n")
     time.sleep(seconds)

@@ -14,7 +14,7 @@ def test_uses_are_counted_by_member_and_not_by_request(state):
     assert admitted(state, use("bob", 2))
     assert ask(state, use("eve", 2))[0].refused.check.kind == USE
     assert admitted(state, use("bob", 2))
-    assert state.uses("uses") == 2
+    assert state.count_uses("uses") == 2
 
 
 def test_a_use_lives_on_after_its_last_request_and_then_lapses(state):
@@ -26,7 +26,7 @@ def test_a_use_lives_on_after_its_last_request_and_then_lapses(state):
     assert not admitted(state, use("bob", 1, life=1))
     assert 0 < ask(state, use("bob", 1, life=1))[0].refused.reset_seconds <= 2
     time.sleep(1.2)
-    assert state.uses("uses") == 0
+    assert state.count_uses("uses") == 0
     assert admitted(state, use("bob", 1, life=1))
 
 
@@ -41,7 +41,7 @@ def test_a_stored_answer_is_a_use_that_lives_from_now_on(state):
 def test_an_amount_of_0_counts_uses_without_a_limit(state):
     for number in range(20):
         assert admitted(state, use(f"user {number}", 0))
-    assert state.uses("uses") == 20
+    assert state.count_uses("uses") == 20
 
 
 def test_never_more_members_than_uses_when_fifty_threads_press(state):
@@ -53,18 +53,18 @@ def test_never_more_members_than_uses_when_fifty_threads_press(state):
 
     with ThreadPoolExecutor(50) as pool:
         let_in = {member for members in pool.map(press, range(50)) for member in members}
-    assert len(let_in) == state.uses("uses") == 9
+    assert len(let_in) == state.count_uses("uses") == 9
 
 
 def test_the_most_uses_of_a_day_are_known_after_they_have_lapsed(state):
     today = window_begin(DAY, time.time())
-    assert state.peaks("uses") == {}
+    assert state.use_peaks("uses") == {}
     for member in ("ann", "bob", "eve"):
         ask(state, use(member, 0, life=1))[1]()
-    most = max(state.peaks("uses").values())
+    most = max(state.use_peaks("uses").values())
     deadline = time.monotonic() + 10
-    while state.uses("uses") and time.monotonic() < deadline:
+    while state.count_uses("uses") and time.monotonic() < deadline:
         time.sleep(0.05)
     ask(state, use("ann", 0, life=1))
-    assert most == max(state.peaks("uses").values()) == 3
-    assert state.peaks("uses").keys() <= {today, today + DAY}
+    assert most == max(state.use_peaks("uses").values()) == 3
+    assert state.use_peaks("uses").keys() <= {today, today + DAY}

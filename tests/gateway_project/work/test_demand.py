@@ -7,7 +7,7 @@ import pytest
 
 from gateway_project.work.demand import BOUNDS, MOST_ANSWERS, WITHIN, Demand, demand_of, reserving
 from gateway_project.work.limit_book import LimitBook, LimitRow, Subject
-from gateway_project.work.limits import MOST
+from gateway_project.work.limits import MAX_AMOUNT
 from providers.formats import WorkRequest
 from providers.prices import Price
 
@@ -76,11 +76,11 @@ def reserved(demand, *prices):
     """What is taken of each, and the least of it; the targets are their prices."""
     snapshot = SimpleNamespace(price=lambda target, at: target)
     checks = reserving(CHECKS, demand, prices, snapshot)
-    return {check.limit.measure: (check.take, check.least) for check in checks}
+    return {check.limit.measure: (check.take, check.minimum) for check in checks}
 
 
 @pytest.mark.parametrize(
-    ("prices", "bounded", "cost", "least"),
+    ("prices", "bounded", "cost", "minimum"),
     [
         ((), True, 0, 0),
         ((None,), True, 0, 0),
@@ -91,9 +91,9 @@ def reserved(demand, *prices):
         ((DEAR, READS), False, (3 * 100 + 30 * 50) * 1000, 3 * 100 * 1000),
     ],
 )
-def test_of_tokens_all_is_reserved_and_of_cost_what_it_is_at_the_dearest(prices, bounded, cost, least):
+def test_of_tokens_all_is_reserved_and_of_cost_what_it_is_at_the_dearest(prices, bounded, cost, minimum):
     found = reserved(Demand(100, 50, bounded), *prices)
-    assert found == {"requests": (1, 1), "tokens": (150, 150 if bounded else 100), "cost": (cost, least)}
+    assert found == {"requests": (1, 1), "tokens": (150, 150 if bounded else 100), "cost": (cost, minimum)}
 
 
 def test_a_part_of_a_billionth_is_a_whole_one():
@@ -103,7 +103,7 @@ def test_a_part_of_a_billionth_is_a_whole_one():
 def test_nothing_beyond_all_counting_is_reserved():
     assert reserved(Demand(10**17, 10**17, True), DEAR) == {
         "requests": (1, 1),
-        "tokens": (MOST,) * 2,
-        "cost": (MOST,) * 2,
+        "tokens": (MAX_AMOUNT,) * 2,
+        "cost": (MAX_AMOUNT,) * 2,
     }
-    assert reserved(Demand(10**17, 1, False))["tokens"] == (MOST, MOST)
+    assert reserved(Demand(10**17, 1, False))["tokens"] == (MAX_AMOUNT, MAX_AMOUNT)

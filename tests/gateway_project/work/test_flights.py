@@ -46,7 +46,7 @@ def test_who_follows_gets_the_answer_as_soon_as_it_is_there(flights, state, pool
     flights.land(flight, b"value", 60)
     assert [each.result(30) for each in following] == [b"value"] * 5
     assert time.monotonic() - begun < patience(0.1)
-    assert state.look("k") == (b"value", False)
+    assert state.peek("k") == (b"value", False)
 
 
 def test_an_answer_that_may_not_be_kept_is_handed_on_all_the_same(flights, state, pool):
@@ -54,7 +54,7 @@ def test_an_answer_that_may_not_be_kept_is_handed_on_all_the_same(flights, state
     following = follow(flights, pool)
     flights.land(flight, b"value", 0)
     assert following.result(30) == b"value"
-    assert state.look("k") == (None, False)
+    assert state.peek("k") == (None, False)
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(1, b"value"), (0, None)])
@@ -96,18 +96,18 @@ def test_when_a_leader_gives_up_the_next_one_leads(flights, state, pool):
 
 
 def test_who_follows_another_process_looks_until_the_answer_is_there(flights, state, pool):
-    elsewhere = Flights(state)
-    flight = begin(elsewhere, state)
+    counted_in_redis = Flights(state)
+    flight = begin(counted_in_redis, state)
     following = follow(flights, pool)
-    elsewhere.land(flight, b"value", 60)
+    counted_in_redis.land(flight, b"value", 60)
     assert following.result(30) == b"value"
 
 
 def test_who_follows_another_process_stops_when_it_gives_up(flights, state, pool):
-    elsewhere = Flights(state)
-    flight = begin(elsewhere, state)
+    counted_in_redis = Flights(state)
+    flight = begin(counted_in_redis, state)
     following = follow(flights, pool)
-    elsewhere.land(flight, None, 0)
+    counted_in_redis.land(flight, None, 0)
     assert following.result(30) is None
 
 
@@ -157,9 +157,9 @@ def test_a_flight_that_landed_late_does_not_disturb_the_next(flights, state):
     state.release("k", first.token)
     second = begin(flights, state)
     flights.land(first, None, 0)
-    assert state.look("k") == (None, True)
+    assert state.peek("k") == (None, True)
     flights.land(second, b"value", 60)
-    assert state.look("k") == (b"value", False)
+    assert state.peek("k") == (b"value", False)
 
 
 def test_tokens_are_never_the_same(flights):
@@ -172,7 +172,7 @@ class Counting:
     def __init__(self):
         self.renewed = []
 
-    def renew(self, key, token):
+    def renew_flight(self, key, token):
         self.renewed.append((key, token))
 
 

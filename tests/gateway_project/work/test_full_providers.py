@@ -7,7 +7,7 @@ import pytest
 
 from gateway_project.work.full_providers import MAX_SECONDS, FullProviders
 from gateway_project.work.limit_book import Subject
-from gateway_project.work.limits import LimitCheck, Standing
+from gateway_project.work.limits import CheckStatus, LimitCheck
 
 
 def target(number):
@@ -19,7 +19,7 @@ ONE, TWO, THREE = map(target, (1, 2, 3))
 
 def note(fullness, number, seconds):
     check = LimitCheck("few", 1, limit=SimpleNamespace(subject=Subject("provider", number)))
-    fullness.note(Standing(check, 0, seconds))
+    fullness.note(CheckStatus(check, 0, seconds))
 
 
 def test_who_is_full_is_passed_over_while_another_can_serve():

@@ -17,7 +17,7 @@ class TestLapsing:
         """As if the process had not been heard of for longer than a lease lives."""
         client = state._client._client
         for name in names:
-            key = state._name("limit", name)
+            key = state._key("limit", name)
             for member in client.zrange(key, 0, -1):
                 client.zadd(key, {member: 1})
 
@@ -87,6 +87,6 @@ class TestLapsing:
         state._renewed = 0
         state.renew_holds()
         ending.join()
-        assert state.used(checks[:2]) == [20, 0]
+        assert state.used_amounts(checks[:2]) == [20, 0]
         time.sleep(1.1)
         assert admitted(state, tokens_of(100, 80), concurrent(1), use("bob", 1))

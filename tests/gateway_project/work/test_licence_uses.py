@@ -10,14 +10,14 @@ import pytest
 
 from gateway_project.work.state import LocalState
 from tests.gateway_project.work.conftest import needs_redis
-from tests.gateway_project.work.pressing import MOST, Seen, most_at_once, press, refused_for_nothing
+from tests.gateway_project.work.pressing import MAX_USES, Seen, most_at_once, press, refused_for_nothing
 from tests.running import ROOT
 
 
 def assert_exact(seen: list[Seen]) -> None:
-    assert most_at_once(seen) == MOST, "so many were let in, and not one more"
+    assert most_at_once(seen) == MAX_USES, "so many were let in, and not one more"
     assert refused_for_nothing(seen) == []
-    assert len({one.user for one in seen if one.ending}) > MOST, "uses lapsed, and others took their place"
+    assert len({one.user for one in seen if one.ending}) > MAX_USES, "uses lapsed, and others took their place"
     assert any(not one.ending for one in seen)
 
 

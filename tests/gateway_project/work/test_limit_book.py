@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work.limit_book import LimitBook, LimitRow, Subject
-from gateway_project.work.limits import COUNT, DAY, LEASE, MINUTE, MONTH, MOST, RESERVE
+from gateway_project.work.limits import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, MONTH, RESERVE
 from gateway_project.work.stages.delivery import add_headers
 from gateway_project.work.state import LocalState
 
@@ -32,12 +32,12 @@ def test_a_limit_that_was_set_goes_before_the_default():
 def test_what_is_unlimited_is_not_counted_unless_a_default_may_hold_again():
     assert amounts(LimitBook([row(0)])) == {}
     book = LimitBook([row(0), row(0, "tokens")], DEFAULTS)
-    assert amounts(book) == {"requests:key:5:minute": 600, "requests:key:5:day": MOST}
-    standing = LocalState(cache_bytes=0).admit(book.checks_of(KEY), blind=True).standing
+    assert amounts(book) == {"requests:key:5:minute": 600, "requests:key:5:day": MAX_AMOUNT}
+    statuses = LocalState(cache_bytes=0).admit(book.checks_of(KEY), ignore_lost=True).statuses
     headers = []
     nothing = SimpleNamespace(name="", request_id_header="")
     exchange = SimpleNamespace(
-        request_id="r", request=None, target=None, dropped="", answer=None, timings=(), standing=standing,
+        request_id="r", request=None, target=None, dropped="", answer=None, timings=(), limit_statuses=statuses,
         entrance=SimpleNamespace(door=nothing),
     )  # fmt: skip
     add_headers(headers, exchange)
@@ -46,11 +46,16 @@ def test_what_is_unlimited_is_not_counted_unless_a_default_may_hold_again():
 
 @pytest.mark.parametrize(
     ("measure", "amount", "counted"),
-    [("requests", 10**14, 10**14), ("tokens", 10**18, MOST), ("cost", 9_000_000, 9 * 10**15), ("cost", 10**13, MOST)],
+    [
+        ("requests", 10**14, 10**14),
+        ("tokens", 10**18, MAX_AMOUNT),
+        ("cost", 9_000_000, 9 * 10**15),
+        ("cost", 10**13, MAX_AMOUNT),
+    ],
 )
 def test_no_amount_is_larger_than_can_be_counted_whoever_wrote_it(measure, amount, counted):
     (check,) = LimitBook([row(amount, measure, "month")]).checks_of(KEY)
-    assert check.amount == counted <= MOST
+    assert check.amount == counted <= MAX_AMOUNT
 
 
 def test_a_limit_knows_when_it_was_set_and_a_default_since_when_this_process_asks_it():
@@ -82,7 +87,7 @@ def test_a_caller_is_held_to_the_limits_of_its_key_its_user_and_each_of_its_grou
     limits = book.of_caller(CALLERS_KEY, ANN)
     told = [(check.name, check.amount, check.window_seconds, check.kind, check.limit.header) for check in limits.checks]
     assert told == [
-        ("tokens:key:5:minute", MOST, MINUTE, RESERVE, '"key-tokens";q=999999999999999;qu="tokens";w=60'),
+        ("tokens:key:5:minute", MAX_AMOUNT, MINUTE, RESERVE, '"key-tokens";q=999999999999999;qu="tokens";w=60'),
         ("requests:key:5:minute", 9, MINUTE, COUNT, '"key";q=9;w=60'),
         ("cost:user:1:day", 1_500_000_000, DAY, RESERVE, '"user-cost-day";q=1500000;qu="millionths";w=86400'),
         ("concurrent:group:2:none", 4, 0, LEASE, '"group-2-concurrent";q=4;qu="concurrent-requests"'),

@@ -40,4 +40,4 @@ def test_the_log_is_asked_once_for_all_of_a_kind_in_a_window(number, django_asse
         insert_log_entries([entry("r", timestamp=begun, user_id=limit.user_id, **asked)])
     with django_assert_num_queries(3 * 2):  # users in a day, users in a month, groups in a day; each with its time-outs
         found = statuses_of(LocalState(cache_bytes=0), known)
-    assert [stands.used for stands in found] == [Decimal(4), 4, 28, 28] * number + [4 * number + 1]
+    assert [status.used for status in found] == [Decimal(4), 4, 28, 28] * number + [4 * number + 1]

@@ -12,11 +12,11 @@ from tests.gateway_project.work.asking import HOUR, admitted, ask, concurrent, t
 
 def test_what_is_reserved_is_not_there_for_others_and_what_was_not_needed_is_again(state):
     first, settle = ask(state, tokens_of(100, 60))
-    assert first.standing[0].left == 40
+    assert first.statuses[0].remaining == 40
     assert not admitted(state, tokens_of(100, 60))
     settle(10)
     second, settle = ask(state, tokens_of(100, 60))
-    assert second.standing[0].left == 30
+    assert second.statuses[0].remaining == 30
     settle(60)
     assert [admitted(state, tokens_of(100, 30)), admitted(state, tokens_of(100, 1))] == [True, False]
 
@@ -25,14 +25,14 @@ def test_more_than_was_reserved_counts_too(state):
     _, settle = ask(state, tokens_of(100, 10))
     settle(250)
     admission, _ = ask(state, tokens_of(100, 1))
-    assert (admission.refused.left, admission.refused.check.name) == (-150, "tokens")
+    assert (admission.refused.remaining, admission.refused.check.name) == (-150, "tokens")
     assert 0 < admission.refused.reset_seconds <= HOUR
 
 
 def test_a_request_without_a_bound_takes_what_there_is(state):
-    unbounded = tokens_of(100, 1000, least=5)
+    unbounded = tokens_of(100, 1000, minimum=5)
     first, settle = ask(state, unbounded)
-    assert (first.standing[0].left, first.holds[0].take) == (0, 100)
+    assert (first.statuses[0].remaining, first.holds[0].take) == (0, 100)
     assert not admitted(state, unbounded)
     settle(30)
     second, settle = ask(state, unbounded)
@@ -46,12 +46,12 @@ def test_who_reserves_nothing_is_admitted_until_all_is_used_up_and_what_it_used_
     """Where no price is known nothing can be reserved of a limit on cost."""
     free = tokens_of(100, 0)
     first, settle = ask(state, free)
-    assert (first.standing[0].left, first.holds[0].take) == (100, 0)
+    assert (first.statuses[0].remaining, first.holds[0].take) == (100, 0)
     settle(40)
     _, give_back = ask(state, tokens_of(100, 60))
     assert admitted(state, free)
     give_back(60)
-    assert ask(state, tokens_of(100, 0))[0].refused.left == 0
+    assert ask(state, tokens_of(100, 0))[0].refused.remaining == 0
 
 
 def test_a_stored_answer_reserves_nothing_and_needs_no_room(state):
@@ -83,7 +83,7 @@ def test_a_refused_request_reserves_and_holds_nothing_and_leads_no_flight(state)
     for checks in ((concurrent(1), tokens_of(10, 11)), (tokens_of(10, 10), LimitCheck("none left", 0, HOUR))):
         assert ask(state, *checks, key="k", read=True)[0].refused
     assert admitted(state, concurrent(1), tokens_of(10, 10))
-    assert state.look("k") == (None, False)
+    assert state.peek("k") == (None, False)
 
 
 def test_reservations_are_exact_when_fifty_threads_press(state):
@@ -95,7 +95,7 @@ def test_reservations_are_exact_when_fifty_threads_press(state):
         for _ in range(6):
             admission, settle = ask(state, tokens_of(1000, 100))
             if admission.refused is None:
-                most.append(admission.standing[0].left)
+                most.append(admission.statuses[0].remaining)
                 settle(50)
 
     with ThreadPoolExecutor(50) as pool:
@@ -116,7 +116,7 @@ def test_so_many_run_at_once_and_no_more(state):
         assert admission.refused is None
         ends.append(end)
     refused = ask(state, concurrent(3))[0].refused
-    assert (refused.left, refused.reset_seconds) == (0, 1)
+    assert (refused.remaining, refused.reset_seconds) == (0, 1)
     ends[1]()
     assert admitted(state, concurrent(3))
     assert not admitted(state, concurrent(3))
@@ -165,12 +165,12 @@ def test_a_refusal_tells_what_is_left_of_each(state):
     requests = LimitCheck("requests", 9, MINUTE)
     assert ask(state, requests, tokens_of(100, 12), concurrent(3))[0].refused is None
     refused = ask(state, requests, tokens_of(100, 95), concurrent(3))[0]
-    assert (refused.refused.check.name, refused.refused.left) == ("tokens", 88)
-    assert [standing.left for standing in refused.standing] == [8, 88, 2]
+    assert (refused.refused.check.name, refused.refused.remaining) == ("tokens", 88)
+    assert [status.remaining for status in refused.statuses] == [8, 88, 2]
     alone = [state.admit([requests, LimitCheck("few", 1, MINUTE)], "k", "", read=False) for _ in range(2)][1]
-    assert (alone.refused.check.name, [standing.left for standing in alone.standing]) == ("few", [7, 0])
-    none = ask(state, requests, choices=[[tokens_of(100, 90)]])[0]
-    assert (none.refused.left, [standing.left for standing in none.standing]) == (88, [7])
+    assert (alone.refused.check.name, [status.remaining for status in alone.statuses]) == ("few", [7, 0])
+    none = ask(state, requests, candidate_checks=[[tokens_of(100, 90)]])[0]
+    assert (none.refused.remaining, [status.remaining for status in none.statuses]) == (88, [7])
 
 
 # -- Candidates ----------------------------------------------------------------------------------------------
@@ -178,24 +178,26 @@ def test_a_refusal_tells_what_is_left_of_each(state):
 
 def test_the_first_candidate_with_room_is_taken_from(state):
     one, other = LimitCheck("one", 1, HOUR), LimitCheck("other", 2, HOUR)
-    choices = [[one], [other]]
-    chosen = [ask(state, choices=choices)[0] for _ in range(3)]
+    candidate_checks = [[one], [other]]
+    chosen = [ask(state, candidate_checks=candidate_checks)[0] for _ in range(3)]
     assert [admission.choice for admission in chosen] == [0, 1, 1]
     assert [[full.check.name for full in admission.full] for admission in chosen] == [[], ["one"], ["one"]]
-    refused = ask(state, choices=choices)[0].refused
+    refused = ask(state, candidate_checks=candidate_checks)[0].refused
     assert refused.check in (one, other)
-    assert ask(state, choices=[[one], [other], []])[0].choice == 2
+    assert ask(state, candidate_checks=[[one], [other], []])[0].choice == 2
 
 
 def test_a_stored_answer_asks_no_candidate(state):
     state.store("k", b"value", 60, "")
-    hit, _ = ask(state, key="k", read=True, choices=[[LimitCheck("one", 0, HOUR)]])
+    hit, _ = ask(state, key="k", read=True, candidate_checks=[[LimitCheck("one", 0, HOUR)]])
     assert (hit.value, hit.refused) == (b"value", None)
 
 
 def test_what_the_caller_lacks_is_taken_from_no_candidate(state):
-    assert ask(state, tokens_of(5, 6), choices=[[LimitCheck("one", 1, HOUR)]])[0].refused.check.name == "tokens"
-    assert admitted(state, choices=[[LimitCheck("one", 1, HOUR)]])
+    assert (
+        ask(state, tokens_of(5, 6), candidate_checks=[[LimitCheck("one", 1, HOUR)]])[0].refused.check.name == "tokens"
+    )
+    assert admitted(state, candidate_checks=[[LimitCheck("one", 1, HOUR)]])
 
 
 def test_a_count_is_one_whatever_it_is_asked_together_with(state):

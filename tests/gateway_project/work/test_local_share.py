@@ -9,10 +9,10 @@ from gateway_project.work.limits import (
     MONTH,
     RESERVE,
     Admission,
+    CheckStatus,
     Hold,
     LimitCheck,
     Settlement,
-    Standing,
 )
 from gateway_project.work.local_share import LocalShare
 from tests.gateway_project.work.asking import MIDNIGHT, Standstill, admitted, ask, concurrent, use
@@ -29,14 +29,14 @@ def requests(amount=40, window=DAY, **fields):
     return LimitCheck("requests", amount, window, COUNT, **fields)
 
 
-def tokens(amount, take, least=None):
-    return LimitCheck("tokens", amount, DAY, RESERVE, take, take if least is None else least)
+def tokens(amount, take, minimum=None):
+    return LimitCheck("tokens", amount, DAY, RESERVE, take, take if minimum is None else minimum)
 
 
 def heard(share, check, used, at=None, holds=()):
     """Redis has told at a moment (now, unless told) that so much of it is used."""
-    admission = Admission([Standing(check, check.amount - used, 0)], holds=list(holds))
-    share.look_on("t of redis", admission, share.clock.at if at is None else at)
+    admission = Admission([CheckStatus(check, check.amount - used, 0)], holds=list(holds))
+    share.observe_admission("t of redis", admission, share.clock.at if at is None else at)
     return check
 
 
@@ -85,7 +85,7 @@ def test_what_redis_told_of_an_earlier_window_says_nothing_about_this_one(share)
 
 
 def test_a_share_waits_for_no_count_that_was_lost(share):
-    assert not ask(share, requests(40, MONTH, since=Standstill.at))[0].turned_away
+    assert not ask(share, requests(40, MONTH, since=Standstill.at))[0].is_rejected
 
 
 def test_what_a_process_holds_of_redis_is_held_of_its_share(share):
@@ -93,23 +93,23 @@ def test_what_a_process_holds_of_redis_is_held_of_its_share(share):
     heard(share, running, 1, holds=[Hold(running), Hold(ann)])
     assert let_in(share, running) == 1
     assert let_in(share, ann) == 1
-    share.settled(Settlement("t of redis", [Hold(running), Hold(ann)], [0, 0]), elsewhere=True)
+    share.observe_settlement(Settlement("t of redis", [Hold(running), Hold(ann)], [0, 0]), counted_in_redis=True)
     assert admitted(share, running)
     assert admitted(share, ann), "her use lives on"
 
 
 def test_what_is_reserved_here_is_given_back_and_counted_here_unless_redis_was_told(share):
-    for elsewhere, left in ((False, 25 - 5), (True, 20), (False, 15)):
+    for counted_in_redis, left in ((False, 25 - 5), (True, 20), (False, 15)):
         admission = share.admit([tokens(100, 10)], "", "t")
-        share.settled(Settlement("t", admission.holds, [5]), elsewhere=elsewhere)
-        assert share.admit([tokens(100, 0)]).standing[0].left == left
+        share.observe_settlement(Settlement("t", admission.holds, [5]), counted_in_redis=counted_in_redis)
+        assert share.admit([tokens(100, 0)]).statuses[0].remaining == left
 
 
 def test_what_was_reserved_in_redis_gives_nothing_back_here(share):
     hold = Hold(tokens(100, 10), 10, MIDNIGHT, Standstill.at)
     assert admitted(share, tokens(100, 5))
-    share.settled(Settlement("t", [hold], [8]), elsewhere=False)
-    assert share.admit([tokens(100, 0)]).standing[0].left == 25 - 5 - 8
+    share.observe_settlement(Settlement("t", [hold], [8]), counted_in_redis=False)
+    assert share.admit([tokens(100, 0)]).statuses[0].remaining == 25 - 5 - 8
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_was_reserved_in_redis_gives_nothing_back_here(share):
 def test_a_request_that_ends_counts_once(share, take, begin, expected):
     check = requests(44, since=1.0)
     assert admitted(share, check)
-    share.settled(Settlement("t", [Hold(check, take, begin, Standstill.at)], [1]), elsewhere=False)
+    share.observe_settlement(Settlement("t", [Hold(check, take, begin, Standstill.at)], [1]), counted_in_redis=False)
     assert let_in(share, check) == expected
 
 
@@ -155,18 +155,20 @@ def test_what_redis_did_not_hear_of_a_window_that_is_over_is_not_counted_in_the_
 
 
 def told(share, *, again=False):
-    return {check.member: flies for uses in share.notes(again=again).values() for check, flies in uses}
+    return {
+        check.member: in_flight for uses in share.changed_uses(include_all=again).values() for check, in_flight in uses
+    }
 
 
 def test_uses_that_no_limit_bounds_are_told_once_they_change_and_again_while_they_are_in_flight(share):
     ann, eve = use("ann", 0), use("eve", 5)
     share.note_use(ann, "t1")
     share.note_use(use("bob", 0), "")
-    share.look_on("t2", Admission([], holds=[Hold(eve)]), share.clock.at)
+    share.observe_admission("t2", Admission([], holds=[Hold(eve)]), share.clock.at)
     assert told(share) == {"ann": True, "bob": False}
     assert told(share) == {}
     assert told(share, again=True) == {"ann": True}
     for token, check in (("t1", ann), ("t2", eve)):
-        share.settled(Settlement(token, [Hold(check)], [0]), elsewhere=True)
+        share.observe_settlement(Settlement(token, [Hold(check)], [0]), counted_in_redis=True)
     assert told(share) == {"ann": False}
     assert told(share, again=True) == {}

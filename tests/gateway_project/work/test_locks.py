@@ -6,7 +6,18 @@ import pytest
 
 from gateway_project.work.clock import Clock
 from gateway_project.work.counters import Count
-from gateway_project.work.limits import COUNT, DAY, LEASE, USE, Admission, Hold, LimitCheck, Lost, Settlement, Standing
+from gateway_project.work.limits import (
+    COUNT,
+    DAY,
+    LEASE,
+    USE,
+    Admission,
+    CheckStatus,
+    Hold,
+    LimitCheck,
+    LostCount,
+    Settlement,
+)
 from gateway_project.work.local_share import LocalShare
 from gateway_project.work.state import LocalState
 from tests.locking import guarded
@@ -14,31 +25,33 @@ from tests.locking import guarded
 REQUESTS, LEASED = LimitCheck("requests", 10, DAY, COUNT), LimitCheck("leases", 10, 0, LEASE)
 USED = LimitCheck("uses", 0, DAY, USE)
 SETTLEMENT = Settlement("token", [Hold(LEASED)], [0])
-LOST = Lost(REQUESTS, 0, 0.0)
+LOST = LostCount(REQUESTS, 0, 0.0)
 CALLS = {
     "admit": lambda state: state.admit([REQUESTS], "key", "token", read=True),
     "store": lambda state: state.store("key", b"answer", 60, "token", SETTLEMENT),
     "release": lambda state: state.release("key", "token", SETTLEMENT),
     "settle": lambda state: state.settle(SETTLEMENT),
-    "used": lambda state: state.used([REQUESTS]),
+    "used_amounts": lambda state: state.used_amounts([REQUESTS]),
     "still_lost": lambda state: state.still_lost([LOST]),
     "rebuild": lambda state: state.rebuild([(LOST, 1)]),
-    "uses": lambda state: state.uses("uses"),
-    "peaks": lambda state: state.peaks("uses"),
-    "look": lambda state: state.look("key"),
-    "forget": lambda state: state.forget(["key"]),
+    "count_uses": lambda state: state.count_uses("uses"),
+    "use_peaks": lambda state: state.use_peaks("uses"),
+    "peek": lambda state: state.peek("key"),
+    "forget_answers": lambda state: state.forget_answers(["key"]),
     "tidy": lambda state: state.tidy(),
 }
 OF_SHARES = {
-    "look_on": lambda share: share.look_on("token", Admission([Standing(REQUESTS, 5, 60)], holds=[Hold(LEASED)]), 0.0),
+    "observe_admission": lambda share: share.observe_admission(
+        "token", Admission([CheckStatus(REQUESTS, 5, 60)], holds=[Hold(LEASED)]), 0.0
+    ),
     "note_use": lambda share: share.note_use(USED, "token"),
-    "notes": lambda share: share.notes(again=True),
-    "settled": lambda share: share.settled(SETTLEMENT, elsewhere=False),
+    "changed_uses": lambda share: share.changed_uses(include_all=True),
+    "observe_settlement": lambda share: share.observe_settlement(SETTLEMENT, counted_in_redis=False),
     "hand_over": lambda share: share.hand_over(),
     "take_back": lambda share: share.take_back([Count(REQUESTS, 0, 0.0, used=1)]),
 }
 # What needs no lock: memory is never away, and nobody else is there to be told.
-NOTHING_SHARED = {"renew_holds", "alone", "finish", "renew", "probe"}
+NOTHING_SHARED = {"renew_holds", "claim_task", "release_task", "renew_flight", "probe"}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -52,7 +65,7 @@ def test_every_method_of_a_share_holds_its_lock(name):
     share = LocalShare(share_of=2, clock=Clock())
     share.admit([REQUESTS])
     guarded(share._counters, share._lock, "_counts", "_leases", "uses")
-    OF_SHARES[name](guarded(share, share._lock, "_noted", "_flying"))
+    OF_SHARES[name](guarded(share, share._lock, "_changed", "_in_flight"))
 
 
 def test_no_method_is_forgotten_here():

@@ -25,10 +25,10 @@ def test_a_count_of_which_the_beginning_is_unknown_lets_nobody_in_until_it_is_re
 
 def test_so_it_is_with_the_counts_of_candidates(state):
     check = quota(10, time.time())
-    first, _ = ask(state, choices=[[check]])
+    first, _ = ask(state, candidate_checks=[[check]])
     assert ([lost.check for lost in first.lost], first.holds) == ([check], [])
     state.rebuild([(first.lost[0], 9)])
-    assert [admitted(state, choices=[[check]]) for _ in range(2)] == [True, False]
+    assert [admitted(state, candidate_checks=[[check]]) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize(("before", "known"), [(3.0, True), (2.0, True), (1.0, False), (0.0, False)])
@@ -37,7 +37,7 @@ def test_a_limit_that_was_set_just_before_its_window_is_not_known_to_all_when_it
     state = LocalState(cache_bytes=0, clock=clock)
     clock.at = MIDNIGHT + DAY + 5.0
     check = LimitCheck("quota", 10, DAY, since=MIDNIGHT + DAY - before)
-    assert ask(state, check)[0].turned_away != known
+    assert ask(state, check)[0].is_rejected != known
 
 
 def test_a_window_that_begins_under_our_eyes_needs_no_rebuilding(state):
@@ -66,8 +66,8 @@ def test_a_count_that_is_lost_while_a_request_runs_gets_it_from_the_log_or_at_it
     endings[1](1, 20)
     state.rebuild([(lost[0], 5), (lost[1], 30)])
     endings[2](1, 20)
-    standing = ask(state, *checks)[0].standing
-    assert [stands.used for stands in standing] == [5 + 2 + 1, 30 + 40 + 1]
+    statuses = ask(state, *checks)[0].statuses
+    assert [status.used for status in statuses] == [5 + 2 + 1, 30 + 40 + 1]
 
 
 @pytest.mark.parametrize("kind", ["n", RESERVE])
@@ -77,9 +77,9 @@ def test_a_limit_that_was_set_anew_does_not_go_on_from_where_the_old_one_was(sta
     rebuilt(state, old, used=3)
     _, settle = ask(state, old)
     settle(1)
-    assert state.used([old]) == [4]
+    assert state.used_amounts([old]) == [4]
     new = quota(10, now, kind=kind, set_at=now)
-    assert state.used([new]) == [None]
+    assert state.used_amounts([new]) == [None]
     (lost,) = ask(state, new)[0].lost
     assert lost.until >= now
     # A process that has not heard of it yet neither brings the old count back nor ends the waiting.
@@ -87,10 +87,10 @@ def test_a_limit_that_was_set_anew_does_not_go_on_from_where_the_old_one_was(sta
     assert (seen.begin, seen.until) == (lost.begin, lost.until)
     assert state.still_lost([lost]) == [lost]
     state.rebuild([(lost._replace(until=before), 5)])
-    assert state.used([new]) == [None]
+    assert state.used_amounts([new]) == [None]
     state.rebuild([(lost, 9)])
     assert state.still_lost([lost]) == []
-    assert state.used([new]) == [9]
+    assert state.used_amounts([new]) == [9]
     assert [admitted(state, new) for _ in range(2)] == [True, False]
 
 
@@ -102,23 +102,23 @@ def test_the_log_and_the_limits_divide_requests_by_the_moment_of_their_end(state
         holds = [Hold(check, 0, begin) for check in checks]
         state.settle(Settlement("late", holds, [1, 20], ended))
     state.rebuild([(lost[0], 7), (lost[1], 70)])
-    assert state.used(checks) == [8, 90]
+    assert state.used_amounts(checks) == [8, 90]
     state.settle(Settlement("later", [Hold(check, 0, begin) for check in checks], [1, 20], until + 2))
-    assert state.used(checks) == [9, 110]
+    assert state.used_amounts(checks) == [9, 110]
 
 
 def test_amounts_beyond_all_counting_fill_a_limit_and_do_no_harm(state):
-    from gateway_project.work.limits import MOST
+    from gateway_project.work.limits import MAX_AMOUNT
 
-    check = tokens_of(MOST, 10**25)
-    first, settle = ask(state, check._replace(least=1))
-    assert (first.holds[0].take, first.standing[0].left) == (MOST, 0)
-    settle(MOST)
+    check = tokens_of(MAX_AMOUNT, 10**25)
+    first, settle = ask(state, check._replace(minimum=1))
+    assert (first.holds[0].take, first.statuses[0].remaining) == (MAX_AMOUNT, 0)
+    settle(MAX_AMOUNT)
     assert not admitted(state, check)
-    _, settle = ask(state, tokens_of(MOST, 0, least=0))
-    state.settle(Settlement("more", first.holds, [MOST]))
-    assert state.used([check])[0] >= MOST
-    assert not admitted(state, tokens_of(MOST, 1))
+    _, settle = ask(state, tokens_of(MAX_AMOUNT, 0, minimum=0))
+    state.settle(Settlement("more", first.holds, [MAX_AMOUNT]))
+    assert state.used_amounts([check])[0] >= MAX_AMOUNT
+    assert not admitted(state, tokens_of(MAX_AMOUNT, 1))
 
 
 def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
@@ -132,9 +132,9 @@ def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
             LimitCheck("uses", 0, 5, USE, member=str(number)),
             LimitCheck(f"concurrent {number}", 5, kind="l"),
         ]
-        admission = counters.ask(checks, "t", now, blind=True)
+        admission = counters.check(checks, "t", now, ignore_lost=True)
         counters.take(admission, checks, "t", 2, now)
-        counters.know(admission.standing, now)
+        counters.note_redis_statuses(admission.statuses, now)
         counters.settle(Settlement("t", admission.holds, [1] * len(admission.holds)))
     held = sizes(counters)
     assert min(held["counts"], held["known"]) == 2000

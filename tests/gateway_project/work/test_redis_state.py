@@ -86,21 +86,21 @@ def test_answers_and_flights_are_shared_between_processes():
     assert one.admit((), "k", "t1", read=True).leads
     assert not other.admit((), "k", "t2", read=True).leads
     one.store("k", b"value", 60, "t1")
-    assert other.look("k") == (b"value", False)
+    assert other.peek("k") == (b"value", False)
 
 
 def test_a_flight_lapses_unless_it_is_renewed(server, state):
     state.admit((), "k", "t1", read=True)
     with server.client() as client:
-        name = state._name("flight", "k")
+        name = state._key("flight", "k")
         client.pexpire(name, 5000)
-        state.renew("k", "t2")
+        state.renew_flight("k", "t2")
         assert client.pttl(name) <= 5000
-        state.renew("k", "t1")
+        state.renew_flight("k", "t1")
         assert 5000 < client.pttl(name) <= FLIGHT_MS
         client.pexpire(name, 50)
     time.sleep(0.1)
-    assert state.look("k") == (None, False)
+    assert state.peek("k") == (None, False)
     assert state.admit((), "k", "t2", read=True).leads
 
 
@@ -129,14 +129,14 @@ def plant(client, name, kind):
 @pytest.mark.parametrize("where", ["answer", "flight", "limit"])
 def test_nonsense_under_our_keys_is_a_nuisance_and_no_more(server, state, kind, where):
     begin = window_begin(LIMIT.window_seconds, time.time())
-    name = state._name("limit", f"{LIMIT.name}:{begin}") if where == "limit" else state._name(where, "k")
+    name = state._key("limit", f"{LIMIT.name}:{begin}") if where == "limit" else state._key(where, "k")
     with server.client() as client:
         plant(client, name, kind)
     assert sum(admits(state) for _ in range(100)) <= LIMIT.amount
-    state.look("k")
+    state.peek("k")
     admission = state.admit((), "k", "t1", read=True)
     assert admission.leads or type(admission.value) is bytes
-    state.renew("k", "t1")
+    state.renew_flight("k", "t1")
     state.store("k", b"value", 60, "t1")
     state.release("k", "t1")
     probe_until_back(state)
@@ -145,9 +145,9 @@ def test_nonsense_under_our_keys_is_a_nuisance_and_no_more(server, state, kind, 
 def test_nonsense_in_place_of_a_flight_is_taken_over(server, state):
     for kind in ("text", "list", "hash that lapses"):
         with server.client() as client:
-            plant(client, state._name("flight", "k"), kind)
+            plant(client, state._key("flight", "k"), kind)
         assert state.admit((), "k", "t1", read=True).leads
-        assert state.look("k") == (None, True)
+        assert state.peek("k") == (None, True)
         state.release("k", "t1")
 
 
@@ -161,7 +161,7 @@ def test_a_flushed_redis_is_a_miss_and_its_scripts_come_back(server, state):
     with server.client() as client:
         client.flushall()
         client.script_flush()
-    assert state.look("k") == (None, False)
+    assert state.peek("k") == (None, False)
     assert state.admit((), "k", "t", read=True).leads
     assert not state.degraded
 
@@ -181,9 +181,9 @@ def test_a_redis_that_does_not_answer_costs_one_short_wait(proxy, state, fault):
     assert seconds(lambda: admits(state)) < patience(TIMEOUT + 0.15)
     assert state.degraded
     assert seconds(lambda: [admits(state) for _ in range(100)]) < patience(0.1)
-    assert state.look("k") == (None, False)
+    assert state.peek("k") == (None, False)
     assert seconds(
-        lambda: (state.store("k", b"v", 60, "t"), state.release("k", "t"), state.renew("k", "t"))
+        lambda: (state.store("k", b"v", 60, "t"), state.release("k", "t"), state.renew_flight("k", "t"))
     ) < patience(0.1)
     proxy.heal()
 
@@ -230,7 +230,7 @@ def test_it_comes_back_by_itself(proxy, state, fault):
     proxy.heal()
     probe_until_back(state)
     state.store("k", b"value", 60, "")
-    assert state.look("k") == (b"value", False)
+    assert state.peek("k") == (b"value", False)
 
 
 def test_something_else_that_answers_is_not_redis(redis_at):

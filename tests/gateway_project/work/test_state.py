@@ -35,11 +35,11 @@ def test_a_limit_is_reached_after_exactly_so_many_requests(state):
 
 
 def test_what_is_left_counts_down_and_the_rest_of_the_window_is_told(state):
-    standings = [state.admit([limit(3)], "k", "", read=False).standing[0] for _ in range(3)]
-    assert [standing.left for standing in standings] == [2, 1, 0]
-    assert all(0 < standing.reset_seconds <= HOUR for standing in standings)
+    statuses = [state.admit([limit(3)], "k", "", read=False).statuses[0] for _ in range(3)]
+    assert [status.remaining for status in statuses] == [2, 1, 0]
+    assert all(0 < status.reset_seconds <= HOUR for status in statuses)
     refused = state.admit([limit(3)], "k", "", read=False).refused
-    assert (refused.left, refused.check) == (0, limit(3))
+    assert (refused.remaining, refused.check) == (0, limit(3))
     assert 0 < refused.reset_seconds <= HOUR
 
 
@@ -66,7 +66,7 @@ def test_a_refused_request_leads_nothing_and_reads_nothing(state):
     admits(state, limit(1))
     admission = state.admit([limit(1)], "k", "t", read=True)
     assert (admission.value, admission.leads) == (None, False)
-    assert state.look("k") == (b"value", False)
+    assert state.peek("k") == (b"value", False)
 
 
 def test_limits_of_others_are_their_own(state):
@@ -88,7 +88,7 @@ def test_an_answer_is_found_until_it_expires(state):
     assert ask(state, key="other").value is None
     time.sleep(3.05)
     assert ask(state).value is None
-    assert state.look("k") == (None, False)
+    assert state.peek("k") == (None, False)
 
 
 def test_a_new_answer_takes_the_place_of_the_old(state):
@@ -100,8 +100,8 @@ def test_a_new_answer_takes_the_place_of_the_old(state):
 def test_what_is_forgotten_is_found_no_more(state):
     for key in "abc":
         state.store(key, b"value", 60, "")
-    assert state.forget(["a", "c", "none"])
-    assert [state.look(key)[0] for key in "abc"] == [None, b"value", None]
+    assert state.forget_answers(["a", "c", "none"])
+    assert [state.peek(key)[0] for key in "abc"] == [None, b"value", None]
 
 
 def test_of_many_who_miss_at_once_one_leads(state):
@@ -117,9 +117,9 @@ def test_of_many_who_miss_at_once_one_leads(state):
 
 def test_a_flight_ends_with_its_answer(state):
     assert ask(state, token="t1").leads
-    assert state.look("k") == (None, True)
+    assert state.peek("k") == (None, True)
     state.store("k", b"value", 60, "t1")
-    assert state.look("k") == (b"value", False)
+    assert state.peek("k") == (b"value", False)
     found = ask(state, token="t2")
     assert (found.value, found.leads) == (b"value", False)
 
@@ -128,7 +128,7 @@ def test_a_flight_ends_without_an_answer_and_the_next_one_leads(state):
     assert ask(state, token="t1").leads
     assert not ask(state, token="t2").leads
     state.release("k", "t1")
-    assert state.look("k") == (None, False)
+    assert state.peek("k") == (None, False)
     assert ask(state, token="t2").leads
 
 
@@ -136,7 +136,7 @@ def test_only_its_leader_ends_a_flight(state):
     assert ask(state, token="t1").leads
     state.release("k", "t2")
     state.store("k", b"value", 60, "t2")
-    assert state.look("k") == (b"value", True)
+    assert state.peek("k") == (b"value", True)
 
 
 def test_who_refreshes_may_lead_although_there_is_an_answer(state):
@@ -150,7 +150,7 @@ def test_memory_holds_so_many_bytes_and_the_least_used_go_first():
         state.store(key, b"x" * 25, 60, "")
     assert ask(state, "a").value
     state.store("e", b"x" * 25, 60, "")
-    assert [key for key in "abcde" if state.look(key)[0]] == ["a", "c", "d", "e"]
+    assert [key for key in "abcde" if state.peek(key)[0]] == ["a", "c", "d", "e"]
 
 
 def test_memory_refuses_what_is_larger_than_all_of_it():
@@ -158,7 +158,7 @@ def test_memory_refuses_what_is_larger_than_all_of_it():
     state.store("a", b"x" * 100, 60, "")
     assert ask(state, "b", token="t").leads
     state.store("b", b"x" * 101, 60, "t")
-    assert (state.look("a")[0], state.look("b")) == (b"x" * 100, (None, False))
+    assert (state.peek("a")[0], state.peek("b")) == (b"x" * 100, (None, False))
 
 
 def test_memory_counts_right_when_answers_are_replaced_and_expire():
@@ -166,20 +166,20 @@ def test_memory_counts_right_when_answers_are_replaced_and_expire():
     for _ in range(10):
         state.store("a", b"x" * 60, 60, "")
     state.store("b", b"x" * 40, 0, "")
-    assert state.look("b")[0] is None
+    assert state.peek("b")[0] is None
     state.store("c", b"x" * 40, 60, "")
-    assert state.look("a")[0]
-    assert state.look("c")[0]
+    assert state.peek("a")[0]
+    assert state.peek("c")[0]
 
 
 def test_memory_is_never_away_and_its_flights_do_not_lapse():
     state = LocalState(cache_bytes=100)
     assert ask(state, token="t").leads
-    state.renew("k", "t")
+    state.renew_flight("k", "t")
     state.probe()
     assert not state.degraded
     assert states.FLIGHT_SECONDS > 0
-    assert state.look("k") == (None, True)
+    assert state.peek("k") == (None, True)
 
 
 @pytest.mark.parametrize(("amount", "share"), [(100, 25), (10, 2), (3, 1), (1, 1)])
