@@ -50,10 +50,10 @@ def input_tokens(work: WorkRequest) -> int:
 
 def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
     answer = exchange.answer
-    if exchange.stored is not None:
+    if exchange.cached_answer is not None:
         price = snapshot.price(exchange.target, time())
         nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
-        return Bill(answer.usage, exchange.stored.estimated, nothing, cost(answer.usage, price).amount)
+        return Bill(answer.usage, exchange.cached_answer.estimated, nothing, cost(answer.usage, price).amount)
     if not exchange.attempts or exchange.target is None or exchange.request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
     counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None

@@ -1,70 +1,99 @@
-"""How a cached answer is written: one line of JSON about it, then its bytes. Read back as hostile data."""
+"""A cached answer and its encoding: a line of JSON with its metadata, then its body. Decoding trusts nothing."""
+
+from dataclasses import dataclass
 
 import orjson
 
-from gateway_project.work.exchange import Stored
 from providers.formats.dropped import MAX_HEADER_LENGTH
 from providers.formats.usage import count
 
 VERSION = 3
-MOST_LETTERS = 64  # of a finish reason, in the log's column
+MAX_FINISH_REASON = 64  # the length of the log's column
 
 
-def pack(stored: Stored) -> bytes:
+@dataclass(slots=True)
+class CachedAnswer:
+    """An answer in the cache; `chunk_sizes` has the bytes of each chunk of a stream, None for a whole answer."""
+
+    body: bytes
+    content_type: str
+    chunk_sizes: list[int] | None
+    provider_id: int
+    provider: str
+    usage: list[int | None] | None = None
+    estimated: bool = False  # whether (a part of) the usage was not reported by the provider
+    finish_reason: str = ""
+    provider_finish_reason: str = ""
+    dropped: str = ""
+
+
+def pack(answer: CachedAnswer) -> bytes:
     """The bytes that the shared state keeps."""
-    about = [
+    metadata = [
         VERSION,
-        stored.content_type,
-        stored.chunks,
-        stored.provider_id,
-        stored.provider,
-        stored.usage,
-        stored.estimated,
-        stored.finish_reason,
-        stored.provider_finish_reason,
-        stored.dropped,
+        answer.content_type,
+        answer.chunk_sizes,
+        answer.provider_id,
+        answer.provider,
+        answer.usage,
+        answer.estimated,
+        answer.finish_reason,
+        answer.provider_finish_reason,
+        answer.dropped,
     ]
-    return orjson.dumps(about) + b"\n" + stored.body
+    return orjson.dumps(metadata) + b"\n" + answer.body
 
 
-def unpack(value: bytes) -> Stored | None:
-    """The answer in a cached value; None for anything that pack() did not write, which is then a miss."""
+def unpack(value: bytes) -> CachedAnswer | None:
+    """The answer in a cached value; None, which is a miss, for anything that pack() did not write."""
     line, newline, body = value.partition(b"\n")
     try:
-        about = orjson.loads(line)
-        version, content_type, chunks, provider_id, provider, usage, estimated, finish, provider_finish, dropped = about
-        "".join((content_type, provider, finish, provider_finish, dropped))  # a TypeError where one is no text
+        (
+            version,
+            content_type,
+            chunk_sizes,
+            provider_id,
+            provider,
+            usage,
+            estimated,
+            finish,
+            provider_finish,
+            dropped,
+        ) = orjson.loads(line)
+        "".join((content_type, provider, finish, provider_finish, dropped))  # raises TypeError if one is not a string
     except (ValueError, TypeError):
         return None
     good = version == VERSION and newline and _is_count(provider_id)
     if not good or not _is_printable(content_type + provider) or not (content_type + dropped).isascii():
         return None
-    if len(finish) > MOST_LETTERS or not dropped.isprintable() or len(dropped) > MAX_HEADER_LENGTH:
+    if len(finish) > MAX_FINISH_REASON or not dropped.isprintable() or len(dropped) > MAX_HEADER_LENGTH:
         return None
-    if not _is_usage(usage) or type(estimated) is not bool or not _are_chunks(chunks, len(body)):
+    if not _is_usage(usage) or type(estimated) is not bool or not _are_chunk_sizes(chunk_sizes, len(body)):
         return None
-    return Stored(body, content_type, chunks, provider_id, provider, usage, estimated, finish, provider_finish, dropped)
+    return CachedAnswer(
+        body, content_type, chunk_sizes, provider_id, provider, usage, estimated, finish, provider_finish, dropped
+    )
 
 
 def _is_printable(text: str) -> bool:
-    """Whether the text can be a header's value."""
+    """Whether the text may be a header's value."""
     return text.isprintable() and len(text) <= 300
 
 
 def _is_count(value: object) -> bool:
-    """Whether this is a number that a column of the log can hold."""
+    """Whether this is a number that fits the log's columns."""
     return type(value) is int and 0 <= value < 2**53
 
 
 def _is_usage(value: object) -> bool:
-    """Whether this is None or a list of five counts, where those that nobody reported are None."""
+    """Whether this is None or a list of five counts, each None if it was not reported."""
     if value is None:
         return True
     return type(value) is list and len(value) == 5 and all(item is None or count(item) is not None for item in value)
 
 
-def _are_chunks(value: object, size: int) -> bool:
-    """Whether this is None or a list of counts that add up to so many bytes."""
+def _are_chunk_sizes(value: object, size: int) -> bool:
+    """Whether this is None or a list of counts with the sum `size`."""
     if value is None:
         return True
     return type(value) is list and all(map(_is_count, value)) and sum(value) == size

@@ -24,9 +24,9 @@ def note_outcome(exchange: "Exchange", target: Target, outcome: Candidate, error
 def candidate_outcomes(exchange: "Exchange") -> list[tuple[str, str, str]]:
     """Name, outcome and detail of every provider with the model: the candidates first, in the order of trying."""
     targets = exchange.candidates
-    if len(targets) < len(exchange.known):
+    if len(targets) < len(exchange.offers):
         chosen = {target.provider.id for target in targets}
-        targets = (*targets, *(target for target in exchange.known if target.provider.id not in chosen))
+        targets = (*targets, *(target for target in exchange.offers if target.provider.id not in chosen))
     return [(target.provider.name, *_outcome(target, exchange)) for target in targets[:MAX_PROVIDERS]]
 
 
@@ -36,13 +36,13 @@ def _outcome(target: Target, exchange: "Exchange") -> Outcome:
         return exchange.candidate_outcomes[provider_id]
     if exchange.target is not None and provider_id == exchange.target.provider.id:
         return _target_outcome(exchange)
-    if exchange.wanted_provider and not target.provider.goes_by(exchange.wanted_provider):
+    if exchange.requested_provider and not target.provider.goes_by(exchange.requested_provider):
         return Candidate.NOT_WANTED, ""
     if exchange.rule is None or exchange.rule.provider_id not in (None, provider_id):
         return Candidate.NOT_ALLOWED, ""
     if target.provider.format is None:
         return Candidate.UNFIT, f"This version does not know the format {target.provider.format_name}."
-    if any(provider_id == full.provider.id for full in exchange.passed_over):
+    if any(provider_id == full.provider.id for full in exchange.full_candidates):
         return Candidate.FULL, ""
     return Candidate.NOT_TRIED, ""
 
@@ -50,7 +50,7 @@ def _outcome(target: Target, exchange: "Exchange") -> Outcome:
 def _target_outcome(exchange: "Exchange") -> Outcome:
     """The outcome of the provider that was asked last, or whose cached answer was served."""
     error = exchange.error
-    if exchange.stored is not None:
+    if exchange.cached_answer is not None:
         return Candidate.STORED, ""
     if error is None:
         return Candidate.ANSWERED, ""

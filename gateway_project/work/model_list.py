@@ -45,7 +45,7 @@ def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
 def _document(exchange: Exchange, name: str, gateway: Gateway) -> dict:
     door = exchange.entrance.door
     if not name:
-        return door.listing(allowed_models(exchange, gateway), exchange.incoming.headers.get("QUERY_STRING", ""))
+        return door.listing(allowed_models(exchange, gateway), exchange.incoming.environ.get("QUERY_STRING", ""))
     model = _model(name, exchange, gateway)
     if model is None:
         raise NotFound(f"There is no model {name} that you may use.", reason="model_not_found")

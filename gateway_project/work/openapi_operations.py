@@ -4,7 +4,7 @@ from gateway_project import errors
 from gateway_project.openapi.answers import header
 from gateway_project.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.work.doors.base import ClientDoor, Entrance
-from gateway_project.work.stages.reading import CACHE_CONTROLS, MODEL_LENGTH, OPERATIONS, PASSED_ON
+from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS
 
 # Every way in which a request for work can end badly.
 ERRORS = (
@@ -58,7 +58,7 @@ PARAMETERS = (
     _asked("X-Svc-Cache", "Neither read nor write; write only; or only what is stored.", enum=list(CACHE_CONTROLS)),
     _asked("X-Svc-Cache-TTL", "Seconds that the answer is stored.", type="integer", minimum=0, maximum=999_999_999),
     _asked("X-Svc-Timeout", "Seconds for the whole request.", type="number", exclusiveMinimum=0, maximum=999_999_999),
-    *(_asked(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$") for name in PASSED_ON),
+    *(_asked(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$") for name in FORWARDED_HEADERS),
     _asked("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
 )
 BODY = {

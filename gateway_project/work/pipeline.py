@@ -1,7 +1,7 @@
-"""The way of a work request: read this first.
+"""The pipeline of a work request. Read this first.
 
-The nine stages of the specification, in their order. A stage reads what earlier ones wrote into the
-exchange and writes its own fields; all it does when something is wrong is to raise an error.
+The nine stages of the specification, in order. A stage reads what earlier ones wrote into the exchange and writes its
+own fields; when something is wrong it raises an error.
 """
 
 import logging
@@ -16,11 +16,11 @@ from gateway_project.work.flights import FlightPending
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.stages.admission import admit
 from gateway_project.work.stages.authentication import authenticate
-from gateway_project.work.stages.cache import give_up_flight, look_up_cache, update_cache
+from gateway_project.work.stages.cache import end_flight, look_up_cache, update_cache
 from gateway_project.work.stages.counting import count_tokens
-from gateway_project.work.stages.delivery import deliver, hold
+from gateway_project.work.stages.delivery import deliver, deliver_later
 from gateway_project.work.stages.log import CANNOT_BE_LOGGED, write_log
-from gateway_project.work.stages.provider_call import call_provider, each_candidate, error_of
+from gateway_project.work.stages.provider_call import call_provider, each_candidate, interruption_error
 from gateway_project.work.stages.reading import read_request
 from gateway_project.work.stages.response import read_response
 from gateway_project.work.stages.routing import select_provider
@@ -37,32 +37,32 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("request", read_request),  # 2. what is asked for?
     ("rules", apply_rules),  # 3. may they ask this model of one of these providers?
     ("select", select_provider),  # 4. which of them, best first?
-    ("cache", look_up_cache),  # 5. a stored answer ends the walk to the provider
-    ("", count_tokens),  # and so does an estimate, where only a number of tokens was asked for
+    ("cache", look_up_cache),  # 5. with a cached answer no provider is called
+    ("", count_tokens),  # nor with an estimate, if only a number of tokens was asked for
     (
         "",
-        each_candidate(  # the next one if this one fails, until one has begun to answer
-            ("provider", call_provider),  # 6. the provider is asked
-            ("response", read_response),  # 7. what it said is checked and read
+        each_candidate(  # one after the other, until one has begun to answer
+            ("provider", call_provider),  # 6. call the provider
+            ("response", read_response),  # 7. check and read its response
         ),
     ),
-    ("store", update_cache),  # 8. a new answer is stored
+    ("store", update_cache),  # 8. cache a new answer
 )  # 9. delivery: deliver(); and the log: write_log()
-FROM_CACHE = STAGES[4:]
+STAGES_FROM_CACHE = STAGES[4:]
 
 
 def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
-    """Run the stages, log what happened, and hand back what goes to the client."""
+    """Run the stages, write the log entry, and return what the client gets."""
     gateway.metrics.request_started()
     run(exchange, gateway, STAGES)
     if exchange.following:
-        return hold(exchange, partial(_go_on, exchange, gateway))
+        return deliver_later(exchange, partial(_resume, exchange, gateway))
     return _finish(exchange, gateway)
 
 
-def _go_on(exchange: Exchange, gateway: Gateway) -> Delivery | None:
-    """What has become of a request that waited for another's answer; None if it still does."""
-    run(exchange, gateway, FROM_CACHE)
+def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:
+    """Go on with a request that waits for another one's answer; None if it still waits."""
+    run(exchange, gateway, STAGES_FROM_CACHE)
     return None if exchange.following else _finish(exchange, gateway)
 
 
@@ -70,7 +70,7 @@ def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
     if exchange.stream is not None and exchange.error is None:
         return deliver(exchange, gateway)  # the entry is written when the stream has ended
     gateway.watcher.remove(exchange.call)
-    give_up_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
+    end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
     try:
         write_log(exchange, gateway)
     except JournalFull:
@@ -79,7 +79,7 @@ def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
 
 
 def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]]) -> None:
-    """Walk through the stages; what goes wrong is the exchange's error."""
+    """Run the stages; an error ends the run and becomes the exchange's."""
     try:
         begun = perf_counter()
         for name, stage in stages:
@@ -91,11 +91,11 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]
                     exchange.timings.append((name, begun, ended))
             begun = ended
     except FlightPending:
-        pass  # exchange.following says so
+        pass  # exchange.following is set
     except GatewayError as error:
-        exchange.error = _limits_first(error, exchange, gateway)
+        exchange.error = _limit_error_first(error, exchange, gateway)
     except Interrupted as interrupted:
-        exchange.error = error_of(interrupted)
+        exchange.error = interruption_error(interrupted)
         exchange.outcome = "client_closed" if interrupted.end is End.CLIENT_CLOSED else ""
     except Exception as error:
         log.exception("Request %s failed.", exchange.request_id)
@@ -103,11 +103,11 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]
         exchange.error.__cause__ = error
 
 
-def _limits_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:
-    """A request that fails before its limits were counted is counted too; the limit is the first thing to say."""
+def _limit_error_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:
+    """Count a request that failed before its limits were; an error of a limit takes precedence."""
     if exchange.limit_statuses is None and exchange.limits.checks:
         try:
-            admit(exchange, gateway, asks=False)
+            admit(exchange, gateway, calls_provider=False)
         except GatewayError as limited:
             return limited
     return error

@@ -92,5 +92,5 @@ def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
 
 
 def _is_held(check: LimitCheck, mode: int) -> bool:
-    """Whether the request holds it until it ends. A count that can be lost is held so that its end can count it anew."""
+    """Whether it is held until the request ends; a count that can be lost is, so that the end can count it anew."""
     return mode == CALLS_PROVIDER if check.kind == RESERVE else check.kind != COUNT or check.since > 0

@@ -165,7 +165,7 @@ class Relay:
 
     def supports(self, incoming: Incoming) -> bool:
         """Whether the relay can write to this client: a plain socket, and HTTP/1.1 for its chunked encoding."""
-        plain = type(incoming.client) is socket.socket and incoming.headers.get("SERVER_PROTOCOL") == "HTTP/1.1"
+        plain = type(incoming.client) is socket.socket and incoming.environ.get("SERVER_PROTOCOL") == "HTTP/1.1"
         return plain and self._epoll is not None
 
     def forward(self, stream: RelayedStream, heartbeat: bytes) -> None:

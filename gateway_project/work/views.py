@@ -39,7 +39,7 @@ def door(**operations: Operation) -> View:
 
 
 def answer(environ: dict[str, Any]) -> Delivery:
-    """What the sender of a request for work, or for anything at a door, gets; `environ` is WSGI's."""
+    """The response to a work request, or to any request at a door; `environ` is WSGI's."""
     path = decoded(environ["PATH_INFO"]).removesuffix("/")
     if entrance := entrance_of(path):
         return _work(environ, entrance)
@@ -54,8 +54,8 @@ def answer(environ: dict[str, Any]) -> Delivery:
 def _work(environ: dict[str, Any], entrance: Entrance) -> Delivery:
     if environ["REQUEST_METHOD"] != "POST":
         return _refused(refusal(["POST"]), environ, entrance.door)
-    ours = gateway()
-    return serve(_exchange(environ, entrance, ours), ours)
+    the_gateway = gateway()
+    return serve(_exchange(environ, entrance, the_gateway), the_gateway)
 
 
 def _exchange(environ: dict[str, Any], entrance: Entrance, gateway: Gateway) -> Exchange:
@@ -66,7 +66,7 @@ def _exchange(environ: dict[str, Any], entrance: Entrance, gateway: Gateway) -> 
 
 
 def _refused(error: GatewayError, environ: dict[str, Any], door: Door) -> Delivery:
-    """An error of a request that goes no further than here."""
+    """The response to a request that does not reach the pipeline."""
     delivery = door.refusal(error, wanted := request_id(environ))
     delivery.headers += [(name, wanted) for name in ("X-Svc-Request-ID", door.request_id_header) if name]
     return delivery

@@ -1,4 +1,4 @@
-"""The limits: all are asked, and taken from, in the round trip that looks for a stored answer; the end settles them."""
+"""Limits: checked and taken from in the round trip that looks for a cached answer; settled when the request ends."""
 
 import math
 from collections.abc import Sequence
@@ -33,66 +33,71 @@ Checks = Sequence[LimitCheck]
 
 
 def admit(
-    exchange: Exchange, gateway: Gateway, key: str = "", token: str = "", *, reads: bool = False, asks: bool = True
+    exchange: Exchange,
+    gateway: Gateway,
+    key: str = "",
+    token: str = "",
+    *,
+    read: bool = False,
+    calls_provider: bool = True,
 ) -> Admission:
-    """One round trip: the limits counted, the cache read, the flight claimed.
+    """Count the limits, read the cache (if `read`) and claim the flight in one round trip.
 
-    `asks` says that a provider is called if no stored answer is found. Raises RateLimited, QuotaExceeded and
+    `calls_provider`: one will be called if there is no cached answer. Raises RateLimited, QuotaExceeded and
     ActiveUseLimitReached; then nothing was counted.
     """
-    checks = _checks(exchange, gateway, asks=asks)
-    limits_providers = gateway.snapshot.limits.of_providers and exchange.admitted is None
-    candidate_checks = _choices(exchange, gateway) if asks and limits_providers else ()
+    checks = _checks(exchange, gateway, calls_provider=calls_provider)
+    limits_providers = gateway.snapshot.limits.of_providers and exchange.admitted_target is None
+    candidate_checks = _candidate_checks(exchange, gateway) if calls_provider and limits_providers else ()
     if not checks and not candidate_checks and not key:
         exchange.limit_statuses = exchange.limit_statuses or []
         return Admission([])
-    if asks and not token:
+    if calls_provider and not token:
         token = exchange.token or gateway.flights.token()
-    admission = _ask(exchange, gateway, checks, key, token, reads=reads, candidate_checks=candidate_checks)
-    if candidate_checks and (admission.leads or not key):  # who waits, or has found an answer, has taken from none
-        exchange.passed_over += exchange.left[: admission.choice]
-        exchange.admitted = exchange.left[admission.choice]
+    admission = _admit_or_wait(exchange, gateway, checks, key, token, read=read, candidate_checks=candidate_checks)
+    if candidate_checks and (admission.leads or not key):  # otherwise nothing was taken from a provider's limits
+        exchange.full_candidates += exchange.remaining[: admission.choice]
+        exchange.admitted_target = exchange.remaining[admission.choice]
     return admission
 
 
-def admit_to(exchange: Exchange, gateway: Gateway, target: Target) -> None:
-    """Take from the limits of the provider that is asked next, unless that was done when the request was admitted.
+def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """Take from the limits of the provider to be called, unless that was done when the request was admitted.
 
-    Raises RateLimited and QuotaExceeded where it has no room.
+    Raises RateLimited and QuotaExceeded if they have no room.
     """
-    if not gateway.snapshot.limits.of_providers or target is exchange.admitted:
+    if not gateway.snapshot.limits.of_providers or target is exchange.admitted_target:
         return
-    if (given_back := let_go(exchange, gateway)).holds:
+    if (given_back := provider_settlement(exchange, gateway)).holds:
         gateway.state.settle(given_back)
     if checks := gateway.snapshot.limits.of_provider(target.provider).checks:
-        choice = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
-        _ask(
-            exchange, gateway, (), "", exchange.token or gateway.flights.token(), reads=False, candidate_checks=[choice]
-        )
-    exchange.admitted = target
+        reserved = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
+        token = exchange.token or gateway.flights.token()
+        _admit_or_wait(exchange, gateway, (), "", token, read=False, candidate_checks=[reserved])
+    exchange.admitted_target = target
 
 
-def let_go(exchange: Exchange, gateway: Gateway) -> Settlement:
-    """What the request has taken of its provider's limits, to be given back: another one is asked.
+def provider_settlement(exchange: Exchange, gateway: Gateway) -> Settlement:
+    """The settlement that gives back what was taken of the provider's limits, because another one will be called.
 
-    That this one was asked stays counted, and is settled with the request's end, of which the log knows.
+    The count of requests stays taken: the provider was called. It is settled when the request ends, as in the log.
     """
-    exchange.admitted = None
-    exchange.limit_statuses = of_caller(exchange.limit_statuses)
+    exchange.admitted_target = None
+    exchange.limit_statuses = without_provider_limits(exchange.limit_statuses)
     holds = [hold for hold in exchange.holds if _is_of_provider(hold) and hold.check.kind != COUNT]
     return _settlement(exchange, gateway, holds) if holds else NOTHING_HELD
 
 
-def hold_back(exchange: Exchange, gateway: Gateway) -> None:
-    """Who waits for another's answer reserves nothing of the caller's limits, also after a candidate has failed."""
+def release_reservations(exchange: Exchange, gateway: Gateway) -> None:
+    """Give back the caller's reservations while the request waits for another one's answer."""
     holds = [hold for hold in exchange.holds if hold.check.kind == RESERVE and not _is_of_provider(hold)]
     if holds:
         exchange.holds = [hold for hold in exchange.holds if hold not in holds]
         gateway.state.settle(Settlement(exchange.token, holds, [0] * len(holds), math.inf))
 
 
-def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
-    """What the request held, for the one round trip that tells the shared state what it came to; empty after that."""
+def final_settlement(exchange: Exchange, gateway: Gateway) -> Settlement:
+    """The settlement of all that the request holds, with what it used; the caller sends it to the shared state."""
     exchange.holds += _late_holds(exchange, gateway)
     if not exchange.holds:
         return NOTHING_HELD
@@ -103,14 +108,14 @@ def settlement_of(exchange: Exchange, gateway: Gateway) -> Settlement:
 
 
 def settle(exchange: Exchange, gateway: Gateway) -> None:
-    """Give back and count what is not settled yet."""
-    settlement = settlement_of(exchange, gateway)
+    """Settle what is not settled yet."""
+    settlement = final_settlement(exchange, gateway)
     if settlement.holds:
         gateway.state.settle(settlement)
 
 
-def refusal(refused: CheckStatus) -> LimitError:
-    """The error for a limit that is used up: which, whose, and when it is whole again."""
+def limit_error(refused: CheckStatus) -> LimitError:
+    """The error for a limit that is used up: it says which, whose, and when it is whole again."""
     check, _, seconds = refused
     if check.kind == USE:
         return ActiveUseLimitReached(
@@ -118,14 +123,14 @@ def refusal(refused: CheckStatus) -> LimitError:
             retry_after=seconds,
         )
     error = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
-    return error(_told(check, seconds), retry_after=seconds, permanent=_never_fits(check))
+    return error(_message(check, seconds), retry_after=seconds, permanent=_never_fits(check))
 
 
 def _never_fits(check: LimitCheck) -> bool:
     return check.kind == RESERVE and check.minimum > check.amount
 
 
-def _told(check: LimitCheck, seconds: int) -> str:
+def _message(check: LimitCheck, seconds: int) -> str:
     limit = check.limit
     amount = f"{limit.told(check.amount)} of {limit.whose}"
     if _never_fits(check):
@@ -140,24 +145,24 @@ def _told(check: LimitCheck, seconds: int) -> str:
     return f"The limit of {amount} has no room{room}; it is whole again in {seconds} s, at {at:%Y-%m-%dT%H:%M:%SZ}."
 
 
-def _checks(exchange: Exchange, gateway: Gateway, *, asks: bool) -> Checks:
-    """The caller's limits that have not been taken from yet: all at first, later what is reserved and held."""
+def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Checks:
+    """The caller's checks that have not been taken from yet: all at first, later only those that can be given back."""
     limits = exchange.limits
     checks: Checks = limits.checks
-    if exchange.candidates:  # who is denied before is not at work
+    if exchange.candidates:  # a request that was denied before takes no active use
         checks = (*checks, licence_uses.check_of(exchange.caller, gateway.snapshot))
     if exchange.limit_statuses is not None:
         held = {hold.check.name for hold in exchange.holds}
         checks = [check for check in checks if check.kind != COUNT and check.name not in held]
-    if not asks or not limits.reserves:
+    if not calls_provider or not limits.reserves:
         return checks
     return reserving(checks, _demand(exchange), exchange.candidates, gateway.snapshot)
 
 
-def _choices(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
-    """The limits of each candidate that is left, up to the first that has none and so has room always."""
+def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
+    """The checks of each remaining candidate, up to the first without any, which always has room."""
     candidate_checks: list[Checks] = []
-    for target in exchange.left:
+    for target in exchange.remaining:
         checks = gateway.snapshot.limits.of_provider(target.provider).checks
         candidate_checks.append(reserving(checks, _demand(exchange), (target,), gateway.snapshot))
         if not checks:
@@ -171,47 +176,45 @@ def _demand(exchange: Exchange):
     return exchange.demand
 
 
-def _ask(
+def _admit_or_wait(
     exchange: Exchange,
     gateway: Gateway,
     checks: Checks,
     key: str,
     token: str,
     *,
-    reads: bool,
+    read: bool,
     candidate_checks: Sequence[Checks],
 ) -> Admission:
-    admission, ignore_lost = (
-        gateway.state.admit(checks, key, token, read=reads, candidate_checks=candidate_checks),
-        False,
-    )
+    admission = gateway.state.admit(checks, key, token, read=read, candidate_checks=candidate_checks)
+    ignore_lost = False
     while admission.lost:
-        write_start(exchange, gateway, asks=False)
+        write_start(exchange, gateway, calls_provider=False)
         ignore_lost = ignore_lost or not gateway.recounter.wait(admission.lost, exchange.call)
         admission = gateway.state.admit(
-            checks, key, token, read=reads, candidate_checks=candidate_checks, ignore_lost=ignore_lost
+            checks, key, token, read=read, candidate_checks=candidate_checks, ignore_lost=ignore_lost
         )
     exchange.token = token
     exchange.holds += admission.holds
     for full in admission.full:
         gateway.full_providers.note(full)
     if admission.refused is not None:
-        exchange.limit_statuses = _newest(exchange.limit_statuses, _newest(admission.statuses, [admission.refused]))
-        raise refusal(admission.refused)
-    exchange.limit_statuses = _newest(exchange.limit_statuses, admission.statuses)
+        exchange.limit_statuses = _updated(exchange.limit_statuses, _updated(admission.statuses, [admission.refused]))
+        raise limit_error(admission.refused)
+    exchange.limit_statuses = _updated(exchange.limit_statuses, admission.statuses)
     return admission
 
 
-def of_caller(statuses: list[CheckStatus] | None) -> list[CheckStatus] | None:
-    """Without the limits of a provider that is not asked after all."""
+def without_provider_limits(statuses: list[CheckStatus] | None) -> list[CheckStatus] | None:
+    """The statuses without those of provider limits: that provider is not called after all."""
     return statuses and [status for status in statuses if not _is_of_provider(status)]
 
 
-def _newest(known: list[CheckStatus] | None, told: list[CheckStatus]) -> list[CheckStatus]:
+def _updated(known: list[CheckStatus] | None, newer: list[CheckStatus]) -> list[CheckStatus]:
     if not known:
-        return told
-    names = {statuses.check.name for statuses in told}
-    return [statuses for statuses in known if statuses.check.name not in names] + told
+        return newer
+    names = {status.check.name for status in newer}
+    return [status for status in known if status.check.name not in names] + newer
 
 
 def _is_of_provider(held: Hold | CheckStatus) -> bool:
@@ -220,13 +223,15 @@ def _is_of_provider(held: Hold | CheckStatus) -> bool:
 
 
 def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
-    """Those of quotas that were set while the request was under way: it has taken nothing of them, and counts too."""
-    book, before = gateway.snapshot.limits, exchange.book
+    """Holds of quotas that were set while the request was under way: it counts in them too."""
+    book, before = gateway.snapshot.limits, exchange.limit_book
     if before is None or book is before or isinstance(exchange.error, LimitError):
         return []
-    exchange.book = book
+    exchange.limit_book = book
     checks, asked = book.of_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
-    for provider in (target.provider for target in exchange.candidates if target.provider.id in exchange.asked):
+    for provider in (
+        target.provider for target in exchange.candidates if target.provider.id in exchange.asked_provider_ids
+    ):
         checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
     known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
     began = gateway.state.clock.from_local(exchange.started_at)
@@ -246,13 +251,13 @@ def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold], ended: 
 
 
 def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
-    """What the request came to, of what this was held for; a provider that did not serve it has done nothing."""
+    """What the request used of what this hold is for; nothing for a provider whose answer was not served."""
     check, limit = hold.check, hold.check.limit
     if check.kind != RESERVE:
         return 1 if hold.is_late else hold.take
-    if exchange.stored is not None:  # found after another candidate had failed: nobody worked for it
+    if exchange.cached_answer is not None:  # found after another candidate had failed: no provider worked for it
         return 0
-    if limit.subject.kind == "provider" and limit.subject.id != exchange.served_by:
+    if limit.subject.kind == "provider" and limit.subject.id != exchange.billed_provider_id:
         return 0
     bill = bill_of(exchange, gateway.snapshot)
     if limit.measure == TOKENS:
@@ -262,8 +267,8 @@ def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
 
 
 def _stand_anew(exchange: Exchange, hold: Hold, freed: int) -> None:
-    """What is left, now that the request has ended, and it is known what it used."""
+    """Add what was given back to what remains of the limit."""
     statuses = exchange.limit_statuses or []
-    for place, (check, left, reset) in enumerate(statuses):
+    for place, (check, remaining, reset) in enumerate(statuses):
         if check.name == hold.check.name:
-            statuses[place] = CheckStatus(check, left + freed, reset)
+            statuses[place] = CheckStatus(check, remaining + freed, reset)

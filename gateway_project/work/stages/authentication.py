@@ -14,28 +14,28 @@ FEATURE = "work"
 
 
 def authenticate(exchange: Exchange, gateway: Gateway) -> None:
-    """Set caller, key and limits. The limits are counted with the cache look-up, in one round trip."""
+    """Set caller, key and limits. The limits are counted later, in the round trip that looks up the cache."""
     if overload.is_overloaded():
         raise ServiceUnavailable("The gateway is full: it serves as many requests at once as it can.")
-    credential = exchange.entrance.door.credential(exchange.incoming.headers)
+    credential = exchange.entrance.door.credential(exchange.incoming.environ)
     if not credential:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if credential.startswith(secrets.PREFIX):
         exchange.key = key = _key(credential, gateway)
-        exchange.caller = caller = _owner(key, gateway)
+        exchange.caller = caller = _key_owner(key, gateway)
         allowed = FEATURE in key.permissions and FEATURE in caller.features
     else:
-        exchange.caller = caller = _holder(credential, gateway)
+        exchange.caller = caller = _token_user(credential, gateway)
         allowed = FEATURE in caller.features
-    exchange.book = gateway.snapshot.limits
-    exchange.limits = exchange.book.of_caller(exchange.key, caller)
+    exchange.limit_book = gateway.snapshot.limits
+    exchange.limits = exchange.limit_book.of_caller(exchange.key, caller)
     if not allowed:
         raise PermissionDenied("The credential does not have the permission to send work.")
     require_licence(gateway)
 
 
 def require_licence(gateway: Gateway) -> None:
-    """Raise LicenceInvalid while the installed licence is expired or invalid, as memory has it."""
+    """Raise LicenceInvalid while the licence in the snapshot is expired or invalid."""
     if problem := gateway.snapshot.terms.problem(time.time()):
         raise LicenceInvalid(problem)
 
@@ -53,15 +53,15 @@ def _key(text: str, gateway: Gateway) -> KeySnapshot:
     return key
 
 
-def _owner(key: KeySnapshot, gateway: Gateway) -> Caller:
+def _key_owner(key: KeySnapshot, gateway: Gateway) -> Caller:
     caller = gateway.snapshot.callers.get(key.owner_id)
     if caller is None or not caller.usable:
         raise AuthenticationFailed
     return caller
 
 
-def _holder(text: str, gateway: Gateway) -> Caller:
-    """The user of an access token, whose session has not ended up to this moment."""
+def _token_user(text: str, gateway: Gateway) -> Caller:
+    """The user of an access token; the database is asked whether its session is live."""
     token = tokens.read_access(text)
     if token is None:
         raise AuthenticationFailed

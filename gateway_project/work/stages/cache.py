@@ -1,4 +1,4 @@
-"""Stages 5 and 8: a stored answer ends the walk to the provider; a new one is stored."""
+"""Stages 5 and 8: a cached answer makes calling a provider unnecessary; a new answer is cached."""
 
 import math
 
@@ -7,14 +7,21 @@ from django.conf import settings
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, UpstreamError
 from gateway_project.work.bill import Bill, bill_of
 from gateway_project.work.cache_key import cache_key
-from gateway_project.work.cached_answer import pack, unpack
+from gateway_project.work.cached_answer import CachedAnswer, pack, unpack
 from gateway_project.work.candidate_outcomes import note_outcome
-from gateway_project.work.exchange import Exchange, Stored
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.flights import FlightPending, Following
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import NOTHING_HELD, Admission
 from gateway_project.work.snapshot import Target
-from gateway_project.work.stages.admission import admit, hold_back, let_go, of_caller, settle, settlement_of
+from gateway_project.work.stages.admission import (
+    admit,
+    final_settlement,
+    provider_settlement,
+    release_reservations,
+    settle,
+    without_provider_limits,
+)
 from gateway_project.work.stages.log import cache_record, write_start
 from providers.calls import End
 from providers.formats import Answer, Usage
@@ -22,16 +29,16 @@ from providers.formats.base import COUNT_TOKENS
 from telemetry.models import Candidate
 from telemetry.records import to_record
 
-UNFINISHED = ("error", "pause")  # how an answer ends that is none yet: asked again, the model may well give one
+UNFINISHED = ("error", "pause")  # finish reasons of answers that are not cached: the next attempt may give a whole one
 
 
 def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
-    """Count the request against its limits, and set a stored answer of the next candidate where there is one.
+    """Count the request against its limits, and set the cached answer for the next candidate if there is one.
 
-    Of identical requests without one, the first goes on and the others wait here for its answer. Where that one meets
-    what another candidate may do better, they too are done with the candidate, and the next one's answer is looked up.
-    Raises RateLimited, CacheMiss where only a stored answer was wanted, or what the first one met; FlightPending where
-    the client of a stream needs a sign of life: then this is called again.
+    Of identical requests without one, the first goes on and the others wait here for its answer. If the first fails
+    with an error after which another candidate may serve, the others drop the candidate too and look up the next one.
+    Raises RateLimited, CacheMiss if only a cached answer was wanted, or the error of the first request; FlightPending
+    if the client of a stream needs a heartbeat: then this is called again.
     """
     while True:
         try:
@@ -40,25 +47,26 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
             exchange.failure = error
             if not error.allows_failover:
                 raise
-            note_outcome(exchange, exchange.left[0], Candidate.FAILED, error)
-            pass_on(exchange, gateway, error)
+            note_outcome(exchange, exchange.remaining[0], Candidate.FAILED, error)
+            drop_candidate(exchange, gateway, error)
         except LimitError as full:
             if exchange.failure is None:
                 raise
-            note_outcome(exchange, exchange.left[0], Candidate.FULL, full)
-            exchange.limit_statuses = of_caller(exchange.limit_statuses)
+            note_outcome(exchange, exchange.remaining[0], Candidate.FULL, full)
+            exchange.limit_statuses = without_provider_limits(exchange.limit_statuses)
             break
     raise exchange.failure
 
 
-def pass_on(exchange: Exchange, gateway: Gateway, error: UpstreamError | None) -> None:
-    """Be done with a candidate, and tell those who wait for its answer why; what it came to goes back to its limits.
+def drop_candidate(exchange: Exchange, gateway: Gateway, error: UpstreamError | None) -> None:
+    """Go on with the next candidate; end the flight with the error, and give back what was taken of its limits.
 
-    Without an error they find out for themselves. Raises what the candidates met where none is left.
+    Without an error the followers try this candidate themselves. Raises the first failure if no candidate remains.
     """
-    if len(exchange.left) == 1:
+    if len(exchange.remaining) == 1:
         raise exchange.failure
-    given_back = let_go(exchange, gateway) if exchange.admitted is exchange.left[0] else NOTHING_HELD
+    was_admitted = exchange.admitted_target is exchange.remaining[0]
+    given_back = provider_settlement(exchange, gateway) if was_admitted else NOTHING_HELD
     flight, exchange.flight = exchange.flight, None
     if flight is not None:
         gateway.flights.land(flight, None, 0, error, settlement=given_back)
@@ -69,15 +77,15 @@ def pass_on(exchange: Exchange, gateway: Gateway, error: UpstreamError | None) -
 
 
 def _look_up(exchange: Exchange, gateway: Gateway) -> None:
-    target = exchange.left[0]
+    target = exchange.remaining[0]
     if exchange.following is not None:
         following, exchange.following = exchange.following, None
-        _use(exchange, gateway, target, _follow(exchange, gateway, following), following.token)
+        _apply_admission(exchange, gateway, target, _follow(exchange, gateway, following), following.token)
         return
-    asks = exchange.cache_control != "only"
+    calls_provider = exchange.cache_control != "only"
     if exchange.cache_control == "bypass" or not _cache_seconds(exchange, target):
-        admit(exchange, gateway, asks=asks)
-        if not asks:
+        admit(exchange, gateway, calls_provider=calls_provider)
+        if not calls_provider:
             raise CacheMiss
         return
     exchange.cache_key = key_of(exchange, target)
@@ -85,16 +93,17 @@ def _look_up(exchange: Exchange, gateway: Gateway) -> None:
     if exchange.cache_control == "refresh":
         admit(exchange, gateway)
         return
-    token = (exchange.token or gateway.flights.token()) if asks else ""
-    _use(exchange, gateway, target, admit(exchange, gateway, exchange.cache_key, token, reads=True, asks=asks), token)
+    token = (exchange.token or gateway.flights.token()) if calls_provider else ""
+    admission = admit(exchange, gateway, exchange.cache_key, token, read=True, calls_provider=calls_provider)
+    _apply_admission(exchange, gateway, target, admission, token)
 
 
-def _use(exchange: Exchange, gateway: Gateway, target: Target, admission: Admission, token: str) -> None:
-    """Take the answer that was found, lead, or wait for the one who does; without a token only take."""
+def _apply_admission(exchange: Exchange, gateway: Gateway, target: Target, admission: Admission, token: str) -> None:
+    """Use the cached answer, lead the flight, or wait for its leader; without a token only a cached answer will do."""
     while True:
         if admission.value is not None:
-            if not _take(exchange, admission.value, target):
-                break  # somebody else wrote it: nobody leads, and the next good answer takes its place
+            if not _use_cached(exchange, admission.value, target):
+                break  # not written by pack(): no flight is led, and the next good answer replaces it
             return
         if admission.leads:
             exchange.flight = gateway.flights.lead(exchange.cache_key, token)
@@ -104,14 +113,14 @@ def _use(exchange: Exchange, gateway: Gateway, target: Target, admission: Admiss
         admission = _follow(exchange, gateway, Following(token))
     if not token:
         raise CacheMiss
-    admit(exchange, gateway)  # what was held back for a stored answer
+    admit(exchange, gateway)  # the holds that a cached answer would not have needed
 
 
 def key_of(exchange: Exchange, target: Target) -> str:
-    """The cache key of a request to a provider: what is asked, of whom, and for whom it may be kept."""
+    """The cache key of a request to a provider: content, model, provider, shape and scope."""
     provider, request = target.provider, exchange.request
     return cache_key(
-        exchange.content,
+        exchange.request_digest,
         target.model,
         provider.id,
         provider.url,
@@ -120,12 +129,12 @@ def key_of(exchange: Exchange, target: Target) -> str:
         request.dialect.name,
         request.via_door,
         sorted(request.headers.items()),
-        scope_of(exchange, provider.cache_scope),
+        cache_scope_of(exchange, provider.cache_scope),
     )
 
 
-def scope_of(exchange: Exchange, scope: str) -> str:
-    """Whom a stored answer is shared with."""
+def cache_scope_of(exchange: Exchange, scope: str) -> str:
+    """Whom a cached answer is shared with; empty for everybody."""
     caller = exchange.caller
     if scope == "key" and exchange.key is not None:
         return f"key {exchange.key.id}"
@@ -137,33 +146,33 @@ def scope_of(exchange: Exchange, scope: str) -> str:
 
 
 def update_cache(exchange: Exchange, gateway: Gateway) -> None:
-    """Store a whole answer, and hand it to those who wait for it."""
-    if exchange.answer is None or exchange.stored is not None:
+    """Cache a whole answer, and share it with the requests that wait for it."""
+    if exchange.answer is None or exchange.cached_answer is not None:
         return
-    keep(exchange, gateway, exchange.answer, None)
+    store_answer(exchange, gateway, exchange.answer, None)
 
 
-def keep(exchange: Exchange, gateway: Gateway, answer: Answer, chunks: list[int] | None) -> None:
-    """Store an answer that is complete: whole, or as the chunks of a stream that reached its end.
+def store_answer(exchange: Exchange, gateway: Gateway, answer: Answer, chunk_sizes: list[int] | None) -> None:
+    """Cache a complete answer: whole, or as the chunks of a stream that reached its end.
 
-    One that the model itself broke off is handed to those who wait for it, and not stored.
+    One that the model itself broke off is only shared with the requests that wait for it.
     """
     if not exchange.cache_key:
         return
-    stored = _stored(exchange, answer, chunks, bill := bill_of(exchange, gateway.snapshot))
+    stored = _cached_answer(exchange, answer, chunk_sizes, bill := bill_of(exchange, gateway.snapshot))
     value = pack(stored)
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
     seconds = _cache_seconds(exchange, exchange.target) if fits and answer.finish_reason not in UNFINISHED else 0
-    _keep_for_all(exchange, gateway, value, seconds)
+    _share_answer(exchange, gateway, value, seconds)
     if seconds > 0:
         gateway.note_cached(to_record(cache_record(exchange, stored, seconds, bill.cost)))
 
 
-def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> None:
-    """Those who wait get it even where it is not kept."""
+def _share_answer(exchange: Exchange, gateway: Gateway, value: bytes, seconds: int) -> None:
+    """End the flight with the answer, also if it is not cached (seconds = 0); without a flight cache it."""
     if exchange.flight is None and seconds <= 0:
         return
-    settlement = settlement_of(exchange, gateway)
+    settlement = final_settlement(exchange, gateway)
     flight, exchange.flight = exchange.flight, None
     if flight is not None:
         gateway.flights.land(flight, value, seconds, settlement=settlement)
@@ -171,11 +180,11 @@ def _keep_for_all(exchange: Exchange, gateway: Gateway, value: bytes, seconds: i
         gateway.state.store(exchange.cache_key, value, seconds, "", settlement)
 
 
-def _stored(exchange: Exchange, answer: Answer, chunks: list[int] | None, bill: Bill) -> Stored:
-    return Stored(
+def _cached_answer(exchange: Exchange, answer: Answer, chunk_sizes: list[int] | None, bill: Bill) -> CachedAnswer:
+    return CachedAnswer(
         answer.body,
         answer.content_type,
-        chunks,
+        chunk_sizes,
         exchange.target.provider.id,
         exchange.target.provider.name,
         _usage_list(bill.usage),
@@ -186,32 +195,32 @@ def _stored(exchange: Exchange, answer: Answer, chunks: list[int] | None, bill: 
     )
 
 
-def give_up_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | None) -> None:
-    """Let those who wait know that no answer comes: they get what the provider did, or one of them takes over.
+def end_flight(exchange: Exchange, gateway: Gateway, error: GatewayError | None) -> None:
+    """End the flight without an answer: followers get the provider's error, or one of them takes over.
 
-    What befell this request alone, its own deadline or its client's leaving, is nothing to the others. What it held
-    is settled, in the same round trip where there is one.
+    Errors of this request alone, its own deadline or its client's leaving, are not shared. What the request held is
+    settled, in the same round trip if it leads a flight.
     """
     if exchange.flight is None:
         settle(exchange, gateway)
         return
     shared = isinstance(error, UpstreamError) and exchange.call.end is not End.TOTAL
-    settlement = settlement_of(exchange, gateway)
+    settlement = final_settlement(exchange, gateway)
     flight, exchange.flight = exchange.flight, None
     gateway.flights.land(flight, None, 0, error if shared else None, settlement=settlement)
 
 
-def let_others_go(exchange: Exchange, gateway: Gateway) -> None:
-    """Those who wait for this answer wait no longer: one of them asks for itself. This request goes on alone."""
+def release_followers(exchange: Exchange, gateway: Gateway) -> None:
+    """End the flight while this request goes on alone: one of the followers asks for itself."""
     flight, exchange.flight = exchange.flight, None
     if flight is not None:
         gateway.flights.land(flight, None, 0)
 
 
 def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission:
-    write_start(exchange, gateway, asks=False)
-    hold_back(exchange, gateway)
-    seconds = settings.GATEWAY_HEARTBEAT if _can_be_told_to_wait(exchange) else math.inf
+    write_start(exchange, gateway, calls_provider=False)
+    release_reservations(exchange, gateway)
+    seconds = settings.GATEWAY_HEARTBEAT if _accepts_heartbeats(exchange) else math.inf
     try:
         with gateway.watcher.watching(exchange.call):
             value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, following.flight)
@@ -220,21 +229,21 @@ def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admis
         raise
     if value is not None:
         return Admission([], value=value)
-    return admit(exchange, gateway, exchange.cache_key, following.token, reads=True)
+    return admit(exchange, gateway, exchange.cache_key, following.token, read=True)
 
 
-def _can_be_told_to_wait(exchange: Exchange) -> bool:
-    """Whether its answer is a stream of events, in which a comment may stand before anything else is known."""
-    events = exchange.entrance.door.in_shape or exchange.left[0].provider.format.is_stream("text/event-stream")
+def _accepts_heartbeats(exchange: Exchange) -> bool:
+    """Whether its answer will be a stream of events, which may begin with a comment before the answer is known."""
+    events = exchange.entrance.door.in_shape or exchange.remaining[0].provider.format.is_stream("text/event-stream")
     return exchange.request.stream and events
 
 
-def _take(exchange: Exchange, value: bytes, target: Target) -> bool:
+def _use_cached(exchange: Exchange, value: bytes, target: Target) -> bool:
     stored = unpack(value)
     if stored is None:
         return False
     usage = Usage(*stored.usage) if stored.usage is not None else None
-    exchange.stored = stored
+    exchange.cached_answer = stored
     exchange.dropped = stored.dropped
     exchange.target = target
     exchange.cache_status = "HIT"
@@ -249,14 +258,12 @@ def _take(exchange: Exchange, value: bytes, target: Target) -> bool:
 
 
 def _cache_seconds(exchange: Exchange, target: Target) -> int:
-    if exchange.request.operation == COUNT_TOKENS:  # it costs nothing, and may be an estimate
+    if exchange.request.operation == COUNT_TOKENS:  # costs nothing, and may be an estimate
         return 0
-    if (
-        exchange.request.stateful_parameter
-    ):  # one conversation, which goes on with each answer, is not for several to share
+    if exchange.request.stateful_parameter:  # a conversation kept by the provider is not shared
         return 0
-    most = target.provider.cache_seconds
-    return most if exchange.cache_seconds is None else min(exchange.cache_seconds, most)
+    limit = target.provider.cache_seconds
+    return limit if exchange.cache_seconds is None else min(exchange.cache_seconds, limit)
 
 
 def _usage_list(usage: Usage | None) -> list[int | None] | None:

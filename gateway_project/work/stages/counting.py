@@ -1,4 +1,4 @@
-"""Between 5 and 6: tokens are counted by a provider that does so when it is asked, else they are estimated."""
+"""Between stages 5 and 6: tokens are counted by a provider whose format can, otherwise estimated."""
 
 from gateway_project.work.bill import input_tokens
 from gateway_project.work.exchange import Exchange
@@ -9,15 +9,15 @@ from providers.formats.json_values import dumped
 
 
 def count_tokens(exchange: Exchange, gateway: Gateway) -> None:
-    """Set the answer to a request for a count that no provider has to be asked for. Raises ValidationError."""
+    """Answer a request for a count with an estimate if the first candidate cannot count. Raises ValidationError."""
     if exchange.request.operation != COUNT_TOKENS:
         return
-    candidates = [one for one in exchange.candidates if one not in exchange.passed_over]
+    candidates = [one for one in exchange.candidates if one not in exchange.full_candidates]
     first = candidates[0]
     if first.provider.format.counts_tokens:
         exchange.candidates = tuple(one for one in candidates if one.provider.format.counts_tokens)
         return
     request = exchange.request
-    request.dialect.read_chat(request.body)  # it has to be a conversation all the same
+    request.dialect.read_chat(request.body)  # raises ValidationError if it is no conversation
     exchange.target = first
     exchange.answer = Answer(dumped({"input_tokens": input_tokens(request)}), estimated=True)

@@ -1,4 +1,4 @@
-"""The answer goes back to the client: whole, as a stream while it arrives, or as an error."""
+"""Stage 9: the answer goes to the client: whole, as a stream while it arrives, or as an error."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -14,54 +14,54 @@ from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits import MAX_AMOUNT, CheckStatus
 from gateway_project.work.relay import RelayedStream
-from gateway_project.work.stages.cache import give_up_flight, keep, let_others_go
+from gateway_project.work.stages.cache import end_flight, release_followers, store_answer
 from gateway_project.work.stages.log import log, write_log
-from gateway_project.work.stages.provider_call import error_of, hide_credential
+from gateway_project.work.stages.provider_call import hide_credential, interruption_error
 from providers.calls import End, Interrupted
 from providers.formats import Answer, StreamReader
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": heartbeat\n\n"
-ESTIMATE_BYTES = 64 * 1024  # what comes after them is taken to be like them
+ESTIMATE_BYTES = 64 * 1024  # of a stream, from which the tokens of all of it are estimated
 
 
 def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
-    """What the client gets for the exchange as the stages left it. A stream writes its own log entry when it ends."""
+    """The client's response. A live stream writes its own log entry when it ends."""
     if exchange.error is not None:
         delivery = exchange.entrance.door.refusal(exchange.error, exchange.request_id, exchange.attempts)
     elif exchange.stream is not None:
-        chunks = _live(exchange, gateway)
+        chunks = _live_stream(exchange, gateway)
         next(chunks)
         delivery = Delivery(200, _stream_headers(exchange.stream.content_type), chunks)
-    elif exchange.stored is not None and exchange.stored.chunks is not None:
-        delivery = Delivery(200, _stream_headers(exchange.stored.content_type), _replayed(exchange))
+    elif exchange.cached_answer is not None and exchange.cached_answer.chunk_sizes is not None:
+        delivery = Delivery(200, _stream_headers(exchange.cached_answer.content_type), _replayed(exchange))
     else:
         delivery = complete_response(200, exchange.answer.content_type, exchange.answer.body)
     add_headers(delivery.headers, exchange)
     return delivery
 
 
-def hold(exchange: Exchange, go_on: Callable[[], Delivery | None]) -> Delivery:
-    """A stream that begins before its answer is there; `go_on` waits for it, for as long as a heartbeat takes."""
-    chunks = _held(exchange, go_on)
+def deliver_later(exchange: Exchange, resume: Callable[[], Delivery | None]) -> Delivery:
+    """A stream that begins before its answer is known; `resume` waits for the answer up to one heartbeat interval."""
+    chunks = _heartbeats_then_answer(exchange, resume)
     next(chunks)
     delivery = Delivery(200, _stream_headers(EVENT_STREAM), chunks)
     add_headers(delivery.headers, exchange)
     return delivery
 
 
-def _held(exchange: Exchange, go_on: Callable[[], Delivery | None]) -> Iterator[bytes]:
-    """Heartbeats until it is known what the answer is, and then that, as events."""
+def _heartbeats_then_answer(exchange: Exchange, resume: Callable[[], Delivery | None]) -> Iterator[bytes]:
+    """Heartbeats until the answer is known, then the answer as events."""
     delivery = None
     try:
-        yield b""  # hold() takes this one
+        yield b""  # deliver_later() takes this one
         exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
         while delivery is None:
             yield HEARTBEAT
-            delivery = go_on()
+            delivery = resume()
     except GeneratorExit:  # writing to the client failed
         exchange.call.interrupt(End.CLIENT_CLOSED)
-        go_on()
+        resume()
         raise
     if exchange.error is not None:
         yield _error_event(exchange)
@@ -69,7 +69,7 @@ def _held(exchange: Exchange, go_on: Callable[[], Delivery | None]) -> Iterator[
         yield from delivery.body
     elif exchange.answer.content_type.startswith(EVENT_STREAM):
         yield delivery.body
-    else:  # a provider that was asked for a stream, and gave a whole answer
+    else:  # the provider was asked for a stream, and gave a whole answer
         yield b"data: " + delivery.body.replace(b"\n", b"\ndata: ") + b"\n\n"
 
 
@@ -80,7 +80,7 @@ def _error_event(exchange: Exchange) -> bytes:
 
 
 def _stream_headers(content_type: str) -> list[tuple[str, str]]:
-    """The last two keep proxies from gathering a stream before they hand it on."""
+    """The last two keep proxies from buffering the stream."""
     return [
         ("Content-Type", content_type),
         ("Cache-Control", "no-cache, no-transform"),
@@ -89,7 +89,7 @@ def _stream_headers(content_type: str) -> list[tuple[str, str]]:
 
 
 def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
-    """What every answer says about itself in its headers."""
+    """Add the headers that every response has."""
     headers.append(("X-Svc-Request-ID", exchange.request_id))
     if name := exchange.entrance.door.request_id_header:
         headers.append((name, exchange.request_id))
@@ -108,40 +108,40 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
 
 
 def _add_limits(headers: list[tuple[str, str]], statuses: list[CheckStatus]) -> None:
-    """How the limits stand (draft-ietf-httpapi-ratelimit-headers-10); what has no window is not whole at a time."""
+    """RateLimit headers (draft-ietf-httpapi-ratelimit-headers-10); a limit without a window has no reset time."""
     shown = [status for status in statuses if status.check.limit is not None and status.check.amount < MAX_AMOUNT]
     if shown:
         headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in shown])))
-        headers.append(("RateLimit", ", ".join(map(_left, shown))))
+        headers.append(("RateLimit", ", ".join(map(_rate_limit_item, shown))))
 
 
-def _left(statuses: CheckStatus) -> str:
-    check, left, reset = statuses
+def _rate_limit_item(status: CheckStatus) -> str:
+    check, remaining, reset = status
     limit = check.limit
     until = f";t={reset}" if check.window_seconds else ""
-    return f'"{limit.policy}";r={limit.in_headers(max(left, 0))}{until}'
+    return f'"{limit.policy}";r={limit.in_headers(max(remaining, 0))}{until}'
 
 
 def _replayed(exchange: Exchange) -> Iterator[bytes]:
-    """A stored stream, chunk by chunk."""
+    """A cached stream, chunk by chunk."""
     start = 0
-    for size in exchange.stored.chunks:
-        yield exchange.stored.body[start : start + size]
+    for size in exchange.cached_answer.chunk_sizes:
+        yield exchange.cached_answer.body[start : start + size]
         start += size
 
 
-def _live(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
-    """The provider's stream as it arrives; where it fails, an error event ends it."""
+def _live_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
+    """The provider's stream as it arrives; an error event ends it if it fails."""
     begun = perf_counter()
     try:
-        yield b""  # deliver() takes this one: a generator that has begun is sure to come to its end
+        yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
         yield from _forward(exchange, gateway)
         _finish(exchange, gateway)
     except GeneratorExit:  # writing to the client failed
         exchange.outcome = "client_closed"
         raise
     except Interrupted as interrupted:
-        exchange.error = error_of(interrupted)
+        exchange.error = interruption_error(interrupted)
         exchange.outcome = "client_closed" if interrupted.end is End.CLIENT_CLOSED else "truncated"
     except GatewayError as error:
         hide_credential(error, exchange.target)
@@ -158,36 +158,38 @@ def _live(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
     finally:
         _close(exchange, gateway, begun)
     if exchange.outcome != "client_closed":
-        yield _broken(exchange)
+        yield _final_error(exchange)
 
 
 def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
-    """The chunks and what fills their silences; once the head of the answer is sent, the relay takes over if it can."""
+    """The chunks and heartbeats; once the response's head is sent, the relay thread takes over if it can."""
     heartbeat = HEARTBEAT if _holds_events(exchange.stream) else b""  # lines of JSON have no comments
     exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
     if settings.GATEWAY_LOG_PAYLOAD == "redacted":
         exchange.sent_hash = hashlib.sha256()
-    sends = partial(_sends, exchange, _most_kept())
-    chunks = _chunks(exchange, sends)
+    on_chunk = partial(_record_chunk, exchange, _max_kept_bytes())
+    chunks = _chunks(exchange, on_chunk)
     for chunk in chunks:
-        if told := heartbeat if chunk is None else chunk:
-            yield told
+        if data := heartbeat if chunk is None else chunk:
+            yield data
             if gateway.relay.supports(exchange.incoming):
-                lags = partial(let_others_go, exchange, gateway)
-                gateway.relay.forward(RelayedStream(exchange.stream, exchange.call, chunks, sends, lags), heartbeat)
+                on_lag = partial(release_followers, exchange, gateway)
+                gateway.relay.forward(
+                    RelayedStream(exchange.stream, exchange.call, chunks, on_chunk, on_lag), heartbeat
+                )
                 return
 
 
-def _chunks(exchange: Exchange, sends: Callable[[bytes], None]) -> Iterator[bytes | None]:
-    """What goes to the client, read by read: b"" where that was nothing whole, None where the provider was silent."""
+def _chunks(exchange: Exchange, on_chunk: Callable[[bytes], None]) -> Iterator[bytes | None]:
+    """What each read gives the client: b"" if nothing is complete yet, None for a heartbeat in a silence."""
     stream, reader, call = exchange.stream, exchange.stream.reader, exchange.call
-    patience = settings.GATEWAY_HEARTBEAT
-    chunk = stream.first or None  # nothing: it was a silence that began this stream
+    heartbeat_seconds = settings.GATEWAY_HEARTBEAT
+    chunk = stream.first_chunk or None  # empty: the stream began because the provider was silent
     while True:
         if chunk != b"":
-            told = call.waiting_since if chunk else monotonic()
+            last_write = call.waiting_since if chunk else monotonic()
         if chunk:
-            sends(chunk)
+            on_chunk(chunk)
         yield chunk
         if reader.is_over:
             return
@@ -198,30 +200,29 @@ def _chunks(exchange: Exchange, sends: Callable[[bytes], None]) -> Iterator[byte
                 return
         else:
             chunk = reader.feed(piece) if piece else None
-            # A provider that sends only keep-alives is silent to the client.
-            if chunk == b"" and call.waiting_since - told >= patience:
+            if chunk == b"" and call.waiting_since - last_write >= heartbeat_seconds:  # only heartbeats from the provider
                 chunk = None
 
 
-def _sends(exchange: Exchange, most: int, chunk: bytes) -> None:
-    """Keep a chunk that goes to the client, as far as there is room for it after all those before it."""
-    room = most - exchange.sent_bytes
-    exchange.sent_last = chunk
+def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
+    """Record a chunk that goes to the client; only the first `max_kept` bytes of all chunks are kept."""
+    room = max_kept - exchange.sent_bytes
+    exchange.last_sent = chunk
     exchange.sent_bytes += len(chunk)
     if room > 0:
-        exchange.sent.append(chunk if len(chunk) <= room else chunk[:room])
+        exchange.sent_chunks.append(chunk if len(chunk) <= room else chunk[:room])
     if exchange.sent_hash is not None:
         exchange.sent_hash.update(chunk)
 
 
-def _most_kept() -> int:
-    """So many bytes of a stream are kept: for the cache, for the log, and to estimate its tokens."""
+def _max_kept_bytes() -> int:
+    """How many bytes of a stream are kept for the cache, for the log, and to estimate its tokens."""
     kept = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES if settings.GATEWAY_LOG_PAYLOAD == "full" else 0
     return max(settings.GATEWAY_CACHE_MAX_ENTRY_BYTES, kept, ESTIMATE_BYTES)
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> None:
-    """Decide what the end of the stream means. Raises ProviderError where it was not a whole stream."""
+    """Set the answer of a complete stream, and cache it. Raises ProviderError if it is not complete."""
     reader = exchange.stream.reader
     if reader.error is not None:
         raise reader.error
@@ -230,25 +231,25 @@ def _finish(exchange: Exchange, gateway: Gateway) -> None:
     exchange.outcome = "completed"
     exchange.answer = answer = _read(exchange, reader)
     if exchange.sent_bytes <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES:
-        keep(exchange, gateway, answer, [len(chunk) for chunk in exchange.sent])
+        store_answer(exchange, gateway, answer, [len(chunk) for chunk in exchange.sent_chunks])
 
 
 def _close(exchange: Exchange, gateway: Gateway, begun: float) -> None:
-    """Whatever happened: the provider's connection is given up, nobody waits in vain, and the entry is written."""
+    """Close the provider's connection, end the flight and write the log entry, whatever happened."""
     gateway.watcher.remove(exchange.call)
     exchange.stream.provider_response.close()
     if exchange.answer is None:
         exchange.answer = _read(exchange, exchange.stream.reader)
     exchange.timings.append(("stream", begun, perf_counter()))
     try:
-        give_up_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
+        end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
     finally:
         write_log(exchange, gateway)
 
 
 def _read(exchange: Exchange, reader: StreamReader) -> Answer:
     return Answer(
-        b"".join(exchange.sent),
+        b"".join(exchange.sent_chunks),
         exchange.stream.content_type,
         usage=reader.usage,
         finish_reason=reader.finish_reason,
@@ -257,19 +258,19 @@ def _read(exchange: Exchange, reader: StreamReader) -> Answer:
 
 
 def _holds_events(stream: Stream) -> bool:
-    """Whether it consists of server-sent events, or else of lines of JSON."""
+    """Whether it consists of server-sent events; otherwise of lines of JSON."""
     return stream.content_type.lower().startswith(EVENT_STREAM)
 
 
-def _broken(exchange: Exchange) -> bytes:
-    """The error inside a stream: in the door's shape, or its three fields as a data event or as a line of JSON."""
-    stream, error, after = exchange.stream, exchange.error, exchange.sent_last
-    if not exchange.entrance.door.in_shape and (told := stream.reader.native_error(error)):
-        return told
+def _final_error(exchange: Exchange) -> bytes:
+    """The error at the end of a stream: in the door's shape, or its three fields as a data event or a line of JSON."""
+    stream, error, after = exchange.stream, exchange.error, exchange.last_sent
+    if not exchange.entrance.door.in_shape and (event := stream.reader.native_error(error)):
+        return event
     gap = b"\n\n" if _holds_events(stream) else b"\n"
     if exchange.entrance.door.in_shape:
-        told = stream.reader.end_with_error(error)
+        event = stream.reader.end_with_error(error)
     else:
-        told = (b"data: " if _holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
-    begun = after and not after.endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
-    return gap + told if begun else told
+        event = (b"data: " if _holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
+    is_cut_off = after and not after.endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
+    return gap + event if is_cut_off else event

@@ -1,4 +1,4 @@
-"""Stage 9: exactly one WorkRequest entry for each request, written to the journal whatever happened."""
+"""Stage 9: exactly one WorkRequest entry for each request is written to the journal, whatever happened."""
 
 import hashlib
 import logging
@@ -20,8 +20,9 @@ from gateway_project.errors import (
     UpstreamError,
 )
 from gateway_project.work.bill import Bill, bill_of
+from gateway_project.work.cached_answer import CachedAnswer
 from gateway_project.work.candidate_outcomes import candidate_outcomes
-from gateway_project.work.exchange import Exchange, Stored
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import ProviderSnapshot
 from providers.prices import Cost
@@ -29,18 +30,18 @@ from telemetry.journal import JournalFull
 from telemetry.records import empty_cache_entry, empty_log_entry, to_record
 
 log = logging.getLogger("gateway.log")
-# What stands in the entry of a request and nowhere else: whoever adds it up counts it once.
+# Only in the entry of the request, not in its Message: sums over all entries count it once.
 COUNTED = {
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
     *("usage_estimated", "cost", "saved_cost", "currency", "cost_status"),
 }
 
-# Of an entry that the disk has no more room for.
-BYTES_IN_SHORT, MOST_GROUPS_IN_SHORT = 64, 32
-MOST_ASKED_BEFORE = 20
+# Of the short form of an entry, written when the disk has no room for all of it.
+SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 64, 32
+MAX_ASKED_BEFORE = 20
 
 CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
-NOT_LOGGED = {"status": 503, "outcome": "failed"}  # what becomes of a request that the journal does not take
+NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a request that cannot be logged
 
 
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
@@ -56,7 +57,7 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
     gateway.metrics.request_ended(entry)
-    if _has_more_to_tell(exchange.error):
+    if _needs_message_entry(exchange.error):
         with suppress(JournalFull):  # the request itself is logged
             gateway.journal.append_event(to_record(_error_entry(entry, exchange)))
     if exchange.key is not None:
@@ -72,14 +73,14 @@ def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
         gateway.journal.append_end(number, whole, lambda: to_record(_short(entry)))
 
 
-def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
-    """Write what is known before the request waits, or asks a provider; without an end it becomes an `aborted` entry.
+def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> None:
+    """Write the start record before the request waits or calls a provider; without an end it becomes `aborted`.
 
     Raises ServiceUnavailable.
     """
-    if exchange.journal_number is not None and not asks:
+    if exchange.journal_number is not None and not calls_provider:
         return
-    asked = {"attempts": exchange.attempts + asks, "asked_before": _asked_before(exchange)}
+    asked = {"attempts": exchange.attempts + calls_provider, "asked_before": _asked_before(exchange)}
     record = to_record(_identity(exchange) | asked)
     try:
         if exchange.journal_number is None:
@@ -90,17 +91,17 @@ def write_start(exchange: Exchange, gateway: Gateway, *, asks: bool) -> None:
         raise ServiceUnavailable(CANNOT_BE_LOGGED) from error
 
 
-def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | None) -> dict[str, Any]:
-    """The row that lists a stored answer for administrators."""
+def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: Cost | None) -> dict[str, Any]:
+    """The row that lists a cached answer for administrators."""
     entry = empty_cache_entry()
     now = time.time()
-    keep_text, most = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    kept = _kept(stored.body, most, exchange.target.provider) if keep_text else b""
+    keep_text, max_bytes = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
+    kept = _kept(stored.body, max_bytes, exchange.target.provider) if keep_text else b""
     entry.update(
         request_hash=exchange.cache_key,
-        response=_text(kept, len(stored.body), most) if keep_text else "",
+        response=_text(kept, len(stored.body), max_bytes) if keep_text else "",
         content_type=stored.content_type,
-        chunks=stored.chunks is not None,
+        chunks=stored.chunk_sizes is not None,
         provider_id=stored.provider_id,
         provider_name=stored.provider,
         model=exchange.model,
@@ -116,7 +117,7 @@ def cache_record(exchange: Exchange, stored: Stored, seconds: int, cost: Cost | 
 
 
 def timestamp(seconds: float) -> str:
-    """A moment as both databases read it, in UTC."""
+    """A time as text that both databases read, in UTC."""
     whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
     return f"{_second(whole)}.{micro:06d}"
 
@@ -127,7 +128,7 @@ def _second(whole: int) -> str:
 
 
 def _identity(exchange: Exchange) -> dict[str, Any]:
-    """Who asked what of whom, as far as it is known by now."""
+    """Who asked what of which provider, as far as it is known by now."""
     known: dict[str, Any] = {
         "entry_type": "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
@@ -150,14 +151,14 @@ def _identity(exchange: Exchange) -> dict[str, Any]:
 
 
 def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
-    """How it ended."""
+    """Add to the entry how the request ended."""
     error = exchange.error
     outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
-    entry["entry_source"] = "Cache" if exchange.stored else "Worker" if exchange.attempts else "Not Set"
+    entry["entry_source"] = "Cache" if exchange.cached_answer else "Worker" if exchange.attempts else "Not Set"
     entry["status"] = error.code if error is not None and not exchange.first_byte_ms else 200
     entry["severity"] = error.severity if error is not None else "info"
     entry["exception"] = error.exception if error is not None else ""
-    entry["message"] = _sentence(exchange, outcome)
+    entry["message"] = _message(exchange, outcome)
     entry["attempts"], entry["asked_before"] = exchange.attempts, _asked_before(exchange)
     if exchange.answer is not None:
         answer = exchange.answer
@@ -165,19 +166,19 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
         entry["provider_finish_reason"] = answer.provider_finish_reason[:128]
     entry["duration_ms"] = round(exchange.elapsed_ms() if exchange.duration_ms is None else exchange.duration_ms, 3)
     entry["first_byte_ms"] = exchange.first_byte_ms
-    entry["stages"] = waterfall(exchange)
+    entry["stages"] = stage_timings(exchange)
     entry["candidates"] = candidate_outcomes(exchange)
 
 
 def _asked_before(exchange: Exchange) -> list[int] | None:
-    """The ids of the providers that were asked beside the one that the entry is about: their quotas count it too."""
+    """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
     target = exchange.target
-    others = [number for number in exchange.asked if target is None or number != target.provider.id]
-    return others[:MOST_ASKED_BEFORE] or None
+    others = [number for number in exchange.asked_provider_ids if target is None or number != target.provider.id]
+    return others[:MAX_ASKED_BEFORE] or None
 
 
-def waterfall(exchange: Exchange) -> list[tuple[str, float, float]]:
-    """The stages in their order: name, begin and length in milliseconds since the request came."""
+def stage_timings(exchange: Exchange) -> list[tuple[str, float, float]]:
+    """The stages in order: name, begin since the request came, and duration; both in milliseconds."""
     zero = exchange.started
     # Whole microseconds: round() costs twice as much.
     return [
@@ -186,14 +187,14 @@ def waterfall(exchange: Exchange) -> list[tuple[str, float, float]]:
 
 
 def outcome_of(error: GatewayError | None) -> str:
-    """The outcome that an error means, where nothing more is known."""
+    """The outcome that follows from an error alone."""
     if error is None:
         return "completed"
     return "denied" if isinstance(error, AccessError | LimitError) else "failed"
 
 
 def _describe_bill(entry: dict[str, Any], bill: Bill) -> None:
-    """What it used and cost; nothing of what nobody knows."""
+    """Add to the entry what the request used and cost, as far as it is known."""
     usage, cost = bill.usage, bill.cost
     if usage is not None:
         entry["input_tokens"], entry["output_tokens"] = usage.input, usage.output
@@ -205,33 +206,33 @@ def _describe_bill(entry: dict[str, Any], bill: Bill) -> None:
         entry["saved_cost"] = None if bill.saved is None else f"{bill.saved:f}"
 
 
-def _sentence(exchange: Exchange, outcome: str) -> str:
+def _message(exchange: Exchange, outcome: str) -> str:
     model, provider = exchange.model, exchange.target.provider.name if exchange.target else ""
     if outcome == "completed":
-        return f"{model} answered from the cache." if exchange.stored else f"{model} answered by {provider}."
+        return f"{model} answered from the cache." if exchange.cached_answer else f"{model} answered by {provider}."
     if outcome == "client_closed":
         return f"The client left before {model or 'the request'} was answered."
-    return _told(exchange) if exchange.error else f"{model} of {provider} did not finish its answer."
+    return _error_message(exchange) if exchange.error else f"{model} of {provider} did not finish its answer."
 
 
-def _told(exchange: Exchange) -> str:
-    """The error in words, after the name of the provider where it is the provider's."""
+def _error_message(exchange: Exchange) -> str:
+    """The error's message, prefixed with the provider's name if it is the provider's error."""
     named = exchange.target is not None and isinstance(exchange.error, UpstreamError)
     return f"{exchange.target.provider.name}: {exchange.error.message}" if named else exchange.error.message
 
 
-def _has_more_to_tell(error: GatewayError | None) -> bool:
-    """Whether a Message follows; none does of a bad credential, which anybody can send as often as they like."""
+def _needs_message_entry(error: GatewayError | None) -> bool:
+    """Whether a Message entry follows; not for a bad credential, which anybody can send as often as they like."""
     return error is not None and error.severity != "info" and not isinstance(error, AuthenticationFailed)
 
 
 def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
-    """The same as a Message, with what caused it: for those who look for the reason."""
+    """A Message entry with the error and its cause."""
     cause = exchange.error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
-    if exchange.target is not None:  # a library's words may quote a URL with the credential in it
+    if exchange.target is not None:  # a library's message may quote a URL that contains the credential
         context = exchange.target.provider.hide(context)
-    message = f"{_told(exchange)}{context[:MAX_MESSAGE_LENGTH]}"
+    message = f"{_error_message(exchange)}{context[:MAX_MESSAGE_LENGTH]}"
     return empty_log_entry() | {
         **{name: value for name, value in entry.items() if name not in COUNTED},
         "entry_type": "Message",
@@ -242,59 +243,62 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
 
 
 def _short(entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry without what can be long: it always finds room in the journal, RESERVE_BYTES."""
+    """The entry without what can be long: the journal always has room for it (RESERVE_BYTES)."""
     cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
-    groups = entry["group_ids"][:MOST_GROUPS_IN_SHORT]
+    groups = entry["group_ids"][:SHORT_MAX_GROUPS]
     return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None, "asked_before": None}
 
 
 def _cut(text: str) -> str:
-    """Its beginning, which as JSON takes twice as many bytes at most."""
-    begin = text.encode()[:BYTES_IN_SHORT].decode(errors="ignore")
+    """Its first SHORT_TEXT_BYTES, which take at most twice as many bytes as JSON."""
+    begin = text.encode()[:SHORT_TEXT_BYTES].decode(errors="ignore")
     return begin if begin.isprintable() else "".join(one if one.isprintable() else "?" for one in begin)
 
 
 def _payload(exchange: Exchange) -> str:
-    """What was asked and answered, as far as the setting keeps it."""
+    """Request and response as JSON, as far as GATEWAY_LOG_PAYLOAD keeps them."""
     kind = settings.GATEWAY_LOG_PAYLOAD
     if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
-        return ""  # whoever is over a limit may not fill the disk instead
+        return ""  # a client that is over a limit must not fill the disk instead
     request, answer = (
         exchange.request.raw,
-        exchange.answer.body if exchange.answer else b"".join(exchange.sent),
+        exchange.answer.body if exchange.answer else b"".join(exchange.sent_chunks),
     )
     size = exchange.sent_bytes if exchange.stream is not None else len(answer)
     if kind == "redacted":
         digest = exchange.sent_hash or hashlib.sha256(answer)
-        told = {"request": _fingerprint(len(request), hashlib.sha256(request)), "response": _fingerprint(size, digest)}
-        return orjson.dumps(told).decode()
-    most, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
-    asked = _json(_kept(request, most, provider), len(request), most)
-    # Lines of JSON look like an object, and are none.
-    show = _json if not exchange.streams else _string
-    return f'{{"request": {asked}, "response": {show(_kept(answer, most, provider), size, most)}}}'
+        payload = {
+            "request": _fingerprint(len(request), hashlib.sha256(request)),
+            "response": _fingerprint(size, digest),
+        }
+        return orjson.dumps(payload).decode()
+    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
+    asked = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
+    # A stream of JSON lines looks like an object but is not one.
+    show = _json if not exchange.is_streamed else _string
+    return f'{{"request": {asked}, "response": {show(_kept(answer, max_bytes, provider), size, max_bytes)}}}'
 
 
 def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _kept(body: bytes, most: int, provider: ProviderSnapshot | None) -> bytes:
-    """So much of a body as is kept, without the provider's credential."""
-    return body[:most] if provider is None else provider.conceal(body, most)
+def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None) -> bytes:
+    """The part of a body that is kept, without the provider's credential."""
+    return body[:max_bytes] if provider is None else provider.redact_body(body, max_bytes)
 
 
-def _json(kept: bytes, size: int, most: int) -> str:
-    """A body of this size inside a JSON text: as it is where it is JSON, else as a string."""
-    if size <= most and kept[:1] == b"{" and kept.rstrip()[-1:] == b"}" and kept.isascii():
+def _json(kept: bytes, size: int, max_bytes: int) -> str:
+    """A body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
+    if size <= max_bytes and kept[:1] == b"{" and kept.rstrip()[-1:] == b"}" and kept.isascii():
         return kept.decode()
-    return _string(kept, size, most)
+    return _string(kept, size, max_bytes)
 
 
-def _string(kept: bytes, size: int, most: int) -> str:
-    return orjson.dumps(_text(kept, size, most)).decode()
+def _string(kept: bytes, size: int, max_bytes: int) -> str:
+    return orjson.dumps(_text(kept, size, max_bytes)).decode()
 
 
-def _text(kept: bytes, size: int, most: int) -> str:
+def _text(kept: bytes, size: int, max_bytes: int) -> str:
     text = kept.decode("utf-8", "replace")
-    return text if size <= most else f"{text}… ({size} bytes)"
+    return text if size <= max_bytes else f"{text}… ({size} bytes)"

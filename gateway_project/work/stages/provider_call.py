@@ -1,4 +1,4 @@
-"""Stage 6: the provider is called; of several candidates the first that answers."""
+"""Stage 6: call the provider; of several candidates the first that answers."""
 
 from collections.abc import Callable
 from time import perf_counter, time
@@ -17,8 +17,8 @@ from gateway_project.work.candidate_outcomes import note_outcome
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
-from gateway_project.work.stages.admission import admit_to
-from gateway_project.work.stages.cache import look_up_cache, pass_on
+from gateway_project.work.stages.admission import admit_to_provider
+from gateway_project.work.stages.cache import drop_candidate, look_up_cache
 from gateway_project.work.stages.log import write_start
 from providers.calls import End, Interrupted
 from providers.formats.dropped import dropped_header
@@ -26,41 +26,43 @@ from providers.transport import ProviderRequest
 from telemetry.models import Candidate
 
 REFUSAL_BYTES = 256 * 1024
-NOT_WORKED_ON = (401, 403)  # whose credential is refused has bought nothing; nor has who is sent elsewhere
+NOT_WORKED_ON = (401, 403)  # a refused credential buys nothing; neither does a redirect
 
 Attempt = Callable[[Exchange, Gateway], None]
 
 
 def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
-    """A stage that tries these stages on one candidate after the other, until one has begun to answer.
+    """A stage that runs these stages for one candidate after the other, until one has begun to answer.
 
-    Nothing has reached the client up to then, so that it never sees two beginnings.
+    Until then nothing has been sent to the client, so that it never sees two beginnings.
     """
 
     def stage(exchange: Exchange, gateway: Gateway) -> None:
-        while exchange.answer is None:  # else it is stored, maybe by a later candidate, or estimated
+        while (
+            exchange.answer is None
+        ):  # otherwise it came from the cache, maybe of a later candidate, or is an estimate
             gateway.watcher.add(exchange.call)
-            target, failed = exchange.left[0], None
+            target, failed = exchange.remaining[0], None
             if _may_be_asked(exchange, gateway, target):
                 try:
-                    admit_to(exchange, gateway, target)
+                    admit_to_provider(exchange, gateway, target)
                     _attempt(exchange, gateway, target, attempt)
                     return
-                except (LimitError, ValidationError) as unfit:  # its limit is reached, or it has no place for something
+                except (LimitError, ValidationError) as unfit:  # its limit is reached, or its format cannot express it
                     exchange.failure = exchange.failure or unfit
                     note_outcome(
                         exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit
                     )
                 except UpstreamError as error:
                     exchange.failure = failed = error
-                    # Of the last one it stays known how the call ended: one that ran out of time has read the request.
-                    if not error.allows_failover or len(exchange.left) == 1 or not exchange.call.prepare_retry():
+                    # After the last one call.end is kept: a provider that ran out of time has read the request.
+                    if not error.allows_failover or len(exchange.remaining) == 1 or not exchange.call.prepare_retry():
                         raise
-            pass_on(exchange, gateway, failed)
+            drop_candidate(exchange, gateway, failed)
             try:
                 _run(exchange, gateway, "cache", look_up_cache)
             except UpstreamError as error:
-                if error is failed:  # nobody else could be asked: it is this one's answer that is told
+                if error is failed:  # no other candidate could be asked: the error is this one's
                     exchange.target = target
                 raise
 
@@ -68,10 +70,10 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
 
 
 def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
-    """Whether its limits had room when the request was admitted, and it does not rest while another one is awake."""
-    if target in exchange.passed_over:
+    """Whether its limits had room at admission, and its breaker is closed or it is the last candidate."""
+    if target in exchange.full_candidates:
         return False
-    if len(exchange.left) == 1 or gateway.breakers.admits(target.provider.id):
+    if len(exchange.remaining) == 1 or gateway.breakers.admits(target.provider.id):
         return True
     note_outcome(exchange, target, Candidate.RESTING)
     return False
@@ -86,7 +88,7 @@ def _run(exchange: Exchange, gateway: Gateway, name: str, step: Attempt) -> None
 
 
 def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[tuple[str, Attempt], ...]) -> None:
-    """Try one candidate, and note what that says about its provider."""
+    """Try one candidate, and tell its breaker how that went."""
     exchange.target = target
     try:
         for name, step in steps:
@@ -104,11 +106,11 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
 
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
-    """Send the request and set the conversation, once the provider has accepted it with status 200."""
-    write_start(exchange, gateway, asks=True)
+    """Send the request; set the response once the provider has accepted it with status 200."""
+    write_start(exchange, gateway, calls_provider=True)
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
-    exchange.asked += (provider.id,)
+    exchange.asked_provider_ids += (provider.id,)
     exchange.dropped = dropped_header(outgoing.dropped)
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
@@ -124,12 +126,12 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def hide_credential(error: GatewayError, target: Target) -> None:
-    """Take the credential out of a provider's words."""
+    """Remove the provider's credential from an error's message."""
     error.redact(target.provider.hide)
 
 
-def error_of(interrupted: Interrupted) -> GatewayError:
-    """What a call that was ended from outside means to its client."""
+def interruption_error(interrupted: Interrupted) -> GatewayError:
+    """The client's error for a call that was ended from outside."""
     if interrupted.end is End.CLIENT_CLOSED:
         return ClientClosed()
     if interrupted.end is End.STOPPING:
@@ -138,7 +140,7 @@ def error_of(interrupted: Interrupted) -> GatewayError:
 
 
 def _refusal(target: Target, response) -> GatewayError:
-    """The error in an answer that is not 200."""
+    """The error in a response with a status other than 200."""
     response.limit(REFUSAL_BYTES)
     status, headers = response.status, response.headers
     try:
@@ -152,7 +154,7 @@ def _refusal(target: Target, response) -> GatewayError:
 
 
 def _note_failure(error: GatewayError, exchange: Exchange, gateway: Gateway) -> None:
-    """A provider that limits us works, and a client's own haste says nothing; everything else is a failure."""
+    """Tell the breaker: 429 is a working provider, the client's own deadline says nothing, all else is a failure."""
     if error.code == 429:
         gateway.breakers.succeeded(exchange.target.provider.id)
     elif exchange.call.end is not End.TOTAL:

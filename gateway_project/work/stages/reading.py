@@ -1,4 +1,4 @@
-"""Stage 2: the request is read: its body, its model, its operation and the X-Svc- headers."""
+"""Stage 2: read the request: its body, its model, its operation and the X-Svc- headers."""
 
 import re
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ from providers.formats.json_values import dumped
 
 OPERATION_OF = {"messages": "chat", "prompt": "completion", "input": "embedding"}
 OPERATIONS = tuple(OPERATION_OF.values())
-# At a door these are answered whole whatever the body says; on /work what looks like one may be anything.
-WHOLE = ("embedding", COUNT_TOKENS)
+# At a door these are never streamed, whatever the body says; on /work the operation is only a guess.
+NEVER_STREAMED = ("embedding", COUNT_TOKENS)
 CACHE_CONTROLS = ("bypass", "refresh", "only")
 MODEL_LENGTH = 200
-# Fields that decide something here; some providers read names in any case, and would decide otherwise.
+# Fields that the gateway evaluates; some providers ignore the case of names, and would decide differently.
 READ_HERE = {"model", "stream"}
 TAG = re.compile(r"([A-Za-z0-9_.-]{1,64})=([^\x00-\x1f\x7f,]{0,256})\Z")
-MOST_TAGS = 20
-PASSED_ON = {"anthropic-version": "HTTP_ANTHROPIC_VERSION", "anthropic-beta": "HTTP_ANTHROPIC_BETA"}
+MAX_TAGS = 20
+FORWARDED_HEADERS = {"anthropic-version": "HTTP_ANTHROPIC_VERSION", "anthropic-beta": "HTTP_ANTHROPIC_BETA"}
 HEADER = re.compile(r"[\x20-\x7e]{1,1024}")
 
 
 def read_request(exchange: Exchange, gateway: Gateway) -> None:
-    """Set the request and what its headers ask for. Raises ValidationError naming what is wrong."""
-    headers = exchange.incoming.headers
+    """Set the request and what its headers ask for. Raises ValidationError, which names what is wrong."""
+    headers = exchange.incoming.environ
     if headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
     if headers.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
@@ -51,7 +51,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     if stream is not None and type(stream) is not bool:
         raise ValidationError("stream must be true or false.")
     operation = entrance.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
-    streams = stream is True and entrance.operation not in WHOLE
+    streams = stream is True and entrance.operation not in NEVER_STREAMED
     exchange.request = WorkRequest(
         operation,
         _model(body),
@@ -62,14 +62,14 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         via_door=entrance.door.in_shape,
         id=exchange.request_id,
         created=int(exchange.started_at),
-        headers=_passed_on(headers),
+        headers=_forwarded_headers(headers),
     )
     _read_headers(exchange)
 
 
 def _body(exchange: Exchange, gateway: Gateway) -> bytes:
-    """The body, of a client that sends steadily: its connection is shut down when its time is over."""
-    call, headers = exchange.call, exchange.incoming.headers
+    """The body; the client's connection is shut down if it does not send it in time."""
+    call, headers = exchange.call, exchange.incoming.environ
 
     def take(size: int) -> None:
         gateway.body_memory.reserve(size)
@@ -100,7 +100,7 @@ def _operation(wanted: str | None, body: dict) -> str:
 
 
 def _read_headers(exchange: Exchange) -> None:
-    header = exchange.incoming.headers.get
+    header = exchange.incoming.environ.get
     if wanted := header("HTTP_X_SVC_CACHE"):
         exchange.cache_control = _one_of("X-Svc-Cache", wanted, CACHE_CONTROLS)
     if seconds := header("HTTP_X_SVC_CACHE_TTL"):
@@ -110,13 +110,13 @@ def _read_headers(exchange: Exchange) -> None:
     if tags := header("HTTP_X_SVC_TAGS"):
         exchange.tags = _tags(decoded(tags))
     if provider := header("HTTP_X_SVC_PROVIDER"):
-        exchange.wanted_provider = decoded(provider)
+        exchange.requested_provider = decoded(provider)
 
 
-def _passed_on(headers: Mapping[str, Any]) -> dict[str, str]:
-    """The client's headers that a provider gets too, if its format has a use for them."""
+def _forwarded_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+    """The client's headers that a provider may get too; its format decides."""
     found = {}
-    for name, wsgi_name in PASSED_ON.items():
+    for name, wsgi_name in FORWARDED_HEADERS.items():
         if value := headers.get(wsgi_name):
             if not HEADER.fullmatch(value):
                 raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.")
@@ -139,9 +139,9 @@ def _number(name: str, text: str, *, whole: bool) -> float:
 
 def _tags(text: str) -> dict[str, str]:
     found = [TAG.match(part.strip()) for part in text.split(",")]
-    if len(found) > MOST_TAGS or not all(found):
+    if len(found) > MAX_TAGS or not all(found):
         raise ValidationError(
-            f"X-Svc-Tags must be at most {MOST_TAGS} of name=value, separated by commas; "
+            f"X-Svc-Tags must be at most {MAX_TAGS} of name=value, separated by commas; "
             "names have 1 to 64 of A-Z a-z 0-9 . _ -."
         )
     return dict(match.groups() for match in found)

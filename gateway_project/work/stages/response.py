@@ -1,4 +1,4 @@
-"""Stage 7: the provider's answer is checked and read, or its stream begun."""
+"""Stage 7: check and read the provider's answer, or begin its stream."""
 
 import re
 from time import monotonic
@@ -21,7 +21,7 @@ MEDIA_TYPE = re.compile(
 
 
 def read_response(exchange: Exchange, gateway: Gateway) -> None:
-    """Set the answer, or the stream once it has something to hand on. Raises ProviderError for what is neither."""
+    """Set the answer, or the stream once it has something for the client. Raises ProviderError if it is neither."""
     response, exchange.provider_response = exchange.provider_response, None
     target_format = exchange.target.provider.format
     content_type = response.headers.get("content-type", "")
@@ -32,7 +32,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
     body = response.read()
     _refuse_credential(exchange.target, body)
     exchange.answer = target_format.answer_from_response(exchange.request, response.headers, body)
-    if exchange.answer.body is not body:  # translated it may show what JSON's escapes have hidden
+    if exchange.answer.body is not body:  # a translation may reveal what JSON's escapes have hidden
         _refuse_credential(exchange.target, exchange.answer.body)
     exchange.dropped = dropped_header(exchange.answer.dropped, after=exchange.dropped)
     gateway.watcher.remove(exchange.call)
@@ -44,22 +44,22 @@ def _refuse_credential(target: Target, body: bytes) -> None:
 
 
 def _clean(content_type: str) -> str:
-    """The provider's media type, and what it says of the letters: any other text there may be anything."""
+    """The provider's media type with its charset; other parameters are not trusted."""
     found = MEDIA_TYPE.match(content_type)
     return found[0] if found else EVENT_STREAM
 
 
 def _begin(call: Call, response: ProviderResponse, reader: StreamReader, content_type: str) -> Stream:
-    """Read as far as the first bytes for the client: until then an error can still be a status."""
+    """Read up to the first bytes for the client: until then an error can still be sent with its own status."""
     pieces = response.pieces()
-    patience = monotonic() + settings.GATEWAY_HEARTBEAT
+    heartbeat_due = monotonic() + settings.GATEWAY_HEARTBEAT
     try:
         for piece in pieces:
             first = reader.feed(piece) if piece else b""
             if reader.error is not None:
                 raise reader.error
-            # In a silence, or while the provider sends only what says nothing, the client needs a sign of life.
-            if first or reader.done or not piece or call.waiting_since >= patience:
+            # While the provider is silent, or sends nothing but heartbeats, the client needs a heartbeat.
+            if first or reader.done or not piece or call.waiting_since >= heartbeat_due:
                 return Stream(response, pieces, reader, first, content_type)
         first = reader.end(response.is_complete)
         if reader.done and reader.error is None:

@@ -16,7 +16,7 @@ from telemetry.models import Candidate
 
 def select_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Set the candidates in the order in which they are tried. Raises ProviderNotSelected."""
-    usable = [target for target in exchange.offered if target.provider.format is not None]
+    usable = [target for target in exchange.allowed if target.provider.format is not None]
     if not usable:
         raise ProviderNotSelected(_why_none(exchange))
     if len(usable) > 1 and (name := exchange.request.stateful_parameter):
@@ -27,18 +27,18 @@ def select_provider(exchange: Exchange, gateway: Gateway) -> None:
             reason=exchange.request.dialect.stateful_unsupported_code,
         )
     if exchange.cache_control != "bypass":
-        exchange.content = digest(exchange.request.body)
+        exchange.request_digest = digest(exchange.request.body)
     if len(usable) > 1:
-        ordered = _in_order(usable, exchange.content or os.urandom(16))
+        ordered = _in_order(usable, exchange.request_digest or os.urandom(16))
         usable = _ready(ordered, exchange, gateway)
     exchange.candidates = tuple(usable)
 
 
 def _in_order(targets: list[Target], seed: bytes) -> list[Target]:
-    """Lowest priority first; within one, shares by weight.
+    """Lowest priority number first; among equals a random order by weight.
 
-    The share is drawn from the request itself: identical requests go to one provider, where its cached
-    answer and its flight are.
+    The random value is a hash of the request: identical requests go to the same provider, whose cached answer and
+    flight they share.
     """
     by_priority = sorted(targets, key=lambda target: target.provider.priority)
     ordered: list[Target] = []
@@ -48,7 +48,7 @@ def _in_order(targets: list[Target], seed: bytes) -> list[Target]:
 
 
 def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
-    """Without those that rest after failures, and those that are known to have no room."""
+    """Those whose breaker is closed and whose limits are not known to be full."""
     awake = gateway.breakers.rested(ordered)
     free = gateway.full_providers.without_full(awake)
     if len(free) < len(ordered):
@@ -59,18 +59,18 @@ def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[
 
 
 def _draw(target: Target, seed: bytes) -> float:
-    """Weighted rendezvous hashing: the smallest of these is the first with the probability of its weight."""
+    """Weighted rendezvous hashing: each target's value is the smallest with a probability by its weight."""
     digest = blake2b(seed, digest_size=8, key=target.provider.id.to_bytes(8, "big")).digest()
     uniform = (int.from_bytes(digest, "big") + 1) / 2**64
     return -math.log(uniform) / target.provider.weight
 
 
 def _why_none(exchange: Exchange) -> str:
-    if exchange.offered:
-        formats = ", ".join(sorted({target.provider.format_name for target in exchange.offered}))
+    if exchange.allowed:
+        formats = ", ".join(sorted({target.provider.format_name for target in exchange.allowed}))
         return f"The providers of this model speak a format that this version does not: {formats}."
     if exchange.key is not None and exchange.key.provider_id is not None:
         return "The provider that this key is linked to is not enabled, or is not the one asked for."
-    if exchange.wanted_provider:
-        return f"No enabled provider named {exchange.wanted_provider} offers the model {exchange.model}."
+    if exchange.requested_provider:
+        return f"No enabled provider named {exchange.requested_provider} offers the model {exchange.model}."
     return f"No enabled provider offers the model {exchange.model}."

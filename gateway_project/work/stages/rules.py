@@ -8,30 +8,30 @@ from rules.matching import RuleSnapshot
 
 
 def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
-    """Set who could serve the request, and the first rule that lets it proceed. Raises RuleDenied."""
-    offered = exchange.known = _offered(exchange.model, exchange.key, gateway.snapshot)
-    if wanted := exchange.wanted_provider:
+    """Set the targets that may serve the request, and the first rule that allows it. Raises RuleDenied."""
+    offered = exchange.offers = _offers(exchange.model, exchange.key, gateway.snapshot)
+    if wanted := exchange.requested_provider:
         offered = tuple(target for target in offered if target.provider.goes_by(wanted))
-    exchange.rule, exchange.offered = _judge(exchange.model, offered, exchange.caller, gateway.snapshot)
+    exchange.rule, exchange.allowed = _judge(exchange.model, offered, exchange.caller, gateway.snapshot)
     if exchange.rule is None:
         model = offered[0].model if offered else exchange.model
         raise RuleDenied(f"No rule allows {exchange.caller.name} to use the model {model}.")
 
 
 def allowed_targets(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
-    """Who could serve this caller's request for the model, as it would be judged; () where nobody may or can."""
-    rule, allowed = _judge(model, _offered(model, key, snapshot), caller, snapshot)
+    """The targets that may and can serve this caller's request for the model."""
+    rule, allowed = _judge(model, _offers(model, key, snapshot), caller, snapshot)
     return tuple(target for target in allowed if rule is not None and target.provider.format is not None)
 
 
-def _offered(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
+def _offers(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
     """The key's own provider, else every provider with the model."""
     if key is None or key.provider_id is None:
         return snapshot.offers(model)
     provider = snapshot.providers.get(key.provider_id)
     if provider is None:
         return ()
-    # A name that the provider has as it stands is that model, slash and all.
+    # A model whose name contains a slash takes precedence over provider/model.
     named = model if model in provider.models else model.removeprefix(f"{provider.name}/")
     return (Target(provider, named),)
 
@@ -39,7 +39,7 @@ def _offered(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[T
 def _judge(
     model: str, offered: tuple[Target, ...], caller: Caller, snapshot: Snapshot
 ) -> tuple[RuleSnapshot | None, tuple[Target, ...]]:
-    """The first rule that lets the caller ask for the model, and those that it leaves of the offers."""
+    """The first rule that lets the caller ask for the model, and the offers that it allows."""
     rule = snapshot.rules.first(
         user_id=caller.id,
         group_ids=caller.group_ids,

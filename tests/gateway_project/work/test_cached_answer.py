@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway_project.work.cached_answer import pack, unpack
-from gateway_project.work.exchange import Stored
+from gateway_project.work.cached_answer import CachedAnswer, pack, unpack
 from providers.formats.usage import MOST_TOKENS
 
 BODY = b'{"a": "\xc3\xa4\\n"}\n'
-WHOLE = Stored(BODY, "application/json", None, 7, "Küche 1", [1, None, 2, 3, None], True, "stop", "eos", "store, user")
-STREAM = Stored(b"data: a\n\ndata: b\n\n", "text/event-stream; charset=utf-8", [9, 9], 7, "p", None, False, "", "")
+WHOLE = CachedAnswer(
+    BODY, "application/json", None, 7, "Küche 1", [1, None, 2, 3, None], True, "stop", "eos", "store, user"
+)
+STREAM = CachedAnswer(
+    b"data: a\n\ndata: b\n\n", "text/event-stream; charset=utf-8", [9, 9], 7, "p", None, False, "", ""
+)
 COUNTS = st.none() | st.integers(0, MOST_TOKENS - 1)
 NAMES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60)
 
@@ -36,7 +39,7 @@ def test_an_answer_comes_back_as_it_was(stored):
 @settings(max_examples=100, deadline=None)
 def test_every_answer_comes_back_as_it_was(chunks, name, usage):
     for sizes in (None, [len(chunk) for chunk in chunks]):
-        stored = Stored(b"".join(chunks), "application/json", sizes, 1, name, usage, False, "stop", name)
+        stored = CachedAnswer(b"".join(chunks), "application/json", sizes, 1, name, usage, False, "stop", name)
         assert unpack(pack(stored)) == stored
 
 

@@ -137,15 +137,15 @@ def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
         counters.note_redis_statuses(admission.statuses, now)
         counters.settle(Settlement("t", admission.holds, [1] * len(admission.holds)))
     held = sizes(counters)
-    assert min(held["counts"], held["known"]) == 2000
+    assert min(held["counts"], held["redis_counts"]) == 2000
     counters.tidy(begun + 1000 + 130)
-    assert sizes(counters) == {"counts": 1000, "known": 1000, "leases": 0}
+    assert sizes(counters) == {"counts": 1000, "redis_counts": 1000, "leases": 0}
     counters.tidy(begun + 2 * DAY)
-    assert sizes(counters) == {"counts": 0, "known": 0, "leases": 0}
+    assert sizes(counters) == {"counts": 0, "redis_counts": 0, "leases": 0}
 
 
 def sizes(counters):
-    return {name: len(getattr(counters, f"_{name}")) for name in ("counts", "known", "leases")}
+    return {name: len(getattr(counters, f"_{name}")) for name in ("counts", "redis_counts", "leases")}
 
 
 def test_a_window_that_is_not_over_is_kept_when_a_process_tidies_up():
