@@ -28,7 +28,7 @@ def scrape(environ: Mapping[str, Any]) -> Delivery:
     from telemetry import exposition  # with a library that only those who are scraped need
 
     made = gateway()
-    made.metrics.aggregate(made.snapshot.offering)
+    made.metrics.aggregate(made.snapshot.targets_by_model)
     info = {label: version()[name] for label, name in INFO.items()}
     content = exposition.render(*made.metrics.gather(process_gauges(made)), info)
     return complete_response(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])

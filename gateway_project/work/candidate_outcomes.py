@@ -36,7 +36,7 @@ def _outcome(target: Target, exchange: "Exchange") -> Outcome:
         return exchange.candidate_outcomes[provider_id]
     if exchange.target is not None and provider_id == exchange.target.provider.id:
         return _target_outcome(exchange)
-    if exchange.requested_provider and not target.provider.goes_by(exchange.requested_provider):
+    if exchange.requested_provider and not target.provider.matches_name(exchange.requested_provider):
         return Candidate.NOT_WANTED, ""
     if exchange.rule is None or exchange.rule.provider_id not in (None, provider_id):
         return Candidate.NOT_ALLOWED, ""

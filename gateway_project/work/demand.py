@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from gateway_project.work.snapshot import Snapshot, Target
 
 # Where the dialects of clients and providers say how long an answer may be, and in which objects.
-BOUNDS = (
+BOUND_FIELDS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
     *("maxTokens", "maxOutputTokens", "num_predict"),
 )
-WITHIN = ("options", "generationConfig", "generation_config", "inferenceConfig")
-MOST_ANSWERS = 128
+NESTED_OBJECTS = ("options", "generationConfig", "generation_config", "inferenceConfig")
+MAX_ANSWERS = 128
 
 
 class Demand(NamedTuple):
@@ -39,7 +39,7 @@ class Demand(NamedTuple):
         return self.input + self.output
 
 
-def demand_of(work: WorkRequest) -> Demand:
+def estimate_demand(work: WorkRequest) -> Demand:
     """About how much the request asks for."""
     if work.operation == COUNT_TOKENS:
         return Demand(0, 0, True)
@@ -51,7 +51,7 @@ def demand_of(work: WorkRequest) -> Demand:
     return Demand(sent, output, bound is not None)
 
 
-def reserving(
+def with_reservations(
     checks: Sequence[LimitCheck], demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot"
 ) -> Sequence[LimitCheck]:
     """The checks with what this request has to reserve of them, of cost what it is at the dearest of the targets.
@@ -85,12 +85,14 @@ def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> 
 
 def _bound(body: dict[str, Any]) -> int | None:
     """The largest of the bounds that the body names, None where it names none."""
-    places = [body, *(body[name] for name in WITHIN if isinstance(body.get(name), dict))]
-    bounds = [place[name] for place in places for name in BOUNDS if type(place.get(name)) is int and place[name] > 0]
+    places = [body, *(body[name] for name in NESTED_OBJECTS if isinstance(body.get(name), dict))]
+    bounds = [
+        place[name] for place in places for name in BOUND_FIELDS if type(place.get(name)) is int and place[name] > 0
+    ]
     return max(bounds, default=None)
 
 
 def _answers(body: dict[str, Any]) -> int:
     """How many answers are asked for at once; a number below one, which providers refuse, takes nothing back."""
     numbers = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
-    return min(max(1, *numbers), MOST_ANSWERS) if numbers else 1
+    return min(max(1, *numbers), MAX_ANSWERS) if numbers else 1

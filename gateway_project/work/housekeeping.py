@@ -17,7 +17,7 @@ def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
     metrics, state = gateway.metrics, gateway.state
 
     def fold() -> None:
-        metrics.aggregate(gateway.snapshot.offering)
+        metrics.aggregate(gateway.snapshot.targets_by_model)
 
     def publish() -> None:
         metrics.publish(process_gauges(gateway))

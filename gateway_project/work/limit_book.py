@@ -13,8 +13,8 @@ WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
 KINDS = {REQUESTS: COUNT, TOKENS: RESERVE, COST: RESERVE, CONCURRENT: LEASE}
 # Money is counted in whole billionths: a token can cost less than a millionth.
 NANO = 10**9
-GREATEST_IN_HEADERS = 10**15 - 1  # RFC 9651, 3.3.1
-REMEMBERED = 100_000
+MAX_HEADER_INTEGER = 10**15 - 1  # RFC 9651, 3.3.1
+MAX_REMEMBERED = 100_000
 
 
 class Subject(NamedTuple):
@@ -45,12 +45,12 @@ class LimitSnapshot(NamedTuple):
     policy: str  # its name in the headers RateLimit and RateLimit-Policy
     header: str  # its item in RateLimit-Policy
 
-    def in_headers(self, amount: int) -> int:
+    def header_amount(self, amount: int) -> int:
         """An amount in the unit that headers have: money in millionths, and nothing beyond their greatest number."""
-        return min(amount // 1000 if self.measure == COST else amount, GREATEST_IN_HEADERS)
+        return min(amount // 1000 if self.measure == COST else amount, MAX_HEADER_INTEGER)
 
     @property
-    def whose(self) -> str:
+    def owner(self) -> str:
         return f"the {self.subject.kind} {self.name}"
 
     def quantity(self, amount: int) -> str:
@@ -59,7 +59,7 @@ class LimitSnapshot(NamedTuple):
             return f"{Decimal(amount) / NANO:f}"
         return f"{amount} {'concurrent requests' if self.measure == CONCURRENT else self.measure}"
 
-    def told(self, amount: int) -> str:
+    def phrase(self, amount: int) -> str:
         """An amount of the limit: 600 requests a minute."""
         return f"{self.quantity(amount)}{'' if self.measure == CONCURRENT else f' a {self.window}'}"
 
@@ -83,17 +83,19 @@ class LimitBook:
     """
 
     def __init__(
-        self, rows: Iterable[LimitRow] = (), defaults: Defaults | None = None, begun: float | None = None
+        self, rows: Iterable[LimitRow] = (), defaults: Defaults | None = None, started_at: float | None = None
     ) -> None:
-        self.begun = time.time() if begun is None else begun
+        self.started_at = time.time() if started_at is None else started_at
         self._defaults = defaults or {}
         self._rows: dict[Subject, dict[tuple[str, str], LimitRow]] = {}
         self._known: dict[object, Limits] = {}
         for row in rows:
             self._rows.setdefault(row.subject, {})[row.measure, row.window] = row
-        self.of_providers = any(subject.kind == "provider" for subject in self._rows) or self._has_default("provider")
+        self.has_provider_limits = any(subject.kind == "provider" for subject in self._rows) or self._has_default(
+            "provider"
+        )
 
-    def of_caller(self, key, caller) -> Limits:
+    def for_caller(self, key, caller) -> Limits:
         """The limits of a request: of its key (None for a login), its user, and each group of the user."""
         known = key.id if key is not None else None, caller.id, caller.group_ids
         found = self._known.get(known)
@@ -105,13 +107,13 @@ class LimitBook:
             found = self._remember(known, subjects)
         return found
 
-    def of_provider(self, provider) -> Limits:
+    def for_provider(self, provider) -> Limits:
         """The limits of what a provider is asked for."""
         known = "provider", provider.id
         found = self._known.get(known)
         return found if found is not None else self._remember(known, [("provider", provider.id, provider.name)])
 
-    def checks_of(self, subject: Subject, name: str = "") -> list[LimitCheck]:
+    def checks_for(self, subject: Subject, name: str = "") -> list[LimitCheck]:
         """The checks of one subject, those of the default limits among them."""
         rows, defaults = self._rows.get(subject, {}), self._defaults.get(subject.kind, {})
         name = next((row.name for row in rows.values()), name) or str(subject.id)
@@ -127,7 +129,7 @@ class LimitBook:
         subject, name, measure, window, amount, set_at = row
         seconds, units = WINDOWS[window], min(int(amount * NANO) if measure == COST else int(amount), MAX_AMOUNT)
         rebuilt = seconds not in (0, MINUTE)
-        since = set_at.timestamp() if set_at else self.begun
+        since = set_at.timestamp() if set_at else self.started_at
         return LimitCheck(
             f"{measure}:{subject.kind}:{subject.id}:{window}",
             units,
@@ -143,10 +145,10 @@ class LimitBook:
 
     def _remember(self, known: object, subjects: Sequence[tuple[str, int, str]]) -> Limits:
         checks = tuple(
-            check for kind, subject_id, name in subjects for check in self.checks_of(Subject(kind, subject_id), name)
+            check for kind, subject_id, name in subjects for check in self.checks_for(Subject(kind, subject_id), name)
         )
         reserves = any(check.kind == RESERVE for check in checks)
-        if len(self._known) >= REMEMBERED:
+        if len(self._known) >= MAX_REMEMBERED:
             self._known.clear()
         found = self._known[known] = Limits(checks, reserves)
         return found
@@ -166,4 +168,4 @@ def _described(subject: Subject, name: str, measure: str, window: str, units: in
     # A month has no number of seconds.
     seconds = f";w={WINDOWS[window]}" if WINDOWS[window] > 0 else ""
     made = LimitSnapshot(subject, name, measure, window, policy, "")
-    return made._replace(header=f'"{policy}";q={made.in_headers(units)}{unit[measure]}{seconds}')
+    return made._replace(header=f'"{policy}";q={made.header_amount(units)}{unit[measure]}{seconds}')

@@ -1,4 +1,4 @@
-"""Reads rows into a snapshot: everything of a kind, or only what changed."""
+"""Loads rows into a snapshot: all of a kind, or only those that changed."""
 
 import logging
 import math
@@ -31,20 +31,20 @@ from rules.patterns import compile_pattern
 
 log = logging.getLogger("gateway.snapshot")
 
-# Above it one query for everything is cheaper than many for some.
-WHOLE_ABOVE = 5_000
-# Who shares a stored answer, the narrowest last: a provider can narrow the setting, not widen it.
+# Above this number of changed rows it is cheaper to load all.
+LOAD_ALL_ABOVE = 5_000
+# Cache scopes, the narrowest last: a provider can narrow the setting, not widen it.
 SCOPES = ("global", "group", "user", "key")
 
 
 def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
-    """Bring the rows of a kind up to date; id 0 among them, or very many of them, means all."""
+    """Load the changed rows of a kind; id 0, or more than LOAD_ALL_ABOVE ids, means all."""
     if kind == "key":
-        load_keys(snapshot, _some(ids))
+        load_keys(snapshot, _ids_or_all(ids))
     elif kind in ("user", "role", "group"):
-        load_callers(snapshot, _some(ids) if kind == "user" else None)
+        load_callers(snapshot, _ids_or_all(ids) if kind == "user" else None)
     elif kind == "rule":
-        load_rules(snapshot, _some(ids))
+        load_rules(snapshot, _ids_or_all(ids))
     elif kind == "provider":
         load_providers(snapshot)
     elif kind == "price":
@@ -63,34 +63,34 @@ def load_all(snapshot: Snapshot) -> None:
 
 
 def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
-    """Keys by id, or all of them as far as memory is allowed to them: the last used first."""
+    """Load keys by id, or (ids=None) the GATEWAY_SNAPSHOT_KEYS most recently used."""
     rows = ApiKey.objects.live()
     if ids is None:
-        most = settings.GATEWAY_SNAPSHOT_KEYS
+        max_keys = settings.GATEWAY_SNAPSHOT_KEYS
         last_used_first = F("last_used").desc(nulls_last=True), "-id"
-        # The first in the dictionary are the first to be forgotten.
-        found = dict(reversed(list(_keys(rows.order_by(*last_used_first)[:most]))))
-        snapshot.keys_complete = len(found) < most
+        # The first in the dictionary are the first to be evicted.
+        found = dict(reversed(list(_keys(rows.order_by(*last_used_first)[:max_keys]))))
+        snapshot.keys_complete = len(found) < max_keys
         snapshot.public_ids = _by_key(found)
         snapshot.keys = found
         return
     found = dict(_keys(rows.filter(id__in=ids)))
     for key_id in ids:
-        snapshot.drop_key(key_id, but=found)
+        snapshot.drop_key(key_id, keep=found)
     for public_id, key in found.items():
         snapshot.put_key(public_id, key)
-    _forget_oldest(snapshot)
+    _evict_oldest(snapshot)
 
 
 def load_wanted_keys(snapshot: Snapshot, public_ids: Collection[str]) -> None:
-    """Keys that requests named and memory did not hold."""
+    """Load keys that requests used and memory did not have."""
     for public_id, key in _keys(ApiKey.objects.live().with_public_id(*public_ids)):
         snapshot.put_key(public_id, key)
-    _forget_oldest(snapshot)
+    _evict_oldest(snapshot)
 
 
 def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
-    """Users with the features of their roles and the ids of their groups."""
+    """Load users with the features of their roles and the ids of their groups; all of them if ids is None."""
     users = User.objects.all() if ids is None else User.objects.filter(id__in=ids)
     features = _features_by_role()
     roles = _pairs(User.roles.through, "user_id", "role_id", ids)
@@ -98,7 +98,9 @@ def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     found = {}
     for user_id, name, active, deleted in users.values_list("id", "username", "is_active", "is_deleted").iterator():
         granted = frozenset().union(*(features.get(role, ()) for role in roles.get(user_id, ())))
-        found[user_id] = Caller(user_id, name, active and not deleted, _shared(granted), tuple(groups.get(user_id, ())))
+        found[user_id] = Caller(
+            user_id, name, active and not deleted, _interned(granted), tuple(groups.get(user_id, ()))
+        )
     if ids is None:
         snapshot.callers = found
         return
@@ -108,7 +110,7 @@ def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 
 def load_rules(snapshot: Snapshot, ids: Collection[int] | None) -> None:
-    """Enabled rules, compiled; one whose pattern does not compile matches nothing."""
+    """Load and compile enabled rules; one whose pattern does not compile is left out."""
     rows = Rule.objects.enabled()
     kept = {}
     if ids is not None:
@@ -122,24 +124,24 @@ def load_rules(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 
 def load_providers(snapshot: Snapshot) -> None:
-    """Enabled providers; one whose credential cannot be read is left out."""
+    """Load enabled providers; one whose credential cannot be decrypted is left out."""
     rows = Provider.objects.enabled().select_related("format").prefetch_related("models")
     found = (_provider(row, snapshot.providers.get(row.id)) for row in rows)
     snapshot.put_providers([provider for provider in found if provider is not None])
 
 
 def load_prices(snapshot: Snapshot) -> None:
-    """The prices that hold, and those that will."""
+    """Load current and future prices."""
     snapshot.prices = ModelPrice.objects.not_over().book()
 
 
 def load_limits(snapshot: Snapshot) -> None:
-    """The limits that were set, and the settings for those who have none of their own."""
-    snapshot.limits = LimitBook(limit_rows(Limit.objects.all()), settings.GATEWAY_LIMITS, snapshot.limits.begun)
+    """Load the limits, and the settings' defaults for subjects without their own."""
+    snapshot.limits = LimitBook(limit_rows(Limit.objects.all()), settings.GATEWAY_LIMITS, snapshot.limits.started_at)
 
 
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
-    """Limits as the book takes them."""
+    """Limits in the form that LimitBook takes."""
     names = {"key": "key__name", "user": "user__username", "group": "group__name", "provider": "provider__name"}
     ids = [f"{subject}_id" for subject in names]
     columns = ("measure", "window", "amount", "bounds_since", *ids, *names.values())
@@ -150,13 +152,13 @@ def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
 
 
 def live_sessions(session_ids: Collection[str]) -> dict[str, int]:
-    """Of these sessions the live ones, each with its user's id."""
+    """The live ones of these sessions, each with its user's id."""
     rows = Session.objects.live(timezone.now()).filter(id__in=session_ids).values_list("id", "user_id")
     return {session_id.hex: user_id for session_id, user_id in rows}
 
 
-def _some(ids: Collection[int]) -> Collection[int] | None:
-    return None if 0 in ids or len(ids) > WHOLE_ABOVE else ids
+def _ids_or_all(ids: Collection[int]) -> Collection[int] | None:
+    return None if 0 in ids or len(ids) > LOAD_ALL_ABOVE else ids
 
 
 def _keys(rows: QuerySet) -> Iterator[tuple[str, KeySnapshot]]:
@@ -170,7 +172,7 @@ def _keys(rows: QuerySet) -> Iterator[tuple[str, KeySnapshot]]:
             log.error("Key %s is not used: its permissions are no list of names.", public_id)
             continue
         expires = expiry.timestamp() if expiry else math.inf
-        granted = _shared(frozenset(permissions))
+        granted = _interned(frozenset(permissions))
         key = KeySnapshot(key_id, name, bytes(digest), owner, provider, expires, locked is not None, granted)
         former_id, former_digest, until = former
         if former_id is not None:
@@ -186,8 +188,8 @@ def _by_key(keys: Mapping[str, KeySnapshot]) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _forget_oldest(snapshot: Snapshot) -> None:
-    """Keep the memory for keys bounded: the ones that came first go, and are looked up when they return."""
+def _evict_oldest(snapshot: Snapshot) -> None:
+    """Bound the memory for keys: the oldest entries are evicted, and looked up again when they are used."""
     while len(snapshot.keys) > settings.GATEWAY_SNAPSHOT_KEYS:
         snapshot.drop_key(next(iter(snapshot.keys.values())).id)
         snapshot.keys_complete = False
@@ -251,7 +253,7 @@ def _provider(row: Provider, before: ProviderSnapshot | None) -> ProviderSnapsho
         cache_seconds=settings.GATEWAY_CACHE_TTL if row.cache_ttl_seconds is None else row.cache_ttl_seconds,
         models=frozenset(model.name for model in row.models.all()),
         options=Options(unknown_parameters=row.unknown_parameters),
-        max_output_tokens={model.name: most for model in row.models.all() if (most := model.max_output_tokens)},
+        max_output_tokens={model.name: tokens for model in row.models.all() if (tokens := model.max_output_tokens)},
         header_name=row.name if row.name.isascii() else quote(row.name),
         auth_headers=headers,
         signer=signer,
@@ -259,10 +261,10 @@ def _provider(row: Provider, before: ProviderSnapshot | None) -> ProviderSnapsho
 
 
 def _credential(row: Provider, before: ProviderSnapshot | None) -> str:
-    """The credential in the clear. Raises CredentialUnreadable and ValueError.
+    """The decrypted credential. Raises CredentialUnreadable and ValueError.
 
-    A process that has not been told of a new encryption key goes on with the credential that it has, as long as
-    host and hint say that it is still that one.
+    A process that does not have a new encryption key yet keeps the credential it has, as long as origin and hint show
+    that it is unchanged.
     """
     try:
         return decrypt(row.credential, origin=row.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
@@ -276,6 +278,6 @@ def _credential(row: Provider, before: ProviderSnapshot | None) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _shared(names: frozenset[str]) -> frozenset[str]:
-    """The same set once, however many keys and users have it."""
+def _interned(names: frozenset[str]) -> frozenset[str]:
+    """One shared object for equal sets: many keys and users have the same."""
     return names

@@ -37,7 +37,7 @@ def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
     """The models that the caller could ask now, by name; a key that is linked to a provider sees that one's."""
     key, snapshot = exchange.key, gateway.snapshot
     provider = snapshot.providers.get(key.provider_id) if key is not None and key.provider_id is not None else None
-    names = snapshot.offering if key is None or key.provider_id is None else provider.models if provider else ()
+    names = snapshot.targets_by_model if key is None or key.provider_id is None else provider.models if provider else ()
     found = (_model(name, exchange, gateway) for name in sorted(names))
     return [model for model in found if model is not None]
 

@@ -1,6 +1,6 @@
-"""What every request needs to know, in memory: keys, callers, rules, providers, limits and licence.
+"""The in-memory copy of what every request needs: keys, callers, rules, providers, limits and licence.
 
-`Snapshot` answers without the database; `Follower` (follower.py) keeps it at most a second old.
+Requests read `Snapshot` and not the database; `Follower` (follower.py) keeps it at most a second old.
 """
 
 import json
@@ -19,8 +19,8 @@ from providers.sigv4 import Signer
 from providers.transport import TransportLimits
 from rules.matching import RuleBook, RuleSnapshot
 
-TELLING = 12  # so long a credential stands nowhere by chance; what providers without any are given is shorter
-HIDDEN = "…".encode()
+MIN_SECRET_LENGTH = 12  # shorter credentials can occur in a body by chance, such as the dummies for local providers
+MASK = "…".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class ProviderSnapshot:
     models: frozenset[str]
     host: str = ""  # of its URL, in lower case
     options: Options = DEFAULT_OPTIONS
-    max_output_tokens: dict[str, int] = field(default_factory=dict)  # by model, where an administrator said it
-    header_name: str = ""  # the name as a header may carry it
+    max_output_tokens: dict[str, int] = field(default_factory=dict)  # by model, where an administrator set it
+    header_name: str = ""  # the name as it is written in headers
     auth_headers: dict[str, str] = field(repr=False, default_factory=dict)
-    signer: Signer | None = field(repr=False, default=None)  # in their place, where each request is signed by itself
+    signer: Signer | None = field(repr=False, default=None)  # instead of auth_headers, where each request is signed
     _secrets: tuple[str, ...] = field(repr=False, init=False, compare=False, default=())  # the longest first
-    # Those that cannot stand there by chance, in each spelling.
+    # Those of at least MIN_SECRET_LENGTH, in each spelling.
     _in_bodies: tuple[bytes, ...] = field(repr=False, init=False, compare=False, default=())
 
     def __post_init__(self) -> None:
@@ -81,73 +81,75 @@ class ProviderSnapshot:
         sent |= auth.secrets(self.auth_method, self.credential) | {self.credential, quote(self.credential, safe="")}
         secrets = sorted(sent - {""}, key=len, reverse=True)
         object.__setattr__(self, "_secrets", tuple(secrets))
-        object.__setattr__(self, "_in_bodies", _in_bodies(secret for secret in secrets if len(secret) >= TELLING))
+        object.__setattr__(
+            self, "_in_bodies", _in_bodies(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
+        )
 
-    def goes_by(self, name: str) -> bool:
-        """Whether a client means this provider: by its name, or as the headers of answers write that."""
+    def matches_name(self, name: str) -> bool:
+        """Whether a client means this provider: by its name, or by that name as response headers write it."""
         return name in (self.name, self.header_name)
 
-    def hide(self, text: str) -> str:
-        """The text without the credential, in every form in which it is sent."""
+    def redact(self, text: str) -> str:
+        """The text with the credential masked, in every form in which it is sent."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
         return text
 
-    def conceal(self, body: bytes, most: int) -> bytes:
-        """So many bytes of a body in the same way; words as short as "ollama" are no secrets in one."""
-        behind = max(map(len, self._in_bodies), default=0)  # a secret may stand across the cut
-        body = body[: most + behind]
+    def redact_body(self, body: bytes, max_bytes: int) -> bytes:
+        """The first bytes of a body with the credential masked; words as short as "ollama" are no secrets in one."""
+        margin = max(map(len, self._in_bodies), default=0)  # a secret may straddle the cut
+        body = body[: max_bytes + margin]
         for secret in self._in_bodies:
-            body = body.replace(secret, HIDDEN)
-        return body[:most]
+            body = body.replace(secret, MASK)
+        return body[:max_bytes]
 
-    def echoes(self, body: bytes) -> bool:
-        """Whether its answer holds the credential."""
+    def leaks_credential(self, body: bytes) -> bool:
+        """Whether the provider's answer contains the credential."""
         return any(secret in body for secret in self._in_bodies)
 
     def authentication(self, address: str, body: bytes, at: float) -> dict[str, str]:
-        """The headers that authenticate a request at this moment (seconds since 1970)."""
+        """The headers that authenticate a request sent at this time (seconds since 1970)."""
         return self.signer.headers(address, body, at) if self.signer else self.auth_headers
 
     def options_for(self, model: str) -> Options:
-        """What its record and the model's say about translating."""
-        most = self.max_output_tokens.get(model)
-        return self.options if most is None else replace(self.options, max_output_tokens=most)
+        """The translation options of the provider and of this model."""
+        max_tokens = self.max_output_tokens.get(model)
+        return self.options if max_tokens is None else replace(self.options, max_output_tokens=max_tokens)
 
     def address(self, path: str) -> str:
-        """The whole URL of a path of its format, with the credential where the method puts it there."""
+        """The full URL of a path of its format, with the credential if the auth method puts it there."""
         return auth.url(self.auth_method, self.credential, self.format.url(self.url, path))
 
 
 def _in_bodies(secrets: Iterable[str]) -> tuple[bytes, ...]:
-    """These as they may stand in a body: as they are, and as JSON writes them."""
+    """The spellings of these secrets in a body: unchanged, and as JSON strings."""
     written = (form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")))
     return tuple(form.encode() for form in dict.fromkeys(written))
 
 
 class Target(NamedTuple):
-    """Where a request may go: a provider, and the name under which it knows the model."""
+    """A provider that a request may go to, and that provider's name of the model."""
 
     provider: ProviderSnapshot
     model: str
 
 
 class Snapshot:
-    """The tables at one moment. Only the follower changes it, each entry in one step."""
+    """The current rows. Only the follower changes it, each entry by one assignment."""
 
     def __init__(self) -> None:
         self.loaded = False
         self.keys: dict[str, KeySnapshot] = {}
-        self.public_ids: dict[int, tuple[str, ...]] = {}  # a key that was rotated has two for a while
+        self.public_ids: dict[int, tuple[str, ...]] = {}  # by key id; a rotated key has two for a while
         self.keys_complete = True
         self.callers: dict[int, Caller] = {}
         self.rules = RuleBook()
         self.rule_rows: dict[int, RuleSnapshot] = {}
         self.providers: dict[int, ProviderSnapshot] = {}
         self.providers_by_name: dict[str, ProviderSnapshot] = {}
-        self.offering: dict[str, tuple[Target, ...]] = {}
+        self.targets_by_model: dict[str, tuple[Target, ...]] = {}
         self.prices = PriceBook()
-        self.terms: Terms | None = None  # the licence's, or those of an installation without one
+        self.terms: Terms | None = None  # of the licence, or the defaults without one
         self.limits = LimitBook()
 
     def put_key(self, public_id: str, key: KeySnapshot) -> None:
@@ -156,10 +158,10 @@ class Snapshot:
         if public_id not in known:
             self.public_ids[key.id] = (*known, public_id)
 
-    def drop_key(self, key_id: int, *, but: Collection[str] = ()) -> None:
-        """Forget the key by each of its public ids that is not among these."""
+    def drop_key(self, key_id: int, *, keep: Collection[str] = ()) -> None:
+        """Remove the key under each of its public ids except those in `keep`."""
         known = self.public_ids.pop(key_id, ())
-        if kept := tuple(public_id for public_id in known if public_id in but):
+        if kept := tuple(public_id for public_id in known if public_id in keep):
             self.public_ids[key_id] = kept
         for public_id in known:
             if public_id not in kept:
@@ -171,25 +173,25 @@ class Snapshot:
 
     def put_providers(self, providers: Iterable[ProviderSnapshot]) -> None:
         found = {provider.id: provider for provider in providers}
-        offering = defaultdict(list)
+        targets_by_model = defaultdict(list)
         for provider in found.values():
             for model in provider.models:
-                offering[model].append(Target(provider, model))
-        self.offering = {model: tuple(targets) for model, targets in offering.items()}
+                targets_by_model[model].append(Target(provider, model))
+        self.targets_by_model = {model: tuple(targets) for model, targets in targets_by_model.items()}
         self.providers_by_name = {provider.name: provider for provider in found.values()}
         self.providers = found
 
     def price(self, target: Target, at: float) -> Price | None:
-        """What the target's model costs at this moment (seconds since 1970); None where nobody said."""
+        """The price of the target's model at this time (seconds since 1970); None if none is set."""
         provider, model = target
         return self.prices.price(provider.id, provider.host, model, at)
 
-    def offers(self, model: str) -> tuple[Target, ...]:
-        """Every enabled provider with this model; `provider/model` names one of them.
+    def targets_for(self, model: str) -> tuple[Target, ...]:
+        """Every enabled provider with this model; `provider/model` selects one provider.
 
-        A name that some provider has as it stands is that model, slash and all.
+        A model whose own name contains a slash takes precedence.
         """
-        if found := self.offering.get(model):
+        if found := self.targets_by_model.get(model):
             return found
         name, slash, bare = model.partition("/")
         provider = self.providers_by_name.get(name) if slash else None

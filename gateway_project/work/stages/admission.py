@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
 from gateway_project.work import licence_uses
 from gateway_project.work.bill import bill_of
-from gateway_project.work.demand import demand_of, reserving
+from gateway_project.work.demand import estimate_demand, with_reservations
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limit_book import CONCURRENT, NANO, TOKENS
@@ -47,7 +47,7 @@ def admit(
     ActiveUseLimitReached; then nothing was counted.
     """
     checks = _checks(exchange, gateway, calls_provider=calls_provider)
-    limits_providers = gateway.snapshot.limits.of_providers and exchange.admitted_target is None
+    limits_providers = gateway.snapshot.limits.has_provider_limits and exchange.admitted_target is None
     candidate_checks = _candidate_checks(exchange, gateway) if calls_provider and limits_providers else ()
     if not checks and not candidate_checks and not key:
         exchange.limit_statuses = exchange.limit_statuses or []
@@ -66,12 +66,12 @@ def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> N
 
     Raises RateLimited and QuotaExceeded if they have no room.
     """
-    if not gateway.snapshot.limits.of_providers or target is exchange.admitted_target:
+    if not gateway.snapshot.limits.has_provider_limits or target is exchange.admitted_target:
         return
     if (given_back := provider_settlement(exchange, gateway)).holds:
         gateway.state.settle(given_back)
-    if checks := gateway.snapshot.limits.of_provider(target.provider).checks:
-        reserved = reserving(checks, _demand(exchange), (target,), gateway.snapshot)
+    if checks := gateway.snapshot.limits.for_provider(target.provider).checks:
+        reserved = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot)
         token = exchange.token or gateway.flights.token()
         _admit_or_wait(exchange, gateway, (), "", token, read=False, candidate_checks=[reserved])
     exchange.admitted_target = target
@@ -132,7 +132,7 @@ def _never_fits(check: LimitCheck) -> bool:
 
 def _message(check: LimitCheck, seconds: int) -> str:
     limit = check.limit
-    amount = f"{limit.told(check.amount)} of {limit.whose}"
+    amount = f"{limit.phrase(check.amount)} of {limit.owner}"
     if _never_fits(check):
         return (
             f"The request may come to {limit.quantity(check.minimum)}, more than the limit of {amount}; "
@@ -156,15 +156,15 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
         checks = [check for check in checks if check.kind != COUNT and check.name not in held]
     if not calls_provider or not limits.reserves:
         return checks
-    return reserving(checks, _demand(exchange), exchange.candidates, gateway.snapshot)
+    return with_reservations(checks, _demand(exchange), exchange.candidates, gateway.snapshot)
 
 
 def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
     """The checks of each remaining candidate, up to the first without any, which always has room."""
     candidate_checks: list[Checks] = []
     for target in exchange.remaining:
-        checks = gateway.snapshot.limits.of_provider(target.provider).checks
-        candidate_checks.append(reserving(checks, _demand(exchange), (target,), gateway.snapshot))
+        checks = gateway.snapshot.limits.for_provider(target.provider).checks
+        candidate_checks.append(with_reservations(checks, _demand(exchange), (target,), gateway.snapshot))
         if not checks:
             break
     return candidate_checks if candidate_checks[0] else ()
@@ -172,7 +172,7 @@ def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
 
 def _demand(exchange: Exchange):
     if exchange.demand is None:
-        exchange.demand = demand_of(exchange.request)
+        exchange.demand = estimate_demand(exchange.request)
     return exchange.demand
 
 
@@ -228,11 +228,11 @@ def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
     if before is None or book is before or isinstance(exchange.error, LimitError):
         return []
     exchange.limit_book = book
-    checks, asked = book.of_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
+    checks, asked = book.for_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
     for provider in (
         target.provider for target in exchange.candidates if target.provider.id in exchange.asked_provider_ids
     ):
-        checks, asked = checks + book.of_provider(provider).checks, asked + before.of_provider(provider).checks
+        checks, asked = checks + book.for_provider(provider).checks, asked + before.for_provider(provider).checks
     known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
     began = gateway.state.clock.from_local(exchange.started_at)
     late = [check for check in checks if check.since and check.name not in known]

@@ -119,7 +119,7 @@ def _rate_limit_item(status: CheckStatus) -> str:
     check, remaining, reset = status
     limit = check.limit
     until = f";t={reset}" if check.window_seconds else ""
-    return f'"{limit.policy}";r={limit.in_headers(max(remaining, 0))}{until}'
+    return f'"{limit.policy}";r={limit.header_amount(max(remaining, 0))}{until}'
 
 
 def _replayed(exchange: Exchange) -> Iterator[bytes]:

@@ -231,7 +231,7 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
     cause = exchange.error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's message may quote a URL that contains the credential
-        context = exchange.target.provider.hide(context)
+        context = exchange.target.provider.redact(context)
     message = f"{_error_message(exchange)}{context[:MAX_MESSAGE_LENGTH]}"
     return empty_log_entry() | {
         **{name: value for name, value in entry.items() if name not in COUNTED},

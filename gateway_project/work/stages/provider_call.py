@@ -127,7 +127,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
 
 def hide_credential(error: GatewayError, target: Target) -> None:
     """Remove the provider's credential from an error's message."""
-    error.redact(target.provider.hide)
+    error.redact(target.provider.redact)
 
 
 def interruption_error(interrupted: Interrupted) -> GatewayError:

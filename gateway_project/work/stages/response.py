@@ -39,7 +39,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
 
 
 def _refuse_credential(target: Target, body: bytes) -> None:
-    if target.provider.echoes(body):
+    if target.provider.leaks_credential(body):
         raise ProviderError("The provider's answer holds the credential that it was asked with.")
 
 

@@ -11,7 +11,7 @@ def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
     """Set the targets that may serve the request, and the first rule that allows it. Raises RuleDenied."""
     offered = exchange.offers = _offers(exchange.model, exchange.key, gateway.snapshot)
     if wanted := exchange.requested_provider:
-        offered = tuple(target for target in offered if target.provider.goes_by(wanted))
+        offered = tuple(target for target in offered if target.provider.matches_name(wanted))
     exchange.rule, exchange.allowed = _judge(exchange.model, offered, exchange.caller, gateway.snapshot)
     if exchange.rule is None:
         model = offered[0].model if offered else exchange.model
@@ -27,7 +27,7 @@ def allowed_targets(model: str, caller: Caller, key: KeySnapshot | None, snapsho
 def _offers(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
     """The key's own provider, else every provider with the model."""
     if key is None or key.provider_id is None:
-        return snapshot.offers(model)
+        return snapshot.targets_for(model)
     provider = snapshot.providers.get(key.provider_id)
     if provider is None:
         return ()

@@ -5,7 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.work.demand import BOUNDS, MOST_ANSWERS, WITHIN, Demand, demand_of, reserving
+from gateway_project.work.demand import (
+    BOUND_FIELDS,
+    MAX_ANSWERS,
+    NESTED_OBJECTS,
+    Demand,
+    estimate_demand,
+    with_reservations,
+)
 from gateway_project.work.limit_book import LimitBook, LimitRow, Subject
 from gateway_project.work.limits import MAX_AMOUNT
 from providers.formats import WorkRequest
@@ -17,21 +24,21 @@ UNBOUNDED = 1024
 
 
 def demand(body, operation="chat"):
-    return demand_of(WorkRequest(operation, "m", body, b""))
+    return estimate_demand(WorkRequest(operation, "m", body, b""))
 
 
 @pytest.mark.parametrize(
     ("said", "output"),
     [
         ({}, None),
-        *(({name: 30}, 30) for name in BOUNDS),
-        *(({place: {"maxTokens": 30}}, 30) for place in WITHIN),
+        *(({name: 30}, 30) for name in BOUND_FIELDS),
+        *(({place: {"maxTokens": 30}}, 30) for place in NESTED_OBJECTS),
         ({"max_tokens": 30, "max_completion_tokens": 50, "options": {"num_predict": 40}}, 50),
         ({"max_tokens": 30, "n": 4}, 120),
         ({"max_tokens": 30, "n": 2, "best_of": 5}, 150),
         ({"max_tokens": 30, "n": 0}, 30),
         ({"max_tokens": 30, "n": -7, "best_of": -1}, 30),
-        ({"max_tokens": 30, "n": 10**9}, 30 * MOST_ANSWERS),
+        ({"max_tokens": 30, "n": 10**9}, 30 * MAX_ANSWERS),
         ({"max_tokens": 30, "n": 4.0}, 30),
         ({"max_tokens": 1}, 1),
         # What bounds nothing, or is no bound at all:
@@ -64,9 +71,9 @@ def test_nothing_is_a_token_too():
 
 SUBJECT = Subject("key", 5)
 AMOUNTS = {"requests": 9, "tokens": 10**6, "cost": 10**3}
-CHECKS = LimitBook(LimitRow(SUBJECT, "it", name, "day", Decimal(amount)) for name, amount in AMOUNTS.items()).checks_of(
-    SUBJECT
-)
+CHECKS = LimitBook(
+    LimitRow(SUBJECT, "it", name, "day", Decimal(amount)) for name, amount in AMOUNTS.items()
+).checks_for(SUBJECT)
 CHEAP, DEAR = Price("USD", Decimal(1), Decimal(2)), Price("USD", Decimal(3), Decimal(30))
 # A model may be dearer in what it reads and cheaper in what it writes.
 READS = Price("USD", Decimal(9), Decimal(1))
@@ -75,7 +82,7 @@ READS = Price("USD", Decimal(9), Decimal(1))
 def reserved(demand, *prices):
     """What is taken of each, and the least of it; the targets are their prices."""
     snapshot = SimpleNamespace(price=lambda target, at: target)
-    checks = reserving(CHECKS, demand, prices, snapshot)
+    checks = with_reservations(CHECKS, demand, prices, snapshot)
     return {check.limit.measure: (check.take, check.minimum) for check in checks}
 
 

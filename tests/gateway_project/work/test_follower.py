@@ -119,22 +119,22 @@ def test_a_user_loses_and_gains_what_is_changed_about_them(follower, ann):
 
 
 def amounts(snapshot, key):
-    return [check.amount for check in snapshot.limits.checks_of(Subject("key", key.id))]
+    return [check.amount for check in snapshot.limits.checks_for(Subject("key", key.id))]
 
 
 def test_rules_providers_models_and_limits_are_followed(follower, key):
     rule = create_rule(name="r", user_id=0)
     provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
-    assert after(follower, lambda: Model.objects.create(provider=provider, name="m")).offers("m")
+    assert after(follower, lambda: Model.objects.create(provider=provider, name="m")).targets_for("m")
     assert follower.snapshot.rule_rows.keys() == {rule.id}
     limit = {"key": key, "measure": "requests", "window": "minute"}
     amounts = [
-        after(follower, lambda: Limit.objects.create(amount=7, **limit)).limits.checks_of(Subject("key", key.id))
+        after(follower, lambda: Limit.objects.create(amount=7, **limit)).limits.checks_for(Subject("key", key.id))
     ]
-    amounts += [after(follower, lambda: Limit.objects.all().delete()).limits.checks_of(Subject("key", key.id))]
+    amounts += [after(follower, lambda: Limit.objects.all().delete()).limits.checks_for(Subject("key", key.id))]
     assert [[check.amount for check in checks] for checks in amounts] == [[7], [600]]
     assert after(follower, lambda: Rule.objects.update(enabled=False)).rule_rows == {}
-    assert after(follower, lambda: Provider.objects.update(enabled=False)).offers("m") == ()
+    assert after(follower, lambda: Provider.objects.update(enabled=False)).targets_for("m") == ()
 
 
 def test_a_poll_without_changes_is_one_query(follower, django_assert_num_queries):

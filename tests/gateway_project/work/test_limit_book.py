@@ -21,7 +21,7 @@ def row(amount, measure="requests", window="day", subject=KEY):
 
 
 def amounts(book, subject=KEY):
-    return {check.name: check.amount for check in book.checks_of(subject)}
+    return {check.name: check.amount for check in book.checks_for(subject)}
 
 
 def test_a_limit_that_was_set_goes_before_the_default():
@@ -33,7 +33,7 @@ def test_what_is_unlimited_is_not_counted_unless_a_default_may_hold_again():
     assert amounts(LimitBook([row(0)])) == {}
     book = LimitBook([row(0), row(0, "tokens")], DEFAULTS)
     assert amounts(book) == {"requests:key:5:minute": 600, "requests:key:5:day": MAX_AMOUNT}
-    statuses = LocalState(cache_bytes=0).admit(book.checks_of(KEY), ignore_lost=True).statuses
+    statuses = LocalState(cache_bytes=0).admit(book.checks_for(KEY), ignore_lost=True).statuses
     headers = []
     nothing = SimpleNamespace(name="", request_id_header="")
     exchange = SimpleNamespace(
@@ -54,13 +54,13 @@ def test_what_is_unlimited_is_not_counted_unless_a_default_may_hold_again():
     ],
 )
 def test_no_amount_is_larger_than_can_be_counted_whoever_wrote_it(measure, amount, counted):
-    (check,) = LimitBook([row(amount, measure, "month")]).checks_of(KEY)
+    (check,) = LimitBook([row(amount, measure, "month")]).checks_for(KEY)
     assert check.amount == counted <= MAX_AMOUNT
 
 
 def test_a_limit_knows_when_it_was_set_and_a_default_since_when_this_process_asks_it():
     book = LimitBook([row(5, "tokens", "month"), row(5, "tokens", "minute")], DEFAULTS, begun=77.0)
-    known = {check.name: (check.since, check.set_at) for check in book.checks_of(KEY)}
+    known = {check.name: (check.since, check.set_at) for check in book.checks_for(KEY)}
     assert known == {
         "tokens:key:5:month": (SET_AT.timestamp(), int(SET_AT.timestamp() * 1000)),
         "requests:key:5:day": (77.0, 0),
@@ -84,7 +84,7 @@ def test_a_caller_is_held_to_the_limits_of_its_key_its_user_and_each_of_its_grou
             row(1, "requests", "minute", Subject("group", 4)),
         ]
     )
-    limits = book.of_caller(CALLERS_KEY, ANN)
+    limits = book.for_caller(CALLERS_KEY, ANN)
     told = [(check.name, check.amount, check.window_seconds, check.kind, check.limit.header) for check in limits.checks]
     assert told == [
         ("tokens:key:5:minute", MAX_AMOUNT, MINUTE, RESERVE, '"key-tokens";q=999999999999999;qu="tokens";w=60'),
@@ -94,20 +94,20 @@ def test_a_caller_is_held_to_the_limits_of_its_key_its_user_and_each_of_its_grou
         ("requests:group:3:month", 7, MONTH, COUNT, '"group-3-month";q=7'),
     ]
     assert {type(check.amount) for check in limits.checks} == {int}
-    assert book.of_caller(CALLERS_KEY, ANN) is limits
-    assert book.of_caller(None, ANN).checks == limits.checks[2:]
-    assert book.of_caller(None, SimpleNamespace(id=1, name="ann", group_ids=())).checks == limits.checks[2:3]
-    assert book.of_caller(CALLERS_KEY, SimpleNamespace(id=6, name="bob", group_ids=())).checks == limits.checks[:2]
+    assert book.for_caller(CALLERS_KEY, ANN) is limits
+    assert book.for_caller(None, ANN).checks == limits.checks[2:]
+    assert book.for_caller(None, SimpleNamespace(id=1, name="ann", group_ids=())).checks == limits.checks[2:3]
+    assert book.for_caller(CALLERS_KEY, SimpleNamespace(id=6, name="bob", group_ids=())).checks == limits.checks[:2]
 
 
 def test_it_says_whether_something_is_reserved():
     rows = [row(9), row(5, "tokens", "day", Subject("group", 2)), row(3, subject=Subject("provider", 7))]
     book = LimitBook(rows)
-    assert [book.of_caller(key, ANN).reserves for key in (CALLERS_KEY, None)] == [True, True]
-    assert not LimitBook(rows[:1]).of_caller(CALLERS_KEY, ANN).reserves
-    asked = book.of_provider(SimpleNamespace(id=7, name="it"))
+    assert [book.for_caller(key, ANN).reserves for key in (CALLERS_KEY, None)] == [True, True]
+    assert not LimitBook(rows[:1]).for_caller(CALLERS_KEY, ANN).reserves
+    asked = book.for_provider(SimpleNamespace(id=7, name="it"))
     assert ([check.name for check in asked.checks], asked.reserves) == (["requests:provider:7:day"], False)
-    assert book.of_provider(SimpleNamespace(id=7, name="it")) is asked
+    assert book.for_provider(SimpleNamespace(id=7, name="it")) is asked
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_it_says_whether_something_is_reserved():
     ],
 )
 def test_it_says_whether_any_provider_has_limits(rows, defaults, expected):
-    assert LimitBook(rows, defaults).of_providers == expected
+    assert LimitBook(rows, defaults).has_provider_limits == expected
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_it_says_whether_any_provider_has_limits(rows, defaults, expected):
     ],
 )
 def test_people_are_told_how_much_of_what_a_limit_is(measure, window, amount, told, quantity):
-    (check,) = LimitBook([row(amount, measure, window)]).checks_of(KEY)
-    assert (check.limit.told(check.amount), check.limit.quantity(check.amount)) == (told, quantity)
+    (check,) = LimitBook([row(amount, measure, window)]).checks_for(KEY)
+    assert (check.limit.phrase(check.amount), check.limit.quantity(check.amount)) == (told, quantity)
 
 
 def test_people_are_told_whose_it_is():
     book = LimitBook([row(9, subject=Subject("user", 1))], DEFAULTS | {"group": DEFAULTS["key"]})
-    whose = [check.limit.whose for check in book.of_caller(CALLERS_KEY, ANN).checks]
+    whose = [check.limit.owner for check in book.for_caller(CALLERS_KEY, ANN).checks]
     assert whose == ["the key first"] * 2 + ["the user it"] + ["the group 2"] * 2 + ["the group 3"] * 2

@@ -205,7 +205,7 @@ def test_a_provider_whose_credential_cannot_be_read_is_left_out_and_said(caplog)
 def test_a_disabled_provider_is_not_there():
     row = create_provider(name="p", url="https://api.example.org", format_name="openai", models=["m"])
     Provider.objects.filter(id=row.id).update(enabled=False)
-    assert loaded("provider").offers("m") == ()
+    assert loaded("provider").targets_for("m") == ()
 
 
 def test_a_providers_name_of_any_alphabet_can_be_a_header():
@@ -214,7 +214,7 @@ def test_a_providers_name_of_any_alphabet_can_be_a_header():
 
 
 def amounts(limits, kind, subject_id):
-    checks = limits.checks_of(Subject(kind, subject_id))
+    checks = limits.checks_for(Subject(kind, subject_id))
     return {f"{check.limit.measure} a {check.limit.window}": check.amount for check in checks}
 
 
@@ -237,7 +237,7 @@ def test_prices_that_hold_or_will_are_known_by_the_providers_address():
     change_price(held, input=Decimal(5), valid_from=later)
     snapshot = Snapshot()
     loading.load_all(snapshot)
-    (target,) = snapshot.offers("m")
+    (target,) = snapshot.targets_for("m")
     assert target.provider.id == row.id
     assert snapshot.price(target, time.time()) == gone.price
     end_price(gone)

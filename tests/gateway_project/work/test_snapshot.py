@@ -38,27 +38,27 @@ def names(targets):
 
 def test_every_provider_with_the_model_is_a_target(snapshot):
     snapshot.put_providers([provider(1, "fast", "slow"), provider(2, "fast")])
-    assert names(snapshot.offers("fast")) == [("p1", "fast"), ("p2", "fast")]
-    assert names(snapshot.offers("slow")) == [("p1", "slow")]
-    assert snapshot.offers("nosuch") == ()
+    assert names(snapshot.targets_for("fast")) == [("p1", "fast"), ("p2", "fast")]
+    assert names(snapshot.targets_for("slow")) == [("p1", "slow")]
+    assert snapshot.targets_for("nosuch") == ()
 
 
 def test_a_providers_name_narrows_it_to_that_one_and_the_model_goes_bare(snapshot):
     snapshot.put_providers([provider(1, "fast"), provider(2, "fast", "org/large")])
-    assert names(snapshot.offers("p2/fast")) == [("p2", "fast")]
-    assert names(snapshot.offers("p2/org/large")) == [("p2", "org/large")]
-    assert snapshot.offers("p1/org/large") == snapshot.offers("p3/fast") == snapshot.offers("p1/") == ()
+    assert names(snapshot.targets_for("p2/fast")) == [("p2", "fast")]
+    assert names(snapshot.targets_for("p2/org/large")) == [("p2", "org/large")]
+    assert snapshot.targets_for("p1/org/large") == snapshot.targets_for("p3/fast") == snapshot.targets_for("p1/") == ()
 
 
 def test_a_model_whose_own_name_has_a_slash_comes_first(snapshot):
     snapshot.put_providers([provider(1, "p2/fast"), provider(2, "fast")])
-    assert names(snapshot.offers("p2/fast")) == [("p1", "p2/fast")]
+    assert names(snapshot.targets_for("p2/fast")) == [("p1", "p2/fast")]
 
 
 def test_providers_that_are_gone_are_forgotten(snapshot):
     snapshot.put_providers([provider(1, "fast"), provider(2, "fast")])
     snapshot.put_providers([provider(2, "slow")])
-    assert snapshot.offers("fast") == ()
+    assert snapshot.targets_for("fast") == ()
     assert snapshot.providers.keys() == {2}
     assert snapshot.providers_by_name.keys() == {"p2"}
 
@@ -75,7 +75,7 @@ def test_a_key_that_was_rotated_is_known_and_dropped_by_both_of_its_ids(snapshot
     for public_id in ("new", "old", "older"):
         snapshot.put_key(public_id, key(1))
     snapshot.put_key("new", key(1))
-    snapshot.drop_key(1, but={"new", "old"})
+    snapshot.drop_key(1, keep={"new", "old"})
     assert (snapshot.keys.keys(), snapshot.public_ids) == ({"new", "old"}, {1: ("new", "old")})
     snapshot.drop_key(1)
     assert (snapshot.keys, snapshot.public_ids) == ({}, {})
@@ -115,20 +115,20 @@ def test_the_address_carries_the_path_of_the_format_and_a_key_in_the_query():
 def test_a_credential_is_found_in_a_body_in_every_form_in_which_it_is_sent(method, credential, sent):
     headers = {} if method == "aws-sigv4" else auth.headers(method, credential)
     made = provider(1, auth_method=method, credential=credential, auth_headers=headers)
-    assert made.echoes(b'{"text": "It is %b!"}' % sent)
-    assert made.conceal(b'{"text": "It is %b!"}' % sent, 1000) == '{"text": "It is …!"}'.encode()
-    assert not made.echoes(b'{"text": "It is none!"}')
+    assert made.leaks_credential(b'{"text": "It is %b!"}' % sent)
+    assert made.redact_body(b'{"text": "It is %b!"}' % sent, 1000) == '{"text": "It is …!"}'.encode()
+    assert not made.leaks_credential(b'{"text": "It is none!"}')
 
 
 @pytest.mark.parametrize("most", range(1, 20_010, 1111))
 def test_nothing_of_it_is_left_where_a_body_is_cut(most):
     secret = "0123456789" * 2_000
-    kept = provider(1, auth_headers=auth.headers("bearer", secret)).conceal(b"it is " + secret.encode(), most)
+    kept = provider(1, auth_headers=auth.headers("bearer", secret)).redact_body(b"it is " + secret.encode(), most)
     assert kept == "it is …".encode()[:most]
 
 
 def test_a_provider_without_a_credential_or_with_a_mere_word_has_no_secret():
     for credential in ("", "none", "ollama"):
         made = provider(1, credential=credential)
-        assert made.conceal(b"none of ollama", 1000) == b"none of ollama"
-        assert not made.echoes(b"none of ollama")
+        assert made.redact_body(b"none of ollama", 1000) == b"none of ollama"
+        assert not made.leaks_credential(b"none of ollama")
