@@ -1,4 +1,4 @@
-"""What a request used and cost, once it has ended: reported by the provider, or estimated and marked so."""
+"""The usage and cost of a request that has ended: reported by the provider, or estimated and marked as such."""
 
 import re
 from decimal import Decimal
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from gateway_project.work.exchange import Exchange
     from gateway_project.work.snapshot import Snapshot
 
-# Where the text of a request stands; the rest of its body are numbers and switches.
-TEXTS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "texts", "contents")
+# The fields with the text of a request; all others are parameters.
+TEXT_FIELDS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "texts", "contents")
 CHARACTERS_A_TOKEN = 4
 FILE = re.compile(r"data:[^,\s]{0,200};base64,")
-# How a call ends that its provider was at work on: it has read the request, and is not heard any more.
+# The ends of a call after which its provider has read the request and may have worked on it.
 WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
 
 
 class Bill(NamedTuple):
-    """Tokens and money of one request; `cost` is None where nothing was bought: no provider did any work."""
+    """Tokens and money of one request; `cost` is None if no provider did any work."""
 
     usage: Usage | None = None
-    estimated: bool = False  # whether the usage, or a part of it, was not reported
+    estimated: bool = False  # whether (a part of) the usage was not reported by the provider
     cost: Cost | None = None
-    saved: Decimal | None = None  # what a stored answer would have cost, in the same currency; None: nobody knows
+    saved: Decimal | None = None  # what a cached answer would have cost, in the same currency; None if unknown
 
 
 NOTHING_BOUGHT = Bill()
-NOBODY_KNOWS = Bill(cost=NOT_KNOWN)
+COST_UNKNOWN = Bill(cost=NOT_KNOWN)
 
 
 def bill_of(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
-    """The bill of a request that has ended, at the price of the moment when this is first asked."""
+    """The bill of a request that has ended, at the price when this is first called."""
     if exchange.bill is None:
         exchange.bill = _bill(exchange, snapshot)
     return exchange.bill
 
 
 def input_tokens(work: WorkRequest) -> int:
-    """About how many tokens a request has: its texts, without what stands around them and without images."""
-    return _tokens(sum(_characters(work.body[name]) for name in TEXTS if name in work.body))
+    """The estimated input tokens of a request: of its texts only, not of images."""
+    return _tokens(sum(_characters(work.body[name]) for name in TEXT_FIELDS if name in work.body))
 
 
 def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
@@ -59,43 +59,40 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
     counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
     if answer is None and counted is None:
         return _unanswered(exchange)
-    usage = counted or _whole(exchange)
+    usage = counted or _complete_usage(exchange)
     estimated = not counted and usage is not answer.usage
     return Bill(usage, estimated, cost(usage, snapshot.price(exchange.target, time()), estimated=estimated))
 
 
 def _unanswered(exchange: "Exchange") -> Bill:
-    """Nobody knows the cost; but limits of tokens could be evaded by whoever leaves before the first byte."""
+    """The cost is unknown; the input tokens count, so that leaving before the first byte does not evade limits."""
     if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
         return NOTHING_BOUGHT
     if exchange.call.end in WORKED_ON:
         return Bill(Usage(input_tokens(exchange.request)), estimated=True, cost=NOT_KNOWN)
-    return NOBODY_KNOWS
+    return COST_UNKNOWN
 
 
-def _whole(exchange: "Exchange") -> Usage:
-    """The usage as it was reported, where all of it was; else what was reported with the missing parts estimated."""
+def _complete_usage(exchange: "Exchange") -> Usage:
+    """The reported usage, with estimates for the parts that were not reported."""
     usage, request = exchange.answer.usage or Usage(), exchange.request
     missing = {}
     if usage.input is None:
-        missing["input"] = max(input_tokens(request) - usage.all_input, 0)  # without what a cache had a part in
-    if usage.output is None or _was_cut(exchange):
-        written = _tokens(_written(exchange))
-        if written or request.operation != "embedding":  # which it may only be called, where nobody knows the shape
-            # A stream that was cut has said at most what it had counted when it began.
+        missing["input"] = max(input_tokens(request) - usage.all_input, 0)  # without tokens reported as cached
+    if usage.output is None or _was_cut_off(exchange):
+        written = _tokens(_written_characters(exchange))
+        if written or request.operation != "embedding":  # on /work the operation is only a guess
+            # A stream that was cut off has at most reported the count at its beginning.
             missing["output"] = max(usage.output or 0, written)
     return usage._replace(**missing) if missing else usage
 
 
-def _was_cut(exchange: "Exchange") -> bool:
+def _was_cut_off(exchange: "Exchange") -> bool:
     return exchange.stream is not None and not exchange.stream.reader.done
 
 
-def _written(exchange: "Exchange") -> int:
-    """How many characters the model wrote; calls of tools count as they stand in the answer.
-
-    Of a stream that is longer than what is kept of it, the rest counts as what is kept does.
-    """
+def _written_characters(exchange: "Exchange") -> int:
+    """How many characters the model wrote, including tool calls; extrapolated for a stream of which a part is kept."""
     answer = exchange.answer
     if exchange.stream is None:
         return len(answer.text or (answer.body if answer.finish_reason == "tool" else ""))
@@ -104,12 +101,12 @@ def _written(exchange: "Exchange") -> int:
 
 
 def _tokens(characters: int) -> int:
-    """About how many tokens these are: four characters each, as in the languages and tokenisers in common use."""
+    """The estimated number of tokens: four characters each, which is common for many languages and tokenisers."""
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
 def _characters(value: Any) -> int:
-    """The characters of all texts in a JSON value; a file inside of it, base64 of a picture, is no text."""
+    """The characters of all texts in a JSON value, without files in base64."""
     total, waiting = 0, [value]
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""What a request may come to, before anybody has worked on it: so much is reserved of limits on tokens and cost."""
+"""An estimate of the tokens and cost of a request before it is served, to be reserved of its limits."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -18,7 +18,7 @@ from providers.prices import cost_of
 if TYPE_CHECKING:
     from gateway_project.work.snapshot import Snapshot, Target
 
-# Where the dialects of clients and providers say how long an answer may be, and in which objects.
+# The fields in which dialects bound the length of an answer, and the objects that may contain them.
 BOUND_FIELDS = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
     *("maxTokens", "maxOutputTokens", "num_predict"),
@@ -28,7 +28,7 @@ MAX_ANSWERS = 128
 
 
 class Demand(NamedTuple):
-    """Tokens of a request: what is sent, and what may come back; `bounded` where the client said how much."""
+    """Tokens (or cost) of a request: its input and its greatest output; `bounded` if the client bounded the output."""
 
     input: int
     output: int
@@ -40,7 +40,7 @@ class Demand(NamedTuple):
 
 
 def estimate_demand(work: WorkRequest) -> Demand:
-    """About how much the request asks for."""
+    """The estimated tokens of a request."""
     if work.operation == COUNT_TOKENS:
         return Demand(0, 0, True)
     sent = max(input_tokens(work), 1)
@@ -54,9 +54,9 @@ def estimate_demand(work: WorkRequest) -> Demand:
 def with_reservations(
     checks: Sequence[LimitCheck], demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot"
 ) -> Sequence[LimitCheck]:
-    """The checks with what this request has to reserve of them, of cost what it is at the dearest of the targets.
+    """The checks with the amounts that this request reserves; its cost is that at the dearest target.
 
-    A client that does not say how long its answer may be gets what there is, as long as its input finds room.
+    If the client did not bound the output, what is left of a limit is enough, as long as the input fits.
     """
     return [
         _reserving(check, demand, demand if check.limit.measure == TOKENS else _cost(demand, targets, snapshot))
@@ -72,19 +72,19 @@ def _reserving(check: LimitCheck, demand: Demand, amounts: Demand) -> LimitCheck
 
 
 def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> Demand:
-    """What it may cost at most, in billionths; nothing where no price is known."""
-    most = Demand(0, 0, demand.bounded)
+    """The greatest cost at any target, in billionths; 0 if no price is known."""
+    greatest = Demand(0, 0, demand.bounded)
     for target in targets:
         price = snapshot.price(target, time())
         if price is not None:
             whole = ceil(cost_of(Usage(input=demand.input, output=demand.output), price) * NANO)
             alone = ceil(cost_of(Usage(input=demand.input), price) * NANO)
-            most = max(most, Demand(alone, whole - alone, demand.bounded), key=attrgetter("total"))
-    return most
+            greatest = max(greatest, Demand(alone, whole - alone, demand.bounded), key=attrgetter("total"))
+    return greatest
 
 
 def _bound(body: dict[str, Any]) -> int | None:
-    """The largest of the bounds that the body names, None where it names none."""
+    """The largest bound in the body, None if there is none."""
     places = [body, *(body[name] for name in NESTED_OBJECTS if isinstance(body.get(name), dict))]
     bounds = [
         place[name] for place in places for name in BOUND_FIELDS if type(place.get(name)) is int and place[name] > 0
@@ -93,6 +93,6 @@ def _bound(body: dict[str, Any]) -> int | None:
 
 
 def _answers(body: dict[str, Any]) -> int:
-    """How many answers are asked for at once; a number below one, which providers refuse, takes nothing back."""
+    """How many answers are asked for at once; values below one, which providers refuse, count as one."""
     numbers = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
     return min(max(1, *numbers), MAX_ANSWERS) if numbers else 1

@@ -1,4 +1,4 @@
-"""The chore that tells the log, ahead of it, that the licence expires."""
+"""The periodic task that logs, ahead of time, that the licence expires."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ log = logging.getLogger("gateway.licence")
 
 
 def warn_of_expiry() -> None:
-    """One Message entry a day, whichever of the installation's processes is the first to look."""
+    """Write one Message entry a day, by whichever process of the installation is first."""
     now = time.time()
     notice = about_the_licence(now)
     if notice is None:

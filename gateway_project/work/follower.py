@@ -1,4 +1,4 @@
-"""Keeps the snapshot fresh: a thread that asks the change feed several times a second."""
+"""Keeps the snapshot up to date: a thread that polls the change feed several times a second."""
 
 import logging
 import threading
@@ -17,9 +17,9 @@ log = logging.getLogger("gateway.snapshot")
 
 PRUNE_EVERY_SECONDS = 300
 WAIT_SECONDS = 6.0
-LEAST_PAUSE_SECONDS = 0.01
+MIN_PAUSE_SECONDS = 0.01
 FRESH_SECONDS = 5.0
-REMEMBERED_UNKNOWN = 20_000
+MAX_UNKNOWN = 20_000
 PROMPT_SECONDS = 0.5
 
 
@@ -38,30 +38,30 @@ class Follower(BackgroundThread):
             log, "snapshot", database_message="The database does not answer; known keys are served on"
         )
         self._wanted_keys: set[str] = set()
-        self._wanted_sessions: dict[str, int | None] = {}  # those who wait keep theirs: each poll begins another
-        self._unknown: set[str] = set()
+        self._wanted_sessions: dict[str, int | None] = {}  # each poll begins a new one; waiting requests keep theirs
+        self._unknown_keys: set[str] = set()
         self._is_prompt = True
-        self._pruned = time.monotonic()
+        self._last_prune = time.monotonic()
 
     def start(self) -> None:
-        """Load what there is, as far as the database answers, and go on following it."""
+        """Load everything, if the database answers, and start following changes."""
         self.poll()
         super().start()
 
     @property
     def fresh(self) -> bool:
-        """Whether the database has told what changed until a moment ago."""
+        """Whether the snapshot has all changes up to FRESH_SECONDS ago."""
         return (
             self.snapshot.loaded and not self._database_errors and time.monotonic() - self.last_success < FRESH_SECONDS
         )
 
     def find_key(self, public_id: str) -> KeySnapshot | None:
-        """The key, asking the database (in the follower's thread) where memory does not have it.
+        """The key from memory, else from the database (in the follower's thread); None if it does not exist.
 
-        Raises ServiceUnavailable where it cannot be asked: nobody knows then that the key is bad.
+        Raises ServiceUnavailable if the database does not answer.
         """
         key = self.snapshot.keys.get(public_id)
-        if key is None and public_id not in self._unknown:
+        if key is None and public_id not in self._unknown_keys:
             with self._polls:
                 self._wanted_keys.add(public_id)
                 self._wait()
@@ -69,9 +69,9 @@ class Follower(BackgroundThread):
         return key
 
     def session_owner(self, session_id: str) -> int | None:
-        """The id of the user whose live session this is at this moment, None where it has ended.
+        """The user id of a session that is live now, by the database; None if it has ended.
 
-        Raises ServiceUnavailable where the database is away: the session may have ended meanwhile.
+        Raises ServiceUnavailable if the database does not answer: the session may have ended meanwhile.
         """
         with self._polls:
             owners = self._wanted_sessions
@@ -80,7 +80,7 @@ class Follower(BackgroundThread):
         return owners[session_id]
 
     def _wait(self) -> None:
-        """Wait for a poll that begins after this call, and so looks for what is wanted; holds the condition."""
+        """Wait for a poll that begins after this call; the caller holds the condition."""
         wanted = self._begun + 1
         self.wake()
         done = self._polls.wait_for(lambda: self._ended >= wanted, timeout=WAIT_SECONDS)
@@ -88,7 +88,7 @@ class Follower(BackgroundThread):
             raise ServiceUnavailable("The database cannot be asked now, and this credential is not known yet.")
 
     def poll(self) -> None:
-        """Ask for changes once and apply them."""
+        """Fetch changes once and apply them."""
         with self._polls:
             self._begun += 1
             begun = self._begun
@@ -104,13 +104,13 @@ class Follower(BackgroundThread):
 
     def run_once(self) -> None:
         self.poll()
-        time.sleep(LEAST_PAUSE_SECONDS)  # however many unknown keys are tried
+        time.sleep(MIN_PAUSE_SECONDS)  # bounds the load when many unknown keys are tried
 
     def _follow(self, keys: set[str], sessions: dict[str, int | None]) -> None:
         if self._position is None:
             position = self._feed.position()
             loading.load_all(self.snapshot)
-            self._position = position  # only now: a load that failed half-way begins anew
+            self._position = position  # only now: after a failed load all is loaded again
         else:
             self._apply_changes()
         self._look_up(keys)
@@ -120,42 +120,42 @@ class Follower(BackgroundThread):
         self.last_success = time.monotonic()
 
     def _apply_changes(self) -> None:
-        changes, position = self._news()
+        changes, position = self._changes()
         if "key" in changes:
-            self._unknown.clear()
-        # Keys last: a request that finds a new key must find its owner and the rules too.
+            self._unknown_keys.clear()
+        # Keys last: a request that finds a new key must also find its owner and the rules.
         for kind, ids in sorted(changes.items(), key=lambda change: change[0] == "key"):
             loading.load(self.snapshot, kind, ids)
-        # Only now: what could not be applied is asked for again.
+        # Only now: what could not be applied is fetched again.
         self._position = position
 
-    def _news(self) -> tuple[dict[str, set[int]], Position]:
-        """What changed. One connection of which nothing comes any more says nothing of the database: another is asked.
+    def _changes(self) -> tuple[dict[str, set[int]], Position]:
+        """What changed. A connection that stays silent may be dead although the database is up: a new one is tried.
 
-        A database that takes its time over every answer is not hurried: it would have to make connections too.
+        A database that answers slowly in general is not hurried: new connections would only add to its load.
         """
         if self._is_prompt and connection.vendor == "postgresql":
-            connection.ensure_connection()  # where there is none to be had the database is away
+            connection.ensure_connection()  # if this fails the database is down
             try:
                 with connection.statement_timeout(PROMPT_SECONDS):
                     return self._feed.since(self._position)
             except DatabaseError:
                 connection.close()
         asked = time.monotonic()
-        told = self._feed.since(self._position)
+        changes = self._feed.since(self._position)
         self._is_prompt = time.monotonic() - asked < PROMPT_SECONDS
-        return told
+        return changes
 
     def _look_up(self, wanted: set[str]) -> None:
         missing = wanted - self.snapshot.keys.keys()
         if missing and not self.snapshot.keys_complete:
             loading.load_wanted_keys(self.snapshot, missing)
             missing -= self.snapshot.keys.keys()
-        if len(self._unknown) > REMEMBERED_UNKNOWN:
-            self._unknown.clear()
-        self._unknown |= missing
+        if len(self._unknown_keys) > MAX_UNKNOWN:
+            self._unknown_keys.clear()
+        self._unknown_keys |= missing
 
     def _prune(self) -> None:
-        if time.monotonic() - self._pruned > PRUNE_EVERY_SECONDS:
-            self._pruned = time.monotonic()
+        if time.monotonic() - self._last_prune > PRUNE_EVERY_SECONDS:
+            self._last_prune = time.monotonic()
             self._feed.prune()

@@ -1,4 +1,4 @@
-"""What a process needs to serve work: started once, handed to every stage."""
+"""The parts of a process that serve work: made and started once, passed to every stage."""
 
 import contextlib
 import threading
@@ -60,10 +60,10 @@ class Gateway:
     log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
     metrics: Metrics
     body_memory: MemoryBudget
-    # What the settings say of every request: each look at Django's is a call.
+    # Settings that every request needs: reading Django's settings is a function call each time.
     max_body_bytes: int
     required_fields: Sequence[str]
-    client_seconds: float  # that a client may be silent
+    client_seconds: float  # for which a client may be silent
     total_seconds: float
     housekeeper: PeriodicTasks = field(init=False)
 
@@ -71,7 +71,7 @@ class Gateway:
         self.housekeeper = PeriodicTasks("housekeeper", housekeeping(self), every=TICK_SECONDS)
 
     def start(self) -> None:
-        """Load what there is and start the threads; the database may be away."""
+        """Load the snapshot and start the threads; the database may be down."""
         self.journal.preallocate()
         self.follower.start()
         self.watcher.start()
@@ -83,11 +83,11 @@ class Gateway:
         self.log_housekeeper.start()
 
     def end_calls(self) -> None:
-        """End every call in flight: their clients are told that the gateway is stopping."""
+        """End every call in flight; their clients get the error that the gateway is stopping."""
         self.watcher.interrupt_all(End.STOPPING)
 
     def stop(self) -> None:
-        """Stop the threads and ship what the journal still holds, as far as the database answers."""
+        """Stop the threads and ship what is left in the journal, as far as the database answers."""
         self.watcher.stop()
         self.housekeeper.stop()
         self.follower.stop()
@@ -97,7 +97,7 @@ class Gateway:
         self.shipper.stop()
 
     def note_cached(self, record: bytes) -> None:
-        """Write that an answer was stored; the list of cached answers may miss one where the disk is full."""
+        """Log that an answer was cached; the list of cached answers may lack one if the disk is full."""
         with contextlib.suppress(JournalFull):
             self.journal.append_cache_entry(record)
 
@@ -107,7 +107,7 @@ _lock = threading.Lock()
 
 
 def gateway() -> Gateway:
-    """The gateway of this process, started when it is first asked for."""
+    """The gateway of this process, made and started by the first call."""
     global _gateway
     if _gateway is None:
         with _lock:
@@ -124,7 +124,7 @@ def running() -> Gateway | None:
 
 
 def stop() -> None:
-    """Stop the gateway of this process, if it has been started; who asks for it again gets another."""
+    """Stop the gateway of this process, if it has been started; the next call of gateway() makes a new one."""
     global _gateway
     with _lock:
         stopped, _gateway = _gateway, None
@@ -133,29 +133,29 @@ def stop() -> None:
 
 
 def forget_answers(keys: Collection[str]) -> bool:
-    """Serve these stored answers no more; whether that is certain. Asked by the management API (GATEWAY_FORGET)."""
+    """Delete these cached answers; False if that is not certain. Called by the management API (GATEWAY_FORGET)."""
     state = _state() if _gateway is None else _gateway.state
     return state.forget_answers(keys)
 
 
 def active_uses() -> Uses:
-    """The active uses of all processes. Asked by the management API (GATEWAY_ACTIVE_USES)."""
+    """The active uses of all processes. Called by the management API (GATEWAY_ACTIVE_USES)."""
     return uses_of(_state() if _gateway is None else _gateway.state)
 
 
 def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
-    """How limits stand in all processes. Asked by the management API (GATEWAY_LIMIT_STANDING)."""
+    """The status of limits, over all processes. Called by the management API (GATEWAY_LIMIT_STANDING)."""
     return statuses_of(_state() if _gateway is None else _gateway.state, limits)
 
 
 def provider_health(providers: Sequence[Provider]) -> list[Health]:
-    """How providers are in all processes of this machine. Asked by the console (GATEWAY_PROVIDER_HEALTH)."""
+    """The health of providers in all processes of this machine. Called by the console (GATEWAY_PROVIDER_HEALTH)."""
     return health_of(gateway(), providers)
 
 
 def _make() -> Gateway:
     snapshot = Snapshot()
-    # Room is kept for the end of every open request; a segment has to hold much more than that.
+    # The journal reserves room for the end of every open request; a segment has to hold much more than that.
     segment_bytes = max(settings.GATEWAY_JOURNAL_SEGMENT_BYTES, 4 * RESERVE_BYTES * settings.GATEWAY_THREADS)
     journal = Journal(settings.GATEWAY_JOURNAL_DIR, segment_bytes=segment_bytes)
     state = _state()
@@ -187,7 +187,7 @@ def _make() -> Gateway:
 
 
 def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
-    """What is done with the database now and then, by every process."""
+    """The periodic tasks that use the database; every process runs them."""
     return (
         PeriodicTask(peak_recorder(state), every=PEAKS_EVERY_SECONDS, at_end=True),
         PeriodicTask(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),

@@ -1,4 +1,4 @@
-"""What a process does in the background all the time, without the database."""
+"""The periodic tasks of a process that do not use the database."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 
 
 
 def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
-    """They may wait for Redis or the disk, so that deadlines have a thread of their own."""
+    """The tasks, for a thread of their own: they may wait for Redis or the disk, deadlines must not."""
     metrics, state = gateway.metrics, gateway.state
 
     def fold() -> None:

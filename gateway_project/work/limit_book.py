@@ -1,4 +1,4 @@
-"""The limits of everybody, as checks that are ready to be asked."""
+"""The limits of all keys, users, groups and providers, as LimitChecks."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +11,10 @@ from gateway_project.work.limits import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, M
 REQUESTS, TOKENS, COST, CONCURRENT = "requests", "tokens", "cost", "concurrent"
 WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
 KINDS = {REQUESTS: COUNT, TOKENS: RESERVE, COST: RESERVE, CONCURRENT: LEASE}
-# Money is counted in whole billionths: a token can cost less than a millionth.
+# Money is counted in integers of billionths: a token can cost less than a millionth.
 NANO = 10**9
 MAX_HEADER_INTEGER = 10**15 - 1  # RFC 9651, 3.3.1
-MAX_REMEMBERED = 100_000
+MAX_CACHED = 100_000
 
 
 class Subject(NamedTuple):
@@ -25,18 +25,18 @@ class Subject(NamedTuple):
 
 
 class LimitRow(NamedTuple):
-    """A limit as it was set; an amount of 0 is unlimited, whatever the defaults say."""
+    """A limit as it was set; an amount of 0 is unlimited, and overrides the default."""
 
     subject: Subject
     name: str  # the subject's
     measure: str
     window: str
     amount: Decimal
-    set_at: datetime | None = None  # since when it bounds something; None of a default, for which nobody knows it
+    set_at: datetime | None = None  # since when it has limited anything; None for a default
 
 
 class LimitSnapshot(NamedTuple):
-    """What a check is to people."""
+    """The description of a check for people and headers."""
 
     subject: Subject
     name: str
@@ -46,7 +46,7 @@ class LimitSnapshot(NamedTuple):
     header: str  # its item in RateLimit-Policy
 
     def header_amount(self, amount: int) -> int:
-        """An amount in the unit that headers have: money in millionths, and nothing beyond their greatest number."""
+        """An amount in the unit of headers: money in millionths; at most MAX_HEADER_INTEGER."""
         return min(amount // 1000 if self.measure == COST else amount, MAX_HEADER_INTEGER)
 
     @property
@@ -65,7 +65,7 @@ class LimitSnapshot(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The checks of one caller, and whether some of them reserve."""
+    """The checks of one caller or provider, and whether any of them is a RESERVE."""
 
     checks: tuple[LimitCheck, ...] = ()
     reserves: bool = False
@@ -76,10 +76,10 @@ Defaults = Mapping[str, Mapping[tuple[str, str], Decimal]]  # subject, then meas
 
 
 class LimitBook:
-    """Every limit that was set, and the defaults for those that have none of their own.
+    """All limits that were set, and the defaults for subjects without their own.
 
-    What a limit has counted is complete only from the moment when it was set, and a default one's from the moment
-    when this process began to ask it: `begun`, now unless told.
+    The count of a limit is complete only since the limit was set; that of a default since this process began to count
+    it: `started_at`, by default now.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LimitBook:
         self.started_at = time.time() if started_at is None else started_at
         self._defaults = defaults or {}
         self._rows: dict[Subject, dict[tuple[str, str], LimitRow]] = {}
-        self._known: dict[object, Limits] = {}
+        self._cache: dict[object, Limits] = {}
         for row in rows:
             self._rows.setdefault(row.subject, {})[row.measure, row.window] = row
         self.has_provider_limits = any(subject.kind == "provider" for subject in self._rows) or self._has_default(
@@ -97,29 +97,29 @@ class LimitBook:
 
     def for_caller(self, key, caller) -> Limits:
         """The limits of a request: of its key (None for a login), its user, and each group of the user."""
-        known = key.id if key is not None else None, caller.id, caller.group_ids
-        found = self._known.get(known)
+        cache_key = key.id if key is not None else None, caller.id, caller.group_ids
+        found = self._cache.get(cache_key)
         if found is None:
             subjects = [("user", caller.id, caller.name)]
             if key is not None:
                 subjects.insert(0, ("key", key.id, key.name))
             subjects += [("group", group_id, "") for group_id in caller.group_ids]
-            found = self._remember(known, subjects)
+            found = self._cached(cache_key, subjects)
         return found
 
     def for_provider(self, provider) -> Limits:
-        """The limits of what a provider is asked for."""
-        known = "provider", provider.id
-        found = self._known.get(known)
-        return found if found is not None else self._remember(known, [("provider", provider.id, provider.name)])
+        """The limits of the requests to a provider."""
+        cache_key = "provider", provider.id
+        found = self._cache.get(cache_key)
+        return found if found is not None else self._cached(cache_key, [("provider", provider.id, provider.name)])
 
     def checks_for(self, subject: Subject, name: str = "") -> list[LimitCheck]:
-        """The checks of one subject, those of the default limits among them."""
+        """The checks of one subject, including those of default limits."""
         rows, defaults = self._rows.get(subject, {}), self._defaults.get(subject.kind, {})
         name = next((row.name for row in rows.values()), name) or str(subject.id)
         found = {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
         for kind, row in rows.items():
-            # Should it be deleted, the default holds again, and has to know what happened meanwhile.
+            # It is counted all the same: if it is deleted the default applies again, and needs a complete count.
             if not row.amount and defaults.get(kind):
                 found[kind] = row._replace(amount=Decimal(MAX_AMOUNT))
         return [self.check(row._replace(name=name)) for row in found.values() if row.amount > 0]
@@ -143,19 +143,19 @@ class LimitBook:
     def _has_default(self, kind: str) -> bool:
         return any(amount > 0 for amount in self._defaults.get(kind, {}).values())
 
-    def _remember(self, known: object, subjects: Sequence[tuple[str, int, str]]) -> Limits:
+    def _cached(self, cache_key: object, subjects: Sequence[tuple[str, int, str]]) -> Limits:
         checks = tuple(
             check for kind, subject_id, name in subjects for check in self.checks_for(Subject(kind, subject_id), name)
         )
         reserves = any(check.kind == RESERVE for check in checks)
-        if len(self._known) >= MAX_REMEMBERED:
-            self._known.clear()
-        found = self._known[known] = Limits(checks, reserves)
+        if len(self._cache) >= MAX_CACHED:
+            self._cache.clear()
+        found = self._cache[cache_key] = Limits(checks, reserves)
         return found
 
 
 def _described(subject: Subject, name: str, measure: str, window: str, units: int) -> LimitSnapshot:
-    """The shortest names are those of the commonest limits: "key" is requests a minute of the key."""
+    """The commonest limits have the shortest policy names: "key" is the key's requests a minute."""
     parts = [subject.kind]
     if subject.kind == "group":
         parts.append(str(subject.id))

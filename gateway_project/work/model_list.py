@@ -1,4 +1,4 @@
-"""GET /v1/models: exactly the models that the caller's rules allow, out of memory."""
+"""GET /v1/models: the models that the caller's rules allow, from the snapshot."""
 
 from contextlib import suppress
 
@@ -24,8 +24,8 @@ def deliver_models(exchange: Exchange, model: str) -> Delivery:
         delivery = complete_response(200, "application/json", orjson.dumps(document))
     except GatewayError as error:
         exchange.error = error
-        if isinstance(error, AccessError):  # whoever tries keys here is seen in the log as they are at work requests
-            gateway().metrics.request_started()  # writing the entry counts it as ended
+        if isinstance(error, AccessError):  # bad keys are logged here as for work requests
+            gateway().metrics.request_started()  # write_log() counts it as ended
             with suppress(JournalFull):
                 write_log(exchange, gateway())
         delivery = exchange.entrance.door.refusal(error, exchange.request_id)
@@ -34,7 +34,7 @@ def deliver_models(exchange: Exchange, model: str) -> Delivery:
 
 
 def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
-    """The models that the caller could ask now, by name; a key that is linked to a provider sees that one's."""
+    """The models that the caller may use now, sorted by name; with a key linked to a provider only that provider's."""
     key, snapshot = exchange.key, gateway.snapshot
     provider = snapshot.providers.get(key.provider_id) if key is not None and key.provider_id is not None else None
     names = snapshot.targets_by_model if key is None or key.provider_id is None else provider.models if provider else ()

@@ -1,6 +1,6 @@
-"""Counts that were lost, with Redis or with the process that had them, are rebuilt from the log: off the request path.
+"""Rebuilds counts that were lost, with Redis or with the process that had them, from the log, in a background thread.
 
-Requests whose limits are not known wait for it, a few seconds at most.
+Requests whose counts are lost wait for it, a few seconds at most.
 """
 
 import logging
@@ -12,7 +12,7 @@ from itertools import groupby
 from gateway_project.background import BackgroundThread
 from gateway_project.work.clock import Clock
 from gateway_project.work.limit_book import Subject
-from gateway_project.work.limit_status import in_units, logged
+from gateway_project.work.limit_status import in_units, usage_from_log
 from gateway_project.work.limits import LostCount
 from gateway_project.work.state import SharedState
 from providers.calls import Call
@@ -23,19 +23,19 @@ log = logging.getLogger("gateway.limits")
 WAIT_SECONDS = 6.0
 CHECK_SECONDS = 0.1
 PAUSE_SECONDS = 1.0
-LEAST_LAG_SECONDS = 0.5
-# As long as one process may take until another one tries.
+MIN_LAG_SECONDS = 0.5
+# One process rebuilds; after so many seconds another one may try.
 TASK, TASK_SECONDS = "recount", 20.0
 
 
 class Recounter(BackgroundThread):
-    """The thread that asks the log what was used, once entries have had the time to arrive there."""
+    """The thread that reads usage from the log, once all entries have had the time to arrive there."""
 
     def __init__(self, state: SharedState, shipper: Shipper, *, interval: float) -> None:
         super().__init__("recount", log, every=CHECK_SECONDS)
         self._state = state
         self._shipper = shipper
-        self._lag = LEAST_LAG_SECONDS + 2 * interval  # the entries of all processes are on their way so long
+        self._lag = MIN_LAG_SECONDS + 2 * interval  # after which the entries of all processes have arrived
         self._wanted: dict[tuple[str, int], LostCount] = {}
         self._changed = threading.Condition()
 
@@ -44,7 +44,7 @@ class Recounter(BackgroundThread):
         self._done(())
 
     def wait(self, lost: Sequence[LostCount], call: Call) -> bool:
-        """Whether these counts were rebuilt in time. Raises Interrupted when the request itself was ended."""
+        """Whether these counts were rebuilt in time. Raises Interrupted if the request was ended meanwhile."""
         deadline = time.monotonic() + WAIT_SECONDS
         names = {(one.check.name, one.begin) for one in lost}
         with self._changed:
@@ -64,23 +64,23 @@ class Recounter(BackgroundThread):
         return PAUSE_SECONDS if self.repeated_errors else self.every
 
     def run_once(self) -> None:
-        """One look: what others have rebuilt is done; what is ripe is rebuilt here, unless another process is at it."""
+        """Drop what others have rebuilt; rebuild what is ready, unless another process is doing so."""
         with self._changed:
             wanted = dict(self._wanted)
         lost = self._state.still_lost(list(wanted.values()))
         self._done(wanted.keys() - {(one.check.name, one.begin) for one in lost})
-        ripe = [one for one in lost if self._is_ripe(one.until)]
-        if not ripe or not self._shipper.has_adopted or not self._state.claim_task(TASK, TASK_SECONDS):
+        ready = [one for one in lost if self._is_in_log(one.until)]
+        if not ready or not self._shipper.has_adopted or not self._state.claim_task(TASK, TASK_SECONDS):
             return
         try:
-            self._state.rebuild(list(_counted(ripe, self._state.clock)))
+            self._state.rebuild(list(_counted(ready, self._state.clock)))
         finally:
             self._state.release_task(TASK)
 
-    def _is_ripe(self, until: float) -> bool:
-        """Whether the entries of all processes have had the time to arrive, and those of this one have arrived."""
+    def _is_in_log(self, until: float) -> bool:
+        """Whether entries up to then are in the log: this process's have arrived, all others have had the time to."""
         until = self._state.clock.to_local(until)
-        return time.time() >= until + self._lag and self._shipper.has_shipped(until + LEAST_LAG_SECONDS)
+        return time.time() >= until + self._lag and self._shipper.has_shipped(until + MIN_LAG_SECONDS)
 
     def _done(self, names: Iterable[tuple[str, int]]) -> None:
         with self._changed:
@@ -90,9 +90,9 @@ class Recounter(BackgroundThread):
 
 
 def _counted(lost: Iterable[LostCount], clock: Clock) -> Iterator[tuple[LostCount, int]]:
-    """What the log tells about each; one question for all limits of one subject in one window."""
+    """What was used of each, by the log; one query for all limits of a subject in a window."""
     for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
-        amounts = in_units(logged(subject.kind, [subject.id], begin, until, clock)[subject.id])
+        amounts = in_units(usage_from_log(subject.kind, [subject.id], begin, until, clock)[subject.id])
         for one in counts:
             yield one, amounts[one.check.limit.measure]
 

@@ -1,16 +1,16 @@
-"""How much memory Redis has left, and what it does when there is none: as it says itself."""
+"""Redis' memory usage and eviction policy, from INFO memory."""
 
 import re
 from typing import NamedTuple
 
 FIELD = re.compile(rb"^(?:(used_memory|maxmemory):(\d+)|(maxmemory_policy):([\w-]+))\r?$", re.MULTILINE)
 KEEPS_ALL = "noeviction"
-# Of its memory stored answers may take so much: what limits are counted with always finds room.
-SHARE_OF_ANSWERS = 0.8
+# Answers are cached only below this share of its memory: counts of limits always find room.
+MAX_ANSWER_SHARE = 0.8
 
 
 class Memory(NamedTuple):
-    """Bytes in use, and at most (0: there is no bound); `policy` is empty where nobody knows it."""
+    """Bytes in use and their maximum (0: unlimited); `policy` is empty if unknown."""
 
     used: int = 0
     most: int = 0
@@ -18,12 +18,12 @@ class Memory(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """Whether no more answers should be kept."""
-        return self.used > SHARE_OF_ANSWERS * self.most > 0
+        """Whether no more answers should be cached."""
+        return self.used > MAX_ANSWER_SHARE * self.most > 0
 
     @property
     def warning(self) -> str:
-        """What is wrong with it, for people; empty for nothing."""
+        """A warning for administrators; empty for none."""
         if self.policy in ("", KEEPS_ALL):
             return ""
         return (
@@ -33,7 +33,8 @@ class Memory(NamedTuple):
 
 
 def memory_of(info: object) -> Memory:
-    """What the reply to INFO memory says."""
+    """The values in the reply to INFO memory."""
     fields = FIELD.findall(info) if isinstance(info, bytes) else ()
-    told = {number or word: (amount or text).decode() for number, amount, word, text in fields}
-    return Memory(int(told.get(b"used_memory", 0)), int(told.get(b"maxmemory", 0)), told.get(b"maxmemory_policy", ""))
+    values = {number or word: (amount or text).decode() for number, amount, word, text in fields}
+    used, most = int(values.get(b"used_memory", 0)), int(values.get(b"maxmemory", 0))
+    return Memory(used, most, values.get(b"maxmemory_policy", ""))

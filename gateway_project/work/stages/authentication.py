@@ -28,7 +28,7 @@ def authenticate(exchange: Exchange, gateway: Gateway) -> None:
         exchange.caller = caller = _token_user(credential, gateway)
         allowed = FEATURE in caller.features
     exchange.limit_book = gateway.snapshot.limits
-    exchange.limits = exchange.limit_book.of_caller(exchange.key, caller)
+    exchange.limits = exchange.limit_book.for_caller(exchange.key, caller)
     if not allowed:
         raise PermissionDenied("The credential does not have the permission to send work.")
     require_licence(gateway)

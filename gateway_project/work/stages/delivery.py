@@ -200,7 +200,8 @@ def _chunks(exchange: Exchange, on_chunk: Callable[[bytes], None]) -> Iterator[b
                 return
         else:
             chunk = reader.feed(piece) if piece else None
-            if chunk == b"" and call.waiting_since - last_write >= heartbeat_seconds:  # only heartbeats from the provider
+            # A provider that sends only keep-alives is silent to the client.
+            if chunk == b"" and call.waiting_since - last_write >= heartbeat_seconds:
                 chunk = None
 
 

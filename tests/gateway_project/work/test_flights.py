@@ -96,18 +96,18 @@ def test_when_a_leader_gives_up_the_next_one_leads(flights, state, pool):
 
 
 def test_who_follows_another_process_looks_until_the_answer_is_there(flights, state, pool):
-    counted_in_redis = Flights(state)
-    flight = begin(counted_in_redis, state)
+    elsewhere = Flights(state)
+    flight = begin(elsewhere, state)
     following = follow(flights, pool)
-    counted_in_redis.land(flight, b"value", 60)
+    elsewhere.land(flight, b"value", 60)
     assert following.result(30) == b"value"
 
 
 def test_who_follows_another_process_stops_when_it_gives_up(flights, state, pool):
-    counted_in_redis = Flights(state)
-    flight = begin(counted_in_redis, state)
+    elsewhere = Flights(state)
+    flight = begin(elsewhere, state)
     following = follow(flights, pool)
-    counted_in_redis.land(flight, None, 0)
+    elsewhere.land(flight, None, 0)
     assert following.result(30) is None
 
 

@@ -164,7 +164,7 @@ def test_an_unknown_key_is_asked_for_once_and_remembered(follower):
         begun = follower._begun
         assert [follower.find_key("nosuch") for _ in range(1000)] == [None] * 1000
         assert follower._begun - begun <= 3
-        assert "nosuch" in follower._unknown
+        assert "nosuch" in follower._unknown_keys
 
 
 def test_a_key_that_was_unknown_is_found_once_it_exists(follower, ann):
@@ -178,9 +178,9 @@ def test_a_key_that_was_unknown_is_found_once_it_exists(follower, ann):
 
 
 def test_what_is_remembered_of_unknown_keys_is_bounded(follower):
-    follower._unknown = {str(number) for number in range(20_001)}
+    follower._unknown_keys = {str(number) for number in range(20_001)}
     follower._look_up({"one more"})
-    assert follower._unknown == {"one more"}
+    assert follower._unknown_keys == {"one more"}
 
 
 @pytest.fixture

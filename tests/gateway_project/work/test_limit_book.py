@@ -59,7 +59,7 @@ def test_no_amount_is_larger_than_can_be_counted_whoever_wrote_it(measure, amoun
 
 
 def test_a_limit_knows_when_it_was_set_and_a_default_since_when_this_process_asks_it():
-    book = LimitBook([row(5, "tokens", "month"), row(5, "tokens", "minute")], DEFAULTS, begun=77.0)
+    book = LimitBook([row(5, "tokens", "month"), row(5, "tokens", "minute")], DEFAULTS, started_at=77.0)
     known = {check.name: (check.since, check.set_at) for check in book.checks_for(KEY)}
     assert known == {
         "tokens:key:5:month": (SET_AT.timestamp(), int(SET_AT.timestamp() * 1000)),
