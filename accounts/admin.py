@@ -35,13 +35,13 @@ class UserForm(ServiceForm):
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
         strip=False,
         required=False,
-        help_text="Leave it empty to keep the present one. A new one ends the user's logins.",
+        help_text="Leave empty to keep the current password. A new password ends the user's logins.",
     )
     present_password = forms.CharField(
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "current-password"}),
         strip=False,
         required=False,
-        help_text="Is needed for another password of your own, which ends your other logins.",
+        help_text="Required to change your own password. Changing it ends your other logins.",
     )
 
     class Meta:
@@ -49,9 +49,9 @@ class UserForm(ServiceForm):
         fields = ["username", "display_name", "email", "is_active", "roles"]
         labels = {"is_active": "Active"}
         help_texts = {
-            "username": "What the user logs in with; it cannot be changed later.",
-            "is_active": "Without it neither the user's logins nor their keys are accepted.",
-            "roles": "What the user may do. The role admin may do everything, the console included.",
+            "username": "The login name. It cannot be changed later.",
+            "is_active": "An inactive user cannot log in, and their keys are refused.",
+            "roles": "The user's permissions. The role admin may do everything, including use the console.",
         }
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -148,11 +148,11 @@ class UserAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: User) -> list[str]:
         return [
-            "The user's logins end and their keys are refused, at once.",
-            "The record and its log stay; the name cannot be given again.",
+            "The user's logins end and their keys are refused immediately.",
+            "The record and its log entries stay; the name cannot be used again.",
         ]
 
-    @row_action("Sign out everywhere", icon="logout", path="sign-out", effect="All of the user's logins end at once.")
+    @row_action("Sign out everywhere", icon="logout", path="sign-out", effect="All logins of the user end immediately.")
     def sign_out(self, request: HttpRequest, user: User) -> str:
         ended = sessions.end_sessions(user=user)
         self.record(request, "sign out", user.pk)
@@ -163,7 +163,7 @@ class GroupForm(ServiceForm):
     class Meta:
         model = Group
         fields = ["name", "members"]
-        help_texts = {"members": "Rules and limits of the group are for these users."}
+        help_texts = {"members": "The group's rules and limits apply to these users."}
 
 
 @admin.register(Group)
@@ -172,7 +172,7 @@ class GroupAdmin(ServiceAdmin):
 
     viewset = viewsets.GroupViewSet
     form = GroupForm
-    empty_message = "There are no groups: rules and limits are for single users, or for everyone."
+    empty_message = "There are no groups. Rules and limits apply to single users, or to everyone."
     list_display = ["name", "size"]
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
@@ -196,7 +196,7 @@ class GroupAdmin(ServiceAdmin):
         services.delete_group(row)
 
     def deletion_effects(self, row: Group) -> list[str]:
-        return ["Its rules stay and match nobody any more; its limits go with it."]
+        return ["Its rules stay but no longer match anyone; its limits are deleted with it."]
 
 
 class RoleForm(ServiceForm):
@@ -293,7 +293,7 @@ class SessionAdmin(ReadOnlyAdmin):
         "Sign out",
         icon="logout",
         path="end",
-        effect="The tokens and pages of this login are refused at once.",
+        effect="The tokens and console session of this login are refused immediately.",
         applies_to=lambda session: session.is_live(timezone.now()),
     )
     def end(self, request: HttpRequest, session: Session) -> str:

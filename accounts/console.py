@@ -43,7 +43,7 @@ class SignIn(AuthenticationForm):
             if not self.user_cache.is_staff:
                 sessions.end_session(self.request.login)
                 record_session_event(
-                    self.request, "The console turned a user away who is no admin.", user=self.user_cache
+                    self.request, "A user without the role admin was refused by the console.", user=self.user_cache
                 )
                 raise forms.ValidationError("The console is for users with the role admin.")
         return self.cleaned_data

@@ -49,7 +49,7 @@ class RoleAttributes(Attributes):
     example = {"name": "auditor", "features": [{"id": 1}]}
     id = Id(required=False, write_only=True)
     name = _name(Role)
-    features = References(required=False, help_text="All that the role grants.")
+    features = References(required=False, help_text="The permissions that the role grants.")
 
 
 class UserSerializer(serializers.Serializer):
@@ -74,7 +74,9 @@ class _UserAttributes(Attributes):
         required=False,
     )
     active = Boolean(required=False, source="is_active")
-    roles = References(required=False, source="role_ids", help_text="All of them; only an admin gives roles.")
+    roles = References(
+        required=False, source="role_ids", help_text="The complete list. Only an admin can assign roles."
+    )
 
 
 class NewUserAttributes(_UserAttributes):
@@ -97,7 +99,7 @@ class UserAttributes(_UserAttributes):
 
     example = {"displayName": "Alice", "email": "alice@example.org"}
     new_password = _new_password(required=False, help_text="Ends other sessions of the user.")
-    current_password = _password(required=False, help_text="Needed beside newPassword for one's own.")
+    current_password = _password(required=False, help_text="Required with newPassword to change your own password.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         if "current_password" in values and "new_password" not in values:
@@ -151,12 +153,14 @@ class LoginAttributes(Attributes):
 
     grant_type = Choice(["password", "Bearer"])
     token_type = Choice(
-        ["accessToken", "refreshToken"], required=False, help_text="With grantType Bearer, and only there."
+        ["accessToken", "refreshToken"],
+        required=False,
+        help_text="Required with grantType Bearer, and only allowed there.",
     )
     user_name = Text(max_length=1000, required=False)
     password = _password(required=False)
     access_token = Text(max_length=MAX_TOKEN_LENGTH, required=False)
-    refresh_token = Text(max_length=MAX_TOKEN_LENGTH, required=False, help_text="Else the one in the cookie.")
+    refresh_token = Text(max_length=MAX_TOKEN_LENGTH, required=False, help_text="Defaults to the one in the cookie.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         needed = self.NEEDED.get((values["grant_type"], values.get("token_type")))

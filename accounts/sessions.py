@@ -64,7 +64,7 @@ def verify_password(*, username: str, password: str, address: str, record_event:
     dummy_hash = _dummy_password_hash()
 
     def record_refusal() -> None:
-        message = "Too many wrong passwords came from this address: more are refused for a while."
+        message = "Too many wrong passwords from this address; further attempts are refused for a while."
         record_event(message, user=User.objects.with_username(username).first(), severity="warning")
 
     with _hashing, guess(username, address, on_first_refusal=record_refusal):
@@ -83,7 +83,7 @@ def check_own_password(user: User, password: str | None, *, address: str, record
     Raises ValidationError, and RateLimited: a wrong password counts as a failed login.
     """
     if not password:
-        raise ValidationError("currentPassword: is needed to change one's own password.")
+        raise ValidationError("currentPassword: is required to change your own password.")
     try:
         verify_password(username=user.username, password=password, address=address, record_event=record_event)
     except AuthenticationFailed:
@@ -92,7 +92,7 @@ def check_own_password(user: User, password: str | None, *, address: str, record
 
 def _failure_message(user: User | None) -> str:
     if user is None:  # the name is not logged: people type their passwords there by mistake
-        return "Somebody tried to log in under a name that nobody has."
+        return "A login was attempted with an unknown user name."
     if not user.is_usable:
         return f"Somebody tried to log in as {user.username}, who is inactive or deleted."
     return f"A wrong password was given for {user.username}."

@@ -62,11 +62,11 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     create_attributes = serializers.NewUserAttributes
     update_attributes = serializers.UserAttributes
     filters = {
-        "currentUser": Boolean("", "Only oneself, which needs no permission."),  # get_queryset() looks at it
+        "currentUser": Boolean("", "Only yourself; needs no permission."),  # get_queryset() looks at it
         "id": Integer("id"),
         "isDeleted": Boolean("is_deleted"),
         "active": Boolean("is_active"),
-        "userNameContains": Text("name_key__icontains", "A part of the name, in any case."),
+        "userNameContains": Text("name_key__icontains", "Part of the name, case-insensitive."),
     }
     variants = {"list": ("current",)}
     response_specs = {"update": ResponseSpec(errors=(RateLimited,))}  # a wrong currentPassword counts as a failed login
@@ -106,7 +106,7 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
         present = {role.pk for role in row.roles.all()}
         if not self.caller.is_admin and set(values.get("role_ids", present)) != present:
-            raise PermissionDenied("roles: only an admin gives them.")
+            raise PermissionDenied("roles: only an admin can assign roles.")
         new, own = values.pop("new_password", None), self.caller.owns(row.pk)
         services.update_user(row, password=new, kept_session=self.caller.session if own else None, **values)
 
@@ -127,7 +127,7 @@ class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     create_attributes = update_attributes = serializers.GroupAttributes
     filters = {
         **BY_ID_AND_NAME,
-        "userName": Text("members__name_key", "Groups that contain the user of this name, in any case."),
+        "userName": Text("members__name_key", "Groups that contain the user with this name, case-insensitive."),
         "userId": Integer("members__id", "Groups that contain this user."),
     }
 

@@ -14,10 +14,10 @@ from gateway_project.errors import AuthenticationFailed, PermissionDenied
 ANYBODY = "anybody"
 HOLDER = "the holder of the token"  # which may be in the body: the operation itself checks it
 USER = "any user"
-LOGIN = "any user who is logged in"
+LOGIN = "any logged-in user"
 OWNER = "its owner or an admin"
 ADMIN = "admin"
-MONITORING = "this machine, or the bearer of the metrics token"
+MONITORING = "this machine, or with the metrics token"
 # Every other value is the name of a feature.
 CALLER_KINDS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, ADMIN)
 
@@ -148,14 +148,14 @@ def _allowed(caller: Caller, who: str, owner_id: int | None) -> bool:
 
 def _requirement(who: str) -> str:
     if who == ADMIN:
-        return "Only users with the role admin may do this, with their own login."
+        return "Only users with the role admin may do this, using their own login."
     if who == OWNER:
-        return "Only the owner and admins may do this, with their own login."
+        return "Only the owner and admins may do this, using their own login."
     if who == LOGIN:
-        return "This takes a user's own login, not an API key."
+        return "This needs a user's own login; an API key is not enough."
     if who == USER:
-        return "This API key is for work alone."
-    return f"This takes the permission {who}."
+        return "This API key may only send work requests."
+    return f"This needs the permission {who}."
 
 
 class TablePermission(BasePermission):

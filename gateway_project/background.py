@@ -47,7 +47,7 @@ class RepeatedErrors:
         if kind is DatabaseError:
             self._log.warning("%s: %s", self._database_message, str(error).split("\n")[0])
         else:
-            self._log.error("The %s failed; it is tried again.", self._name, exc_info=error)
+            self._log.error("The %s failed; it will be retried.", self._name, exc_info=error)
 
 
 class BackgroundThread:

@@ -28,7 +28,7 @@ class MemoryBudget:
         """Reserve so many bytes until they are released. Raises ServiceUnavailable if they are not available."""
         with self._lock:
             if self._reserved + size > self._max_bytes:
-                raise ServiceUnavailable("The gateway is full: too many long requests are being served.")
+                raise ServiceUnavailable("The gateway is overloaded: too many large requests are in progress.")
             self._reserved += size
 
     def release(self, size: int) -> None:
@@ -82,8 +82,8 @@ def _read(environ: dict[str, Any], size: int) -> bytes:
         raise
     except Exception as error:  # servers raise different errors when a client stops in the middle
         if overload.is_overloaded():
-            raise ServiceUnavailable("The gateway is full: it waits for no body now.") from error
-        raise ValidationError("The body did not arrive whole and in time.") from error
+            raise ServiceUnavailable("The gateway is overloaded and stopped waiting for the request body.") from error
+        raise ValidationError("The body did not arrive completely and in time.") from error
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:

@@ -114,7 +114,7 @@ class RequestError(GatewayError):
 class ValidationError(RequestError):
     """The body or a parameter is not of the right form."""
 
-    default_message = "The request is not of the right form."
+    default_message = "The request is not valid."
     problems: tuple[str, ...] = ()  # one for each field, if from_fields() made the error; the message has all of them
 
     @classmethod
@@ -155,7 +155,7 @@ class Conflict(RequestError):
     """The name is taken, or the change would contradict what is stored."""
 
     code = 409
-    default_message = "This contradicts what exists already."
+    default_message = "This conflicts with existing data."
 
 
 class PayloadTooLarge(RequestError):
@@ -244,7 +244,7 @@ class QuotaExceeded(LimitError):
 class ActiveUseLimitReached(LimitError):
     """As many users are active as the licence allows."""
 
-    default_message = "All active uses of the licence are taken."
+    default_message = "All active uses of the licence are in use."
 
 
 # The names in the log and in metrics.
@@ -317,7 +317,7 @@ class ClientClosed(OwnError):
     """The client went away before it was answered: no fault of anybody; 499 is nginx's number for it."""
 
     code = 499
-    default_message = "The client went away before it was answered."
+    default_message = "The client disconnected before it was answered."
 
     @property
     def severity(self) -> str:
@@ -327,12 +327,12 @@ class ClientClosed(OwnError):
 class InternalError(OwnError):
     """A fault of ours; what happened is in the log, never in the message."""
 
-    default_message = "The gateway failed; the request id leads to the details in its log."
+    default_message = "Internal error. Look up the request id in the gateway's log for details."
 
 
 class ServiceUnavailable(OwnError):
     """A store that the answer depends on is down, or the gateway is full."""
 
     code = 503
-    default_message = "The gateway cannot serve this now."
+    default_message = "The gateway cannot serve this request right now."
     default_retry_after = 1

@@ -42,8 +42,11 @@ def healthz(request: HttpRequest) -> HttpResponseBase:
 
 @endpoint(
     get=Operation(
-        "Whether database and cache answer",
-        {"200": Answer("Both do.", {JSON: READY}), "503": Answer("One of them does not.", {JSON: READY})},
+        "Whether the database and the cache answer",
+        {
+            "200": Answer("Both do.", {JSON: READY}),
+            "503": Answer("The database or the cache does not answer.", {JSON: READY}),
+        },
         tag="health",
     )
 )

@@ -26,5 +26,5 @@ class OncePerMinute(logging.Filter):
             return False
         self._passed = now
         lines = record.getMessage().splitlines() or [""]
-        record.msg, record.args = f"{lines[0]} (Nothing more of this for a minute.)", ()
+        record.msg, record.args = f"{lines[0]} (Further messages of this kind are suppressed for a minute.)", ()
         return True

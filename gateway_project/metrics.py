@@ -24,7 +24,9 @@ INFO = {"version": "productVersion", "git": "git", "branch": "branch"}
 def scrape(environ: Mapping[str, Any]) -> Delivery:
     """The metrics, for a program on this machine and for who has the token."""
     if not ((is_local(environ) and _is_called_ours(environ)) or _has_token(environ)):
-        raise AuthenticationFailed("Metrics are for this machine, and for the bearer of GATEWAY_METRICS_TOKEN.")
+        raise AuthenticationFailed(
+            "Metrics are available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token."
+        )
     from telemetry import exposition  # with a library that only those who are scraped need
 
     made = gateway()
@@ -47,7 +49,7 @@ def answer(environ: Mapping[str, Any]) -> Delivery:
         "What Prometheus asks for",
         {"200": Answer("The metrics.", {CONTENT_TYPE.partition(";")[0]: {"type": "string"}})},
         tag="health",
-        description="For programs on this machine; from elsewhere with GATEWAY_METRICS_TOKEN as bearer.",
+        description="Available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token.",
         errors=(AuthenticationFailed,),
     )
 )

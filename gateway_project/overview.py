@@ -53,7 +53,7 @@ def attention() -> list[Notice]:
     now = timezone.now()
     return [
         *notices(),
-        *(Notice("error", f"The provider {name} fails and rests.") for name in resting_providers(gateway())),
+        *(Notice("error", f"The provider {name} is failing and is paused.") for name in resting_providers(gateway())),
         *_about_errors(_figures(PERIODS["hour"])),
         *_about_the_log(gateway().shipper.backlog()),
         *_about_the_store(gateway().state.warning),
@@ -67,7 +67,7 @@ def _about_errors(figures: dict[str, Any]) -> Iterator[Notice]:
     errors, requests = figures["totals"]["errors"], figures["totals"]["requests"]
     if errors > requests * MANY_ERRORS:
         since = f"{figures['since']:%H:%M} UTC"
-        yield Notice("warning", f"{errors:,} of {requests:,} requests since {since} failed: the log tells why.")
+        yield Notice("warning", f"{errors:,} of {requests:,} requests since {since} failed: see the log.")
 
 
 def _about_the_log(backlog: Any) -> Iterator[Notice]:
@@ -99,7 +99,7 @@ def _nearly_used_up() -> list[str]:
 
 def _about_limits(limits: list[str]) -> Iterator[Notice]:
     if limits:
-        yield Notice("warning", f"Limits that are nearly used up: {_listed(limits)}.")
+        yield Notice("warning", f"Limits that are almost used up: {_listed(limits)}.")
 
 
 def unpriced() -> list[str]:
@@ -110,7 +110,7 @@ def unpriced() -> list[str]:
 
 def _about_prices(models: list[str]) -> Iterator[Notice]:
     if models:
-        yield Notice("warning", f"Models with traffic and without a price: {_listed(models)}.")
+        yield Notice("warning", f"Models with traffic but without a price: {_listed(models)}.")
 
 
 def _listed(names: list[str]) -> str:

@@ -145,7 +145,7 @@ def _admin(tell: Tell) -> tuple[User, str | None]:
     password = remembered.get("adminPassword") if remembered.get("adminUser") == admin.username else None
     if password and check_password(password, admin.password):
         return admin, password
-    tell(f"The password of {admin.username} is not known here: `manage.py changepassword {admin.username}` sets one.")
+    tell(f"The password of {admin.username} is not known: `manage.py changepassword {admin.username}` sets one.")
     return admin, None
 
 
@@ -226,7 +226,7 @@ def _found_providers(environment: Mapping[str, str], tell: Tell) -> dict[str, di
 def _leads_here(url: str, credential: str) -> str:
     """Why this would make the gateway its own provider, as what docs/clients.md exports would; '' if it would not."""
     if credential.startswith(key_secrets.PREFIX):
-        return "it is a key of the gateway itself"
+        return "it is a key of this gateway"
     here = (settings.GATEWAY_BASE_URL, f"http://127.0.0.1:{settings.PORT}", f"http://localhost:{settings.PORT}")
     if any(f"{url}/".startswith(f"{address}/") for address in here):
         return f"its base URL, {url}, is the gateway itself"

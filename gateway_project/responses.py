@@ -41,5 +41,5 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
-    text = "This form is too old, or does not come from a page of the gateway: load the page again."
+    text = "This form has expired or does not come from a page of the gateway. Reload the page."
     return error_response(PermissionDenied(text)).to_django()

@@ -80,7 +80,7 @@ def check_routes(app_configs: object = None, **options: object) -> list[CheckMes
     """An error for each route that the table does not name."""
     return [
         Error(
-            f"Nobody has said who may {route.method or 'use'} {route.pattern} ({route.resource or route.name}).",
+            f"No permission is defined for {route.method or 'use'} {route.pattern} ({route.resource or route.name}).",
             hint="Name the operation in gateway_project/access.py.",
             id="gateway.E007",
         )

@@ -9,7 +9,7 @@ from django.db import DatabaseError, IntegrityError, models, transaction
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
 UNIQUENESS_CODES = {"unique", "unique_together"}  # of Django's validation errors
-WRITE_RACE = "This, or something that it refers to, was changed at the same moment: nothing was written. Try again."
+WRITE_RACE = "This, or something it refers to, was changed at the same time. Nothing was written. Try again."
 # Errors of a write that races with another: a row that is gone or taken (which PostgreSQL often reports only at
 # COMMIT), a failed serialization and a deadlock.
 _RACE_CODES = {
@@ -41,7 +41,7 @@ def lock_row(row: models.Model, rows: models.QuerySet) -> None:
     try:
         row.refresh_from_db(from_queryset=rows.select_for_update())
     except type(row).DoesNotExist:
-        raise NotFound(f"This {row._meta.verbose_name} exists no more.") from None
+        raise NotFound(f"This {row._meta.verbose_name} no longer exists.") from None
 
 
 def is_write_race(error: BaseException) -> bool:

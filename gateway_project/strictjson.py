@@ -58,14 +58,14 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 def _why_not(raw: bytes, error: json.JSONDecodeError) -> str:
     if raw.startswith(BOM_UTF8):  # some editors and shells begin a file with it, and nobody sees it
-        return "it begins with a byte order mark, and must begin without"
+        return "it begins with a byte order mark, which is not allowed"
     return f"{error.msg} at character {error.pos}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name appears twice in one object")
     return found
 
 

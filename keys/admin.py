@@ -30,7 +30,7 @@ class KeyForm(ServiceForm):
     permissions = forms.MultipleChoiceField(
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         initial=["work"],
-        help_text="Out of the owner's own: a key never allows more than its owner may do at that moment.",
+        help_text="A subset of the owner's permissions. A key never allows more than its owner may currently do.",
     )
 
     class Meta:
@@ -38,7 +38,7 @@ class KeyForm(ServiceForm):
         fields = ["name", "owner", "expiry", "provider"]
         help_texts = {
             "expiry": f"In UTC; {settings.GATEWAY_KEY_DAYS} days from now if it is left empty.",
-            "provider": "A key with a provider uses that one for any model name.",
+            "provider": "A key linked to a provider uses that provider for every model.",
         }
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -79,7 +79,7 @@ class KeyAdmin(ServiceAdmin):
 
     viewset = KeyViewSet
     form = KeyForm
-    empty_message = "There are no API keys: work comes only from those who log in."
+    empty_message = "There are no API keys. Only logged-in users can send work requests."
     list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
     list_filter = [StateFilter]
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
@@ -162,7 +162,7 @@ class KeyAdmin(ServiceAdmin):
         services.delete_keys([row])
 
     def deletion_effects(self, row: ApiKey) -> list[str]:
-        return ["It is refused from now on, by every process, and cannot be brought back.", "Its log stays."]
+        return ["The key is refused from now on and cannot be restored.", "Its log stays."]
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
         return self.show(request, request.issued)
@@ -179,7 +179,7 @@ class KeyAdmin(ServiceAdmin):
         "Lock",
         icon="lock",
         path="lock",
-        effect="The key is refused until somebody unlocks it.",
+        effect="The key is refused until it is unlocked.",
         applies_to=lambda key: key.locked_time is None,
     )
     def lock(self, request: HttpRequest, key: ApiKey) -> str:
@@ -203,7 +203,7 @@ class KeyAdmin(ServiceAdmin):
         "Expire",
         icon="timer_off",
         path="expire",
-        effect="The key is refused from now on, for good.",
+        effect="The key is refused from now on, permanently.",
         applies_to=lambda key: not key.is_expired(),
     )
     def expire(self, request: HttpRequest, key: ApiKey) -> str:

@@ -83,7 +83,7 @@ class WhichKeys(Attributes):
     """Whose keys are meant, and which of them."""
 
     example = {"name": "nightly"}
-    user = Id(required=False, help_text="Whose; the caller's unless told.")
+    user = Id(required=False, help_text="The owner; defaults to the caller.")
     name = Text(required=False, max_length=MAX_NAME_LENGTH, help_text="Which one.")
 
 
@@ -92,10 +92,10 @@ class NewKeyAttributes(Attributes):
 
     example = {"name": "nightly", "expiry": "2100-01-01T00:00:00Z", "permissions": [{"name": "work"}]}
     name = Text(max_length=MAX_NAME_LENGTH)
-    expiry = DateTime(required=False, allow_null=True, help_text="When it lapses; a year from now unless told.")
-    permissions = PermissionNames(required=False, help_text="Out of the owner's features; `work` unless told.")
-    provider = Id(required=False, allow_null=True, help_text="The only one that it may use, with any model.")
-    user = Id(required=False, help_text="Whose it is; the caller's unless told.")
+    expiry = DateTime(required=False, allow_null=True, help_text="When it expires; defaults to one year from now.")
+    permissions = PermissionNames(required=False, help_text="A subset of the owner's features; defaults to `work`.")
+    provider = Id(required=False, allow_null=True, help_text="The only provider that the key may use, with any model.")
+    user = Id(required=False, help_text="The owner; defaults to the caller.")
 
 
 class RotationAttributes(Attributes):
@@ -106,7 +106,7 @@ class RotationAttributes(Attributes):
         required=False,
         min_value=0,
         max_value=MAX_OVERLAP_HOURS,
-        help_text="For how long what the key is now is accepted too; 24 unless told, and 0 for a key that leaked.",
+        help_text="How long the current secret stays valid; defaults to 24. Send 0 if the key has leaked.",
     )
 
 
@@ -116,5 +116,7 @@ class KeyAttributes(WhichKeys):
     example = {"name": "nightly", "newName": "weekly"}
     new_name = Text(required=False, max_length=MAX_NAME_LENGTH)
     expire = BooleanText(required=False, help_text="Lets it lapse now.")
-    provider = Id(required=False, allow_null=True, help_text="The only one that it may use; 0 or null: any.")
-    locked = Boolean(required=False, help_text="A locked key is refused; for admins.")
+    provider = Id(
+        required=False, allow_null=True, help_text="The only provider that the key may use; 0 or null for any."
+    )
+    locked = Boolean(required=False, help_text="A locked key is refused. Only admins can change this.")

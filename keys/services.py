@@ -49,7 +49,7 @@ def issue_key(
     """
     now = timezone.now()
     if owner.is_deleted:
-        raise ValidationError("owner: is deleted, and gets no keys.")
+        raise ValidationError("owner: is deleted and cannot get keys.")
     if expiry is not None and expiry <= now:
         raise ValidationError("expiry: must lie in the future.")
     _check_permissions(owner, permissions)
@@ -104,7 +104,7 @@ def note_use(key: ApiKey) -> None:
         with transaction.atomic():
             ApiKey.objects.filter(long_ago, pk=key.pk).update(last_used=now)
     except DatabaseError:
-        log.warning("The use of the key %s could not be written down.", key.public_id, exc_info=True)
+        log.warning("The use of the key %s could not be recorded.", key.public_id, exc_info=True)
 
 
 def delete_keys(keys: Iterable[ApiKey]) -> None:
@@ -130,7 +130,7 @@ def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     lock_row(key, ApiKey.objects.live())
     now = timezone.now()
     if key.is_expired(now) or key.locked_time is not None:
-        raise Conflict("This key is accepted no more: issue a new one.")
+        raise Conflict("This key is no longer valid: issue a new one.")
     new_key = secrets.generate()
     key.former_public_id, key.former_digest, key.former_until = key.public_id, key.digest, now + overlap
     key.public_id, key.digest = new_key.public_id, new_key.digest

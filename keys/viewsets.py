@@ -28,7 +28,7 @@ from keys.serializers import (
 from providers.models import Provider
 
 SEES_ALL = "keys.view_all"
-BY_QUERY = {"user": Integer("owner_id", "Whose keys; the caller's unless told."), "name": Text("name")}
+BY_QUERY = {"user": Integer("owner_id", "The owner of the keys; defaults to the caller."), "name": Text("name")}
 
 
 class KeyViewSet(ListMixin):
@@ -52,7 +52,7 @@ class KeyViewSet(ListMixin):
         "userId": Integer("owner_id"),
         "isDeleted": Boolean("is_deleted"),
         "isExpired": Boolean(lambda keys, expired: keys.expired() if expired else keys.unexpired()),
-        "nameContains": Text("name__icontains", "A part of the name, in any case."),
+        "nameContains": Text("name__icontains", "Part of the name, case-insensitive."),
     }
     parameters = {"destroy": BY_QUERY}
 
@@ -85,7 +85,7 @@ class KeyViewSet(ListMixin):
         values = self.values(self.update_attributes, partial=True)
         which = {name: values.pop(name) for name in ("user", "name") if name in values}
         if "locked" in values and not self.caller.is_admin:
-            raise PermissionDenied("locked: only an admin locks and unlocks keys.")
+            raise PermissionDenied("locked: only an admin can lock and unlock keys.")
         with transaction.atomic():
             key = self.one_key(which)
             if "provider" in values:
@@ -111,10 +111,10 @@ class KeyViewSet(ListMixin):
     def one_key(self, which: dict[str, Any]) -> ApiKey:
         """The live key that is meant; raises ValidationError and NotFound."""
         if self.target_id() is None and "name" not in which:
-            raise ValidationError("name: is missing; it says which key is meant.")
+            raise ValidationError("name: is missing; it identifies the key.")
         key = self.meant(which).first()
         if key is None and self.target_id() is not None and "name" in which:
-            raise NotFound("There is no key with this id and name: name says which is meant, newName renames it.")
+            raise NotFound("There is no key with this id and name. name identifies the key; newName renames it.")
         if key is None:
             raise NotFound("There is no such key.")
         return key
@@ -156,7 +156,7 @@ class KeyViewSet(ListMixin):
         given = read_parameters(self.request.query_params, {**BY_QUERY, "id": None})
         for name, value in given.items():
             if which.setdefault(name, value) != value:
-                raise Conflict(f"{name}: query and body name different ones.")
+                raise Conflict(f"{name}: query and body contain different values.")
         return which
 
 

@@ -39,14 +39,14 @@ class LimitForm(ServiceForm):
     subject = forms.ChoiceField(choices=SUBJECT_CHOICES, widget=UnfoldAdminSelectWidget, label="For")
     # Not `window`: the theme's conditions know every field by its name, and that is the browser's own.
     time_window = forms.ChoiceField(
-        choices=WINDOW_CHOICES, widget=UnfoldAdminSelectWidget, label="Window", help_text="By the calendar, in UTC."
+        choices=WINDOW_CHOICES, widget=UnfoldAdminSelectWidget, label="Window", help_text="Calendar windows, in UTC."
     )
 
     class Meta:
         model = Limit
         fields = [*SUBJECTS, "measure", "amount"]
         help_texts = {
-            "amount": "0 is unlimited, whatever the setting for all others says.",
+            "amount": "0 is unlimited, whatever the default setting says.",
             "group": "Its members share it.",
         }
 
@@ -92,7 +92,7 @@ class LimitAdmin(ServiceAdmin):
 
     viewset = LimitViewSet
     form = LimitForm
-    empty_message = "There are no limits but the defaults, which stand among the settings on the page System."
+    empty_message = "There are no limits except the defaults, which are listed on the page System."
     list_display = ["limit", "kind", "subject_name", "used", "share", "resets_at"]
     list_filter = [SubjectFilter, "measure", "window"]
     search_fields = [
@@ -189,7 +189,7 @@ class LicenceForm(forms.Form):
         label="Licence key",
         max_length=MAX_SENT_LENGTH,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 5}),
-        help_text="It is checked first: one that is not good changes nothing.",
+        help_text="The licence is checked first; an invalid one changes nothing.",
     )
 
 

@@ -85,7 +85,7 @@ def read_public_key(text: str) -> Ed25519PublicKey:
     try:
         return Ed25519PublicKey.from_public_bytes(_from_base64url(text))
     except ValueError:
-        raise KeyRefused("There is no good public key to check it against (GATEWAY_LICENCE_PUBLIC_KEY).") from None
+        raise KeyRefused("There is no valid public key to check it against (GATEWAY_LICENCE_PUBLIC_KEY).") from None
 
 
 def _private(text: str) -> Ed25519PrivateKey:
@@ -127,7 +127,7 @@ def _date(claims: dict[str, Any], name: str) -> date:
             return date.fromisoformat(value)
     except ValueError:
         pass
-    raise KeyRefused(f"{name}: must be a date, as 2030-12-31.")
+    raise KeyRefused(f"{name}: must be a date such as 2030-12-31.")
 
 
 def _integer(claims: dict[str, Any], name: str, minimum: int, maximum: int) -> int:
@@ -141,7 +141,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     try:
         return parse_object(raw)
     except ValidationError:
-        raise KeyRefused("It does not hold what a licence key holds: two JSON objects.") from None
+        raise KeyRefused("A licence key must contain two JSON objects; this one does not.") from None
 
 
 def _base64url(raw: bytes) -> str:

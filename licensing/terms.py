@@ -10,7 +10,7 @@ COMMUNITY, INVALID = "community", "invalid"
 WARNING_DAYS = 30
 # A clock set back by less than the first is tolerated; by more than the second, administrators are warned.
 CLOCK_TOLERANCE_SECONDS, CLOCK_WARNING_SECONDS = 24 * 3600, 3600
-HOW_TO_REPAIR = "Until an admin installs a good one (POST /licence/), only login, licence and rules are served."
+HOW_TO_REPAIR = "Until an admin installs a valid one (POST /licence/), only login, licence and rules are served."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Terms:
     def problem(self, now: float) -> str:
         """Why the gateway does not serve at this moment (seconds since 1970); empty if it does."""
         if now < self.seen - CLOCK_TOLERANCE_SECONDS:
-            return f"{self._clock(now)} Until it is set right, only login, licence and rules are served."
+            return f"{self._clock(now)} Until it is corrected, only login, licence and rules are served."
         if now < self.ends:
             return ""
         if self.refusal:

@@ -77,7 +77,7 @@ class StatsViewSet(ApiViewSet):
     """Active uses: those of now, and the most of each day."""
 
     resource_name = "stats"
-    filters = {"days": Days("", about="How many days up to today (UTC) are told.")}
+    filters = {"days": Days("", about="The number of days to include, up to today (UTC).")}
     response_specs = {"list": ResponseSpec((StatsAnswer,))}
 
     def list(self, request, **kwargs) -> Response:

@@ -23,7 +23,7 @@ from providers.transport import Transport
 from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
 LISTED = ("input", "output", "cache_read")
-OWN_WORDS = "Empty leaves it to the setting."
+OWN_WORDS = "Empty: the default setting applies."
 SECRET_WORDS = "Stored encrypted and never shown again."
 
 
@@ -48,14 +48,14 @@ class ProviderForm(ServiceForm):
         required=False,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
-        help_text=f"{SECRET_WORDS} Empty keeps the present one; another scheme, host or port in the URL clears it.",
+        help_text=f"{SECRET_WORDS} Leave empty to keep it; a new scheme, host or port in the URL clears it.",
     )
     clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
     new_models = forms.CharField(
         required=False,
         label="Models",
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
-        help_text="Names that the provider knows, one a line; more can be fetched from it later.",
+        help_text="The provider's model names, one per line. More can be fetched from the provider later.",
     )
 
     class Meta:
@@ -65,7 +65,7 @@ class ProviderForm(ServiceForm):
             "cache_ttl_seconds", *TIMEOUTS, "max_response_bytes", "unknown_parameters",
         ]  # fmt: skip
         help_texts = {
-            "url": "The base to which the format adds its paths, as SDKs take it: https://api.openai.com/v1",
+            "url": "The base URL, as SDKs take it, such as https://api.openai.com/v1",
             "cache_ttl_seconds": f"0 stores nothing. {OWN_WORDS}",
             "max_response_bytes": OWN_WORDS,
             **dict.fromkeys(TIMEOUTS, OWN_WORDS),
@@ -104,7 +104,7 @@ class ProviderAdmin(ServiceAdmin):
 
     viewset = ProviderViewSet
     form = ProviderForm
-    empty_message = "There are no providers: no work can be sent anywhere."
+    empty_message = "There are no providers. Work requests cannot be served."
     list_display = ["name", "format", "address", "state", "last_hour", "priority", "weight", "model_count"]
     list_filter = ["enabled", "format"]
     search_fields = ["name", "url", "models__name"]
@@ -186,7 +186,7 @@ class ProviderAdmin(ServiceAdmin):
         services.delete_provider(row)
 
     def deletion_effects(self, row: Provider) -> list[str]:
-        return ["Its models and limits go with it.", "While live keys or rules refer to it, it stays."]
+        return ["Its models and limits are deleted with it.", "It cannot be deleted while keys or rules refer to it."]
 
     @row_action(
         "Test connection",
@@ -206,7 +206,7 @@ class ProviderAdmin(ServiceAdmin):
         "Fetch models",
         icon="download",
         path="fetch-models",
-        effect="The provider is asked for its list of models, and those that it does not have here are added.",
+        effect="The provider is asked for its list of models; new ones are added.",
         atomic=False,
     )
     def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
@@ -224,11 +224,11 @@ class PriceForm(ServiceForm):
         model = ModelPrice
         fields = [*SUBJECT, "currency", *AMOUNTS, "valid_from"]
         help_texts = {
-            "model": "As the provider calls it; * stands for anything.",
+            "model": "The provider's name for it; * matches anything.",
             "input": "For a million tokens.",
             "output": "For a million tokens.",
-            "request": "For each request, beside its tokens.",
-            "valid_from": "In UTC. Empty, or left as it is: from now on.",
+            "request": "Per request, in addition to its tokens.",
+            "valid_from": "In UTC. Leave empty or unchanged for: from now on.",
         }
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -255,7 +255,7 @@ class PriceAdmin(ServiceAdmin):
 
     viewset = PriceViewSet
     form = PriceForm
-    empty_message = "There are no prices: what work costs is unknown."
+    empty_message = "There are no prices. The cost of requests is unknown."
     list_display = ["model", "provider", "host", "currency", *map(amount, LISTED), "origin", "validity"]
     list_filter = ["source", "currency", CurrentFilter]
     search_fields = ["model", "host", "provider__name"]
@@ -301,7 +301,10 @@ class PriceAdmin(ServiceAdmin):
         services.end_price(row)
 
     def deletion_effects(self, row: ModelPrice) -> list[str]:
-        return ["From now on its models have no such price; entries keep theirs.", "The row stays as history."]
+        return [
+            "The price no longer applies from now on; existing log entries keep their cost.",
+            "The row stays as history.",
+        ]
 
 
 def _ask(provider: Provider) -> list[str]:
@@ -315,7 +318,7 @@ class ModelForm(ServiceForm):
     class Meta:
         model = Model
         fields = ["provider", "name", "max_output_tokens"]
-        help_texts = {"name": "As the provider calls it: the name that clients ask for."}
+        help_texts = {"name": "The provider's name for it, which clients use too."}
 
 
 @admin.register(Model)
@@ -324,7 +327,7 @@ class ModelAdmin(ServiceAdmin):
 
     viewset = ModelViewSet
     form = ModelForm
-    empty_message = "There are no models: a provider serves those that are added here or fetched on its page."
+    empty_message = "There are no models. Add them here, or fetch them on the provider's page."
     list_display = ["name", "provider"]
     list_filter = ["provider"]
     search_fields = ["name", "provider__name"]

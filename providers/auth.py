@@ -51,7 +51,9 @@ def check(method: str, credential: str, address: str) -> None:
         raise CredentialUnusable("for basic it is written user:password")
     if method in ENCODED or (credential.isascii() and credential.replace("\t", " ").isprintable()):
         return
-    raise CredentialUnusable("it holds a character that no header carries, such as a line break or one beyond ASCII")
+    raise CredentialUnusable(
+        "it contains a character that is not allowed in a header, such as a line break or a non-ASCII character"
+    )
 
 
 def secrets(method: str, credential: str) -> set[str]:

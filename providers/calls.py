@@ -14,9 +14,9 @@ class End(Enum):
     CLIENT_CLOSED = "the client went away"
     CONNECT = "did not accept a connection in time"
     FIRST_BYTE = "did not begin to answer in time"
-    IDLE = "fell silent in the middle of its answer"
-    ATTEMPT = "did not finish its answer in the time that it has"
-    TOTAL = "did not finish its answer in time"
+    IDLE = "stopped sending in the middle of its answer"
+    ATTEMPT = "did not complete its answer in the time allowed for one provider"
+    TOTAL = "did not complete its answer in time"
     BODY = "the request did not arrive in time"
     STOPPING = "the gateway is stopping"
 

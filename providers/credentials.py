@@ -29,7 +29,7 @@ class KeyMissing(CredentialUnreadable):
 def encrypt(text: str, *, origin: str, keys: Sequence[str]) -> str:
     """`v1.<key id>.<base64url of nonce and ciphertext>`, sealed with the first key for this origin alone."""
     if not keys:
-        raise ValueError("There is no key to encrypt with.")
+        raise ValueError("There is no encryption key.")
     nonce = os.urandom(NONCE_BYTES)
     sealed = _cipher(keys[0]).encrypt(nonce, text.encode(), _bound_to(origin))
     return f"{VERSION}.{_key_id(keys[0])}.{base64.urlsafe_b64encode(nonce + sealed).decode()}"
@@ -68,10 +68,10 @@ def _unpacked(token: str, keys: Sequence[str]) -> tuple[bytes, str]:
     version, _, rest = token.partition(".")
     key_id, _, encoded = rest.partition(".")
     if version != VERSION:
-        raise CredentialUnreadable("The credential was altered: it is none that was sealed here.")
+        raise CredentialUnreadable("The credential was altered: it was not encrypted by this gateway.")
     key = next((key for key in keys if _key_id(key) == key_id), None)
     if key is None:
-        raise KeyMissing("The credential was sealed under a key that is not configured.")
+        raise KeyMissing("The credential was encrypted with a key that is not configured.")
     try:
         return base64.b64decode(encoded, altchars=b"-_", validate=True), key
     except ValueError:

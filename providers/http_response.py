@@ -130,7 +130,7 @@ class HTTPResponse:
             size = self._receive()
             if not size:
                 if self._received_any:
-                    raise Truncated("it closed the connection in its headers")
+                    raise Truncated("it closed the connection while sending its headers")
                 raise NoReply("it closed the connection without an answer")
             received += max(size, 0)
             if received > MAX_HEAD_BYTES + self.body_bytes:
@@ -206,4 +206,4 @@ class HTTPResponse:
         if self._head_done:
             self._padding = 0 if self.body_bytes > body_bytes else self._padding + size
             if self._padding > MAX_HEAD_BYTES:
-                raise BadReply(f"it sent more than {MAX_HEAD_BYTES} bytes that are no part of an answer")
+                raise BadReply(f"it sent more than {MAX_HEAD_BYTES} bytes that belong to no answer")

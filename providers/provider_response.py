@@ -160,5 +160,5 @@ def describe_failure(error: Exception) -> str:
     if isinstance(error, ConnectionResetError):
         return RESET
     if isinstance(error, socket.gaierror):
-        return "its host name is not known"
+        return "its host name cannot be resolved"
     return getattr(error, "strerror", None) or type(error).__name__

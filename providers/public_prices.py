@@ -44,7 +44,7 @@ def sync(path: Path = BUNDLED) -> Counter[str]:
         with transaction.atomic():
             return _bring(wanted, now)
     except IntegrityError:
-        raise Conflict("Prices were changed at the same moment; load them again.") from None
+        raise Conflict("Prices were changed at the same time; load them again.") from None
 
 
 @transaction.atomic
@@ -84,9 +84,9 @@ def _table(path: Path) -> tuple[str, list[Any]]:
     except OSError as error:
         raise ValidationError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise ValidationError(f"{path} is no table of prices: it is not JSON in UTF-8: {error}.") from None
+        raise ValidationError(f"{path} is not a table of prices: it is not JSON in UTF-8: {error}.") from None
     except (TypeError, KeyError, RecursionError):
-        raise ValidationError(f'{path} is no table of prices, {{"currency": "…", "prices": […]}}.') from None
+        raise ValidationError(f'{path} is not a table of prices, {{"currency": "…", "prices": […]}}.') from None
 
 
 def written(price: ModelPrice, since: date | None = None) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class FormatId(Id):
 
 
 def _timeout() -> Seconds:
-    return Seconds(required=False, allow_null=True, help_text="null: as the setting says.")
+    return Seconds(required=False, allow_null=True, help_text="null: the default setting applies.")
 
 
 class ProviderChanges(Attributes):
@@ -74,7 +74,7 @@ class ProviderChanges(Attributes):
     name = Text(max_length=Provider._meta.get_field("name").max_length)
     url = Text(
         max_length=Provider._meta.get_field("url").max_length,
-        help_text="The base to which the format adds an operation's path. A new host clears the credential.",
+        help_text="The base URL. Changing its host clears the credential.",
     )
     auth_method = Choice(AuthMethod.values, required=False)
     api_key = Text(
@@ -82,7 +82,7 @@ class ProviderChanges(Attributes):
         required=False,
         allow_blank=True,
         max_length=LONGEST_CREDENTIAL,
-        help_text="The provider's credential, literally; the mask that is shown changes nothing.",
+        help_text="The provider's credential. Sending back the mask that is shown changes nothing.",
     )
     format_id = FormatId(source="format_name")
     enabled = Boolean(required=False)
@@ -90,7 +90,9 @@ class ProviderChanges(Attributes):
     weight = Integer(
         required=False, min_value=1, max_value=GREATEST_WHOLE, help_text="Share of the work within a priority."
     )
-    cache_scope = Choice(CacheScope.values, required=False, help_text="Who shares answers; empty: as the setting says.")
+    cache_scope = Choice(
+        CacheScope.values, required=False, help_text="Who shares cached answers; empty: the default setting applies."
+    )
     cache_ttl_seconds = Integer(required=False, allow_null=True, min_value=0, max_value=GREATEST_WHOLE)
     connect_timeout_seconds = _timeout()
     first_byte_timeout_seconds = _timeout()

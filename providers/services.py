@@ -57,7 +57,7 @@ def create_provider(
     """
     _refuse_unknown(options, OPTIONS)
     if credential.startswith(MASK):
-        raise ValidationError("apiKey: this is a masked credential, and the whole one is needed.")
+        raise ValidationError("apiKey: this is a masked credential; send the complete one.")
     if len(names := dict.fromkeys(models)) > MOST_MODELS:
         raise ValidationError(f"models: must be at most {MOST_MODELS}.")
     provider = Provider(name=name, url=_checked_url(url), auth_method=auth_method, **options)
@@ -152,7 +152,7 @@ def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.E
     now = timezone.now()
     values["host"], values["model"] = values.get("host", "").lower(), values["model"].lower()
     price = ModelPrice(valid_from=_not_past(valid_from, now), source=source, **values)
-    save_or_refuse(price, taken="There is a price of this already: change that one.")
+    save_or_refuse(price, taken="There is already such a price: change that one.")
     return price
 
 
@@ -177,7 +177,7 @@ def change_price(
         price.pk, price.valid_from, price._state.adding = None, begins, True
     for name, value in {**changes, "source": source}.items():
         setattr(price, name, value)
-    save_or_refuse(price, taken="There is a price of this already: change that one.")
+    save_or_refuse(price, taken="There is already such a price: change that one.")
     return price
 
 
@@ -288,7 +288,7 @@ def _refuse_unsendable(provider: Provider) -> None:
     except CredentialUnreadable:
         return
     except auth.CredentialUnusable as error:
-        raise ValidationError(f"authMethod: the stored credential cannot be sent so: {error}.") from None
+        raise ValidationError(f"authMethod: the stored credential cannot be used with it: {error}.") from None
 
 
 def _format(name: str) -> ProviderFormat:
@@ -313,9 +313,9 @@ def _checked_url(url: str) -> str:
     except ValueError as error:
         raise ValidationError(f"url: cannot be read: {error}.") from None
     if "@" in parts.netloc or "#" in url:
-        raise ValidationError("url: must hold neither user information nor a fragment.")
+        raise ValidationError("url: must not contain user information or a fragment.")
     if not url.isascii() or not (":" in parts.hostname or HOST.match(parts.hostname)):
-        raise ValidationError("url: must name a host that can be asked, all of it in ASCII.")
+        raise ValidationError("url: must contain a valid host name, in ASCII.")
     return url
 
 

@@ -83,7 +83,7 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
             return
         # As lists show it, it may come along; it is not written, for an admin may be changing it.
         if values.pop("max_output_tokens", present) != present:
-            raise PermissionDenied("maxOutputTokens: only an admin sets it.")
+            raise PermissionDenied("maxOutputTokens: only an admin can set it.")
 
     def perform_destroy(self, row: Model) -> None:
         services.remove_model(row)
@@ -108,9 +108,7 @@ class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     create_attributes = PriceAttributes
     update_attributes = PriceChanges
     response_specs = {
-        "update": ResponseSpec(
-            headers={"PriceId": "The row of the new price.", "Content-Location": "Where it is found."}
-        )
+        "update": ResponseSpec(headers={"PriceId": "The new price.", "Content-Location": "Where it is found."})
     }
     filters = {
         "id": Integer("id"),

@@ -21,7 +21,7 @@ from rules.viewsets import RuleViewSet
 MAX_COMPARED = 1000
 AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
 NOBODY = ("nobody", "Nobody")
-EFFECTIVE_WITHIN = "That holds on every process within a second."
+EFFECTIVE_WITHIN = "It takes effect in every process within a second."
 
 
 class RuleForm(ServiceForm):
@@ -33,9 +33,9 @@ class RuleForm(ServiceForm):
         model = Rule
         fields = ["name", "description", "enabled", "user", "group", "regex", "provider"]
         help_texts = {
-            "regex": "RE2, against the whole model name: gpt-4.* finds gpt-4o too. Empty matches every model.",
-            "provider": "Then only this provider may serve what the rule lets through. Empty is any provider.",
-            "enabled": "Rules that are not enabled are passed over.",
+            "regex": "An RE2 pattern for the whole model name: gpt-4.* matches gpt-4o too. Empty matches every model.",
+            "provider": "Only this provider may serve requests that the rule allows. Empty means any provider.",
+            "enabled": "Disabled rules are ignored.",
         }
         labels = {"regex": "Models"}
         widgets = {"regex": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
@@ -74,7 +74,7 @@ class RuleAdmin(ServiceAdmin):
 
     viewset = RuleViewSet
     form = RuleForm
-    empty_message = "There are no rules: all work is denied."
+    empty_message = "There are no rules. All work requests are denied."
     list_display = ["id", "name", "is_enabled", "audience", "models", "provider", "hint"]
     list_display_links = ["id", "name"]
     list_filter = ["enabled", "provider"]
@@ -130,13 +130,13 @@ class RuleAdmin(ServiceAdmin):
         services.delete_rule(row)
 
     def deletion_effects(self, row: Rule) -> list[str]:
-        return ["What only this rule allows is denied from now on."]
+        return ["Requests that only this rule allows are denied from now on."]
 
     @row_action(
         "Enable",
         icon="toggle_on",
         path="enable",
-        effect=f"It is tried again from now on. {EFFECTIVE_WITHIN}",
+        effect=f"The rule applies from now on. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: not rule.enabled,
     )
     def enable(self, request: HttpRequest, rule: Rule) -> str:
@@ -147,7 +147,7 @@ class RuleAdmin(ServiceAdmin):
         "Disable",
         icon="toggle_off",
         path="disable",
-        effect=f"It is passed over: what only it allows is denied. {EFFECTIVE_WITHIN}",
+        effect=f"The rule is ignored: requests that only it allows are denied. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: rule.enabled,
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:

@@ -46,14 +46,14 @@ def warnings(rule: RuleDraft, others: Iterable[RuleDraft], offers: Iterable[Offe
     if not rule.enabled:
         found.append("The rule is not enabled.")
     if rule.audience is None:
-        found.append("The rule is for nobody: say a user, a group or everyone.")
+        found.append("The rule applies to nobody: choose a user, a group or everyone.")
     if nobody:
         found.append(nobody)
     if not models:
-        found.append("No model of an enabled provider matches: the rule lets nothing through today.")
+        found.append("No model of an enabled provider matches: the rule currently allows nothing.")
     earlier = [other for other in others if other.enabled and _is_before(other, rule) and _reaches(other, rule)]
     if models and (hiding := _hidden_by(models, earlier)):
-        found.append(f"The rule never matters: {hiding} lets the same requests through before it.")
+        found.append(f"The rule has no effect: {hiding} allows the same requests before it.")
     return found
 
 

@@ -77,7 +77,7 @@ def _empty_groups(rules: Iterable[Rule]) -> dict[int, str]:
 def _why_nobody(rule: Rule, empty_groups: Mapping[int, str]) -> str:
     """A sentence on why nobody in the rule's audience can send requests; '' if somebody can."""
     if rule.user is not None and not rule.user.is_usable:
-        return f"The user is {'deleted' if rule.user.is_deleted else 'inactive'}: the rule lets nobody through."
+        return f"The user is {'deleted' if rule.user.is_deleted else 'inactive'}: the rule allows nobody."
     return empty_groups.get(rule.group_id, "")
 
 

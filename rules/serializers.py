@@ -49,7 +49,15 @@ class RuleAttributes(Attributes):
     name = Text(max_length=MAX_NAME_LENGTH)
     description = Text(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH)
     enabled = Boolean(required=False)
-    regex = Pattern(required=False, help_text="RE2, for the whole name of a model; empty or null: every model.")
-    user_id = Id(required=False, allow_null=True, help_text="Whom it is for; 0 is everyone. Not beside groupId.")
-    group_id = Id(required=False, allow_null=True, help_text="Whom it is for; 0 is everyone. Not beside userId.")
+    regex = Pattern(required=False, help_text="An RE2 pattern for the whole model name; empty or null: every model.")
+    user_id = Id(
+        required=False,
+        allow_null=True,
+        help_text="The user that the rule applies to; 0 is everyone. Not together with groupId.",
+    )
+    group_id = Id(
+        required=False,
+        allow_null=True,
+        help_text="The group that the rule applies to; 0 is everyone. Not together with userId.",
+    )
     provider_id = Id(required=False, allow_null=True, help_text="0 or null: any provider.")

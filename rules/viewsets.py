@@ -16,7 +16,7 @@ def _for(field: str, everyone: str) -> Filter:
     """Rules for one user or group; 0 finds those for everyone, and nothing else does."""
     return Integer(
         lambda rules, given: rules.filter(**{field: given}) if given else rules.filter(everyone=everyone),
-        "0 finds the rules for everyone, and nothing else does.",
+        "0 selects the rules for everyone; nothing else does.",
     )
 
 
@@ -32,7 +32,7 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "userId": _for("user_id", Everyone.USER),
         "groupId": _for("group_id", Everyone.GROUP),
         "providerId": Integer(
-            lambda rules, given: rules.filter(provider_id=given or None), "0 finds the rules for any provider."
+            lambda rules, given: rules.filter(provider_id=given or None), "0 selects the rules for any provider."
         ),
         "name": Text("name"),
         "allResults": Boolean("", "All of them on one page."),  # list() looks at it

@@ -35,7 +35,7 @@ OUTCOMES = {
     "client_closed": "info", "aborted": "danger",
 }  # fmt: skip
 TAIL = 50
-TOO_LONG = "That takes too long to find: narrow it by time."
+TOO_LONG = "The search takes too long: narrow it by time."
 EXPORTS = {"csv": (log_as_csv, "text/csv; charset=utf-8"), "jsonl": (log_as_json_lines, "application/x-ndjson")}
 
 
@@ -139,7 +139,7 @@ class LogAdmin(EntryAdmin):
     """What happened."""
 
     unlisted = LONG_FIELDS
-    empty_message = "Nothing is in the log: each request and each change leaves an entry here."
+    empty_message = "The log is empty. Each request and each change adds an entry."
     list_display = [
         "moment", "user", "model_name", "provider", "result", "cache", "duration", "tokens", "price", "short_message",
     ]  # fmt: skip
@@ -157,7 +157,7 @@ class LogAdmin(EntryAdmin):
         equals("request id", "request", "correlation_id"),
         TagFilter,
     ]
-    search_help_text = "A part of a model, a request id or a payload"
+    search_help_text = "Part of a model, a request id or a payload"
     change_form_template = "console/log_entry.html"
     list_before_template = "console/log_tools.html"
 
@@ -263,7 +263,7 @@ class CacheAdmin(EntryAdmin):
     """Stored answers."""
 
     unlisted = ("response",)
-    empty_message = "No answers are stored: those of providers come here, and go when they expire."
+    empty_message = "The cache is empty. Answers of providers are stored here until they expire."
     list_display = [
         STORED, "model", "provider_name", "username", "size", "hits", "saved",
         moment("last_hit_at", "Last hit"), moment("expires_at", "Expires"),
@@ -275,7 +275,7 @@ class CacheAdmin(EntryAdmin):
         equals("model", "model_name", "model"),
         equals("provider", "provider", "provider_name"),
     ]
-    search_help_text = "A part of a model or an answer"
+    search_help_text = "Part of a model or an answer"
     change_form_template = "console/cache_entry.html"
     list_before_template = "console/cache_tools.html"
 
@@ -318,9 +318,9 @@ class CacheAdmin(EntryAdmin):
             except QueryTimeout:
                 return self.took_too_long(request)
             number = f"{count:,}" if count <= 10_000 else "more than 10,000"
-            effect = f"It removes {number} stored answers; the next requests of their kind ask the provider again."
+            effect = f"It removes {number} cached answers; the next requests for them ask the provider again."
             if not request.GET:
-                effect += " Nothing is filtered: these are all."
+                effect += " No filter is set: these are all."
             context = self.admin_site.context(
                 request, "Purge what is filtered", effect=effect, back=back, opts=self.opts, row="cache entries"
             )
@@ -331,5 +331,5 @@ class CacheAdmin(EntryAdmin):
             self.message_user(request, error.message, messages.ERROR)
             return HttpResponseRedirect(back)
         record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
-        self.message_user(request, f"{removed} stored answers are removed.")
+        self.message_user(request, f"{removed} cached answers have been removed.")
         return HttpResponseRedirect(self.list_path)

@@ -38,7 +38,7 @@ def adopt(folder: Path) -> int:
         folder.rmdir()
     JournalPosition.objects.filter(journal__startswith=f"{folder.name}/").delete()
     if aborted:
-        log.warning("A process ended while requests were open; they are logged as aborted: %d.", len(aborted))
+        log.warning("A process ended while requests were in progress; logged as aborted: %d.", len(aborted))
     return len(aborted)
 
 
@@ -73,7 +73,9 @@ def _remove_segment(path: Path) -> None:
             damaged = journals.is_damaged(data)
         if damaged:
             kept = path.parent.parent / f"{path.parent.name}-{path.name}.damaged"
-            log.error("A journal's segment is damaged: what can be read of it is logged, and all of it is in %s.", kept)
+            log.error(
+                "A journal segment is damaged: what could be read was logged, and the segment was kept in %s.", kept
+            )
             path.rename(kept)
             return
     path.unlink()

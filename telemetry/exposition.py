@@ -29,39 +29,43 @@ SUMS = (
     Family(
         HistogramMetricFamily,
         "request_duration_seconds",
-        "From the arrival of a request to its last byte.",
+        "Time from the arrival of a request to the last byte of its answer.",
         ("operation", "provider", "model"),
     ),
     Family(
         HistogramMetricFamily,
         "first_byte_seconds",
-        "From the arrival of a request to the first byte of its stream.",
+        "Time from the arrival of a request to the first byte of its stream.",
         ("provider", "model"),
     ),
-    Family(CounterMetricFamily, "tokens", "Tokens, by what they were.", ("provider", "model", "kind", "source")),
-    Family(CounterMetricFamily, "cost", "What providers charge, as far as prices are known.", ("provider", "currency")),
-    Family(CounterMetricFamily, "cache_lookups", "Requests that a stored answer was looked for.", ("result",)),
+    Family(CounterMetricFamily, "tokens", "Tokens, by kind.", ("provider", "model", "kind", "source")),
+    Family(
+        CounterMetricFamily, "cost", "Cost charged by providers, as far as prices are known.", ("provider", "currency")
+    ),
+    Family(CounterMetricFamily, "cache_lookups", "Requests that were looked up in the cache.", ("result",)),
     Family(
         CounterMetricFamily,
         "provider_failures",
-        "Attempts at a provider that failed, those that another one made good included.",
+        "Failed attempts at a provider, including those after which another provider answered.",
         ("provider", "exception"),
     ),
     Family(CounterMetricFamily, "limit_refusals", "Requests refused because of a limit.", ("exception",)),
 )
 GAUGES = (
     Family(GaugeMetricFamily, "requests_in_flight", "Work requests being served."),
-    Family(GaugeMetricFamily, "provider_resting", "1 while a provider rests after failures.", ("provider",)),
-    Family(GaugeMetricFamily, "journal_backlog_bytes", "Log records that the database does not have yet."),
-    Family(GaugeMetricFamily, "journal_backlog_seconds", "How old the oldest of them is at most."),
-    Family(GaugeMetricFamily, "snapshot_age_seconds", "Since keys, rules and providers were known to be current."),
-    Family(GaugeMetricFamily, "snapshot_entries", "How many of a kind are in memory.", ("kind",)),
-    Family(GaugeMetricFamily, "store_available", "1 while a store answers.", ("store",)),
+    Family(GaugeMetricFamily, "provider_resting", "1 while a provider's circuit breaker is open.", ("provider",)),
+    Family(GaugeMetricFamily, "journal_backlog_bytes", "Log records that are not in the database yet."),
+    Family(GaugeMetricFamily, "journal_backlog_seconds", "The greatest possible age of the oldest of them."),
+    Family(
+        GaugeMetricFamily, "snapshot_age_seconds", "Time since keys, rules and providers were last known to be current."
+    ),
+    Family(GaugeMetricFamily, "snapshot_entries", "Number of rows in memory, by kind.", ("kind",)),
+    Family(GaugeMetricFamily, "store_available", "1 while the store answers.", ("store",)),
     Family(GaugeMetricFamily, "process_resident_memory_bytes", "Memory of a process."),
     Family(CounterMetricFamily, "process_cpu_seconds", "User and system time of a process."),
     Family(GaugeMetricFamily, "process_threads", "Threads of a process."),
     Family(GaugeMetricFamily, "process_open_fds", "Open files and connections of a process."),
-    Family(GaugeMetricFamily, "process_start_time_seconds", "When a process began, since 1970."),
+    Family(GaugeMetricFamily, "process_start_time_seconds", "Start time of a process, in seconds since 1970."),
 )
 
 

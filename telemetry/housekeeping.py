@@ -52,7 +52,7 @@ class Housekeeper(BackgroundThread):
                 log.info("%s: the database does not let us now: %s", name, str(error).split("\n")[0])
                 connection.close()
             except Exception:
-                log.exception("%s: failed; it is tried again.", name)
+                log.exception("%s: failed; it will be retried.", name)
             else:
                 continue
             failed.append(name)

@@ -37,10 +37,10 @@ class EntryPagination(ApiPagination):
         try:
             found = self._rows(queryset, first)
             if self.page_index > 1 and not found:
-                raise ValidationError(f"{self.page_query_param}: there are not so many pages.")
+                raise ValidationError(f"{self.page_query_param}: there are fewer pages.")
             self.total, self.estimated = self._total(queryset, first + len(found), full=len(found) == self.page_length)
         except QueryTimeout:
-            raise ValidationError("This takes too long to find: narrow it with start and end.") from None
+            raise ValidationError("The search takes too long: narrow it with start and end.") from None
         return found
 
     def _rows(self, queryset: EntryQuerySet, first: int) -> list:

@@ -47,7 +47,7 @@ def purge(entries: CacheEntryQuerySet) -> int:
         # Rows first: an answer stored again in between gets its row after this transaction.
         CacheEntry.objects.filter(pk__in=batch).delete()
         if not forget(batch.values()):
-            raise ServiceUnavailable("The cache does not answer: it would go on serving what is removed here.")
+            raise ServiceUnavailable("The cache does not answer, so it would continue to serve what is removed here.")
         removed += len(batch)
     return removed
 
@@ -79,7 +79,7 @@ def usage(query: UsageQuery, first: int, most: int) -> Page:
         with statement_timeout(PAGE_MS):
             page = statistics.usage(query, first, most)
     except QueryTimeout:
-        raise ValidationError("This takes too long to add up: narrow it with from and to.") from None
+        raise ValidationError("The query takes too long: narrow it with from and to.") from None
     _add_names(page.rows)
     for place, row in enumerate(page.rows, start=first + 1):
         row["id"] = place
@@ -90,7 +90,7 @@ def usage_csv(query: UsageQuery) -> str:
     """The whole answer as CSV; raises ValidationError for more than MAX_EXPORTED_ROWS."""
     page = usage(query, 0, MAX_EXPORTED_ROWS)
     if page.total > MAX_EXPORTED_ROWS:
-        raise ValidationError(f"These are more than {MAX_EXPORTED_ROWS} lines: narrow it with from and to.")
+        raise ValidationError(f"There are more than {MAX_EXPORTED_ROWS} lines: narrow it with from and to.")
     asked = [statistics.DIMENSIONS[name] for name in query.by]
     named = [column for name in asked for column in (name, NAMES[name][0] if name in NAMES else "") if column]
     return usage_as_csv(page.rows, [*named, *SHOWN])

@@ -101,9 +101,7 @@ class Shipper(BackgroundThread):
         # Adopted by another process, or a commit came late, or the database was restored to an earlier state.
         except PositionConflict as error:
             if not self._failures:
-                log.warning(
-                    "The database is not where this process left it in %s; it tells from where to go on.", error
-                )
+                log.warning("The database is at another position than expected in %s; continuing from there.", error)
             self._count_failure()
             self._in_doubt.update(segment.path for segment in self._journal.segments)
             return False
@@ -189,7 +187,7 @@ class Shipper(BackgroundThread):
                     raise
                 failed.add(folder)
                 if folder not in self._failed_adoptions:
-                    log.exception("The journal in %s cannot be carried into the database; it is tried again.", folder)
+                    log.exception("The journal in %s cannot be written to the database; it will be retried.", folder)
             finally:
                 os.close(handle)
         self._failed_adoptions = failed
@@ -198,7 +196,7 @@ class Shipper(BackgroundThread):
     def _pause_shipping(self, error: Exception) -> None:
         if not self._failures:
             what = "database" if isinstance(error, DatabaseError) else "disk"
-            log.warning("The %s takes no entries; the journal keeps them: %s", what, str(error).split("\n")[0])
+            log.warning("The %s accepts no entries; the journal keeps them: %s", what, str(error).split("\n")[0])
         self._count_failure()
         connection.close()
         for segment in list(self._journal.segments):

@@ -23,9 +23,9 @@ from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, Unpr
 CSV = "text/csv"
 COMMON = {
     "start": DateTime(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
-    "end": DateTime(lambda entries, moment: entries.between(end=moment), "The moment before which they are."),
-    "search": Text(lambda entries, text: entries.containing(text), "A part of what they tell."),
-    "id": Integer("user_id", "The user who left them."),
+    "end": DateTime(lambda entries, moment: entries.between(end=moment), "Only entries before this time."),
+    "search": Text(lambda entries, text: entries.containing(text), "Part of their text."),
+    "id": Integer("user_id", "The user who caused them."),
 }
 
 
@@ -71,7 +71,7 @@ class CacheViewSet(EntryViewSet):
         They are gone from the list and from the cache that serves them.
         """
         if self.document or self.document.id is not None:
-            raise ValidationError("What is to be purged is said in the query, not in the body.")
+            raise ValidationError("Select what to purge in the query, not in the body.")
         with transaction.atomic():
             removed = services.purge(self.chosen())
             self.record(self.target_entry(), before={"removed": removed, "filters": dict(request.query_params.items())})
@@ -146,8 +146,8 @@ class Form(Filter):
 
 
 PERIOD = {
-    "from": DateTime("", "From the hour of this moment on; unless told, 30 days with today (UTC)."),
-    "to": DateTime("", "To the end of the hour before this moment."),
+    "from": DateTime("", "Starts with the hour of this time; defaults to 30 days including today (UTC)."),
+    "to": DateTime("", "Ends before the hour of this time."),
 }
 
 
@@ -160,15 +160,15 @@ class UsageViewSet(ApiViewSet):
     pagination_class = ApiPagination
     filters = {
         **PERIOD,
-        "by": Dimensions("", "By what it is added up."),
-        "sort": Sort("", "What comes first: unless told, the earliest, or else the most requests."),
-        "format": Form("", "Comma-separated values, all of them; so does Accept: text/csv."),
+        "by": Dimensions("", "The dimensions to group by."),
+        "sort": Sort("", "The order; defaults to the earliest first, else to the most requests first."),
+        "format": Form("", "csv returns all rows as comma-separated values, as Accept: text/csv does."),
         "userId": Integer("user_id"),
         "groupId": Integer("group"),
         "keyId": Integer("key_id"),
         "providerId": Integer("provider_id"),
         "model": Text("model"),
-        "tag": Tag("tag", "One tag that requests have, as name=value."),
+        "tag": Tag("tag", "A tag of the requests, as name=value."),
     }
 
     def list(self, request, **kwargs) -> HttpResponseBase:
@@ -185,7 +185,7 @@ class UsageViewSet(ApiViewSet):
             return csv_response(services.usage_csv(query), query)
         page = services.usage(query, (number - 1) * size, size)
         if number > 1 and not page.rows:
-            raise ValidationError("page[number]: there are not so many pages.")
+            raise ValidationError("page[number]: there are fewer pages.")
         response = listing(self.get_serializer(page.rows, many=True).data, total=page.total, number=number, size=size)
         response.data["meta"] |= {"from": query.start, "to": query.end}
         return response
@@ -193,17 +193,17 @@ class UsageViewSet(ApiViewSet):
     def refuse_paging(self) -> None:
         """A file has all rows; raises ValidationError where a page of it is asked for."""
         if given := [name for name in PAGING if name in self.request.query_params]:
-            raise ValidationError(f"{given[0]}: comma-separated values have no pages; leave it out.")
+            raise ValidationError(f"{given[0]}: comma-separated values have no pages; omit it.")
 
     def usage_query(self, values: dict[str, Any]) -> statistics.UsageQuery:
         """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""
         by, sort = values.get("by", ("day",)), values.get("sort", "")
         if sort.removeprefix("-") not in ("", *statistics.SORTED_BY, *by):
-            raise ValidationError("sort: must be a measure, or one of what it is added up by.")
+            raise ValidationError("sort: must be a measure or one of the dimensions that are grouped by.")
         filters = {self.filters[name].lookup: value for name, value in values.items() if self.filters[name].lookup}
         own = self.caller.user.pk
         if not self.caller.has("stats.view") and filters.setdefault("user_id", own) != own:
-            raise PermissionDenied("The usage of others takes the permission stats.view.")
+            raise PermissionDenied("Seeing the usage of others needs the permission stats.view.")
         return statistics.UsageQuery(*services.period(values.get("from"), values.get("to")), by, filters, sort)
 
 

@@ -12,5 +12,5 @@ def typed_password() -> str:
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass("Password: ")
     if getpass("Password (again): ") != password:
-        raise CommandError("The two passwords differ: nothing was changed.")
+        raise CommandError("The two passwords differ. Nothing was changed.")
     return password

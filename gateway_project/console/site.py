@@ -69,7 +69,7 @@ class ConsoleSite(UnfoldAdminSite):
             except LicenceInvalid as error:
                 return self._refusal(request, "The licence", error.message, error.code)
             except (BadRequest, SuspiciousOperation):
-                return self._refusal(request, "This address", "Nothing can be made of this address.", 400)
+                return self._refusal(request, "This address", "This address is not valid.", 400)
 
         return answer
 

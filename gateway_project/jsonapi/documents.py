@@ -59,9 +59,9 @@ def _data(document: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ValidationError(ENVELOPE)
     if unknown := [*(document.keys() - DOCUMENT_MEMBERS), *(data.keys() - DATA_MEMBERS)]:
-        raise ValidationError(f"{min(unknown)[:100]}: has no place there. {ENVELOPE}")
+        raise ValidationError(f"{min(unknown)[:100]}: is not allowed here. {ENVELOPE}")
     if data.get("relationships", {}) != {}:
-        raise ValidationError("relationships: send them among the attributes, as lists of ids.")
+        raise ValidationError("relationships: send them as attributes, as lists of ids.")
     return data
 
 
@@ -70,7 +70,7 @@ def _python_names(attributes: dict[str, Any]) -> dict[str, Any]:
         raise ValidationError(f"attributes: has more than {MAX_ATTRIBUTES}.")
     names = {given: snake(given) for given in attributes}
     if unknown := [given for given, name in names.items() if name is None]:
-        raise ValidationError(f"{unknown[0][:100]}: there is no such attribute.")
+        raise ValidationError(f"{unknown[0][:100]}: unknown attribute.")
     return {names[given]: value for given, value in attributes.items()}
 
 

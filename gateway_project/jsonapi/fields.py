@@ -70,7 +70,7 @@ class DateTime(serializers.DateTimeField):
         if not isinstance(value, str):
             raise serializers.ValidationError("Must be an ISO 8601 date-time.")
         if not _is_in_calendar(value):
-            raise serializers.ValidationError("There is no such day, or no such time of a day.")
+            raise serializers.ValidationError("This date or time does not exist.")
         return super().to_internal_value(value)
 
 
@@ -130,7 +130,7 @@ class Attributes(serializers.Serializer):
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         writable = {name for name, field in self.fields.items() if not field.read_only}
         if unknown := set(data) - writable:
-            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "There is no such attribute here."))
+            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "Unknown attribute."))
         return super().to_internal_value(data)
 
 

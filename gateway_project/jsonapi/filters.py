@@ -111,9 +111,9 @@ def read_parameters(parameters: Any, known: Mapping[str, Filter | None]) -> dict
 def refuse_unknown(parameters: Any, known: Iterable[str]) -> None:
     for name, values in parameters.lists():
         if name not in known:
-            raise ValidationError(f"{name[:100]}: there is no such query parameter here.")
+            raise ValidationError(f"{name[:100]}: unknown query parameter.")
         if len(values) > 1:
-            raise ValidationError(f"{name}: stands in the query more than once.")
+            raise ValidationError(f"{name}: is given more than once in the query.")
 
 
 def _read(name: str, kind: Filter, text: str) -> Any:

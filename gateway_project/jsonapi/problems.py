@@ -19,9 +19,9 @@ from gateway_project.saving import WRITE_RACE, is_read_only, is_write_race
 log = logging.getLogger("gateway.management")
 
 # An exhausted pool cannot be told from a database that is away: both give no connection.
-NO_DATABASE = "The database does not answer: it is away, or all connections to it are in use."
+NO_DATABASE = "The database does not answer: it is unreachable, or all connections to it are in use."
 
-READ_ONLY = "The database can only be read for now: nothing was written."
+READ_ONLY = "The database is read-only at the moment. Nothing was written."
 
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response:

@@ -152,13 +152,13 @@ class ApiViewSet(GenericViewSet):
         current = json.loads(JSONRenderer().render(before))
         constant = current.keys() - self.volatile
         if changed := [name for name in sent if name in constant and sent[name] != current[name]]:
-            raise ValidationError.from_fields(dict.fromkeys(changed, ("is only shown, and cannot be changed here.",)))
+            raise ValidationError.from_fields(dict.fromkeys(changed, ("is read-only here.",)))
 
     def target_id(self) -> int | None:
         """The id of the row, from the path, the query, data.id or attributes.id; None if none of them has it."""
         found = {read_id(str(given)) for given in self._given_ids()}
         if len(found) > 1:
-            raise Conflict("id: path, query and body name different ones.")
+            raise Conflict("id: path, query and body contain different ids.")
         return next(iter(found), None)
 
     def _given_ids(self) -> list[Any]:
@@ -172,7 +172,7 @@ class ApiViewSet(GenericViewSet):
         """The target row, among those that the caller may see; raises ValidationError and NotFound."""
         target = self.target_id()
         if target is None:
-            raise ValidationError("id: is missing; it says which one is meant.")
+            raise ValidationError("id: is missing.")
         return self.row(target)
 
     def row(self, row_id: int):

@@ -14,7 +14,7 @@ NEVER_REJECTED = ("401", "403", "429")
 
 HEADERS: dict[str, dict[str, Any]] = {
     "X-Svc-Request-ID": {
-        "description": "Leads to the log; the one that was sent, where that is 1 to 128 of `A-Z a-z 0-9 . _ -`.",
+        "description": "The request's id in the log: the one that was sent, if it is 1 to 128 of `A-Z a-z 0-9 . _ -`.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
     },
@@ -24,8 +24,8 @@ ERROR = {
     "description": "The body of every error.",
     "properties": {
         "code": {"type": "integer", "description": "The HTTP status.", "minimum": 400, "maximum": 599},
-        "exception": {"type": "string", "description": "What sort of error it is; made for programs."},
-        "message": {"type": "string", "description": "What was wrong, and what would be right; made for people."},
+        "exception": {"type": "string", "description": "The kind of error, for programs."},
+        "message": {"type": "string", "description": "What was wrong and how to fix it, for people."},
     },
     "required": ["code", "exception", "message"],
 }
@@ -96,7 +96,7 @@ def _meaning(kind: type[GatewayError]) -> str:
 
 def _headers(kinds: list[type[GatewayError]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in sorted({name for kind in kinds for name in kind.default_headers}):
-        yield name, header("How to prove who one is.")
+        yield name, header("The authentication scheme to use.")
     later = [kind.default_retry_after is not None for kind in kinds]
     if any(later):
         yield "Retry-After", header("Seconds to wait.", required=all(later), kind="integer")

@@ -30,7 +30,7 @@ SECURITY = {
     TOKEN: {
         "type": "http",
         "scheme": "bearer",
-        "description": "The access token of a login: it may do what its user may.",
+        "description": "The access token of a login: may do what its user may.",
     },
     KEY: {
         "type": "http",
@@ -42,7 +42,7 @@ SECURITY = {
         "type": "apiKey",
         "in": "cookie",
         "name": "SvcUserCookie",
-        "description": "The access token in a browser. What it writes must come from the gateway's own origin.",
+        "description": "The access token in a browser. Requests that write must come from the gateway's own origin.",
     },
     REFRESH: {
         "type": "apiKey",

@@ -34,7 +34,7 @@ META = {"$ref": "#/components/schemas/Meta"}
 # Members of a document that JSON:API allows and the gateway ignores.
 UNREAD: dict[str, Any] = {"links": {}, "meta": {}}
 UNREAD_ID = {"type": ["integer", "string"], "description": "Means nothing here."}
-WHICH = {**Id.schema, "description": "Which one; another place for it."}
+WHICH = {**Id.schema, "description": "The id, as an alternative to the path."}
 
 
 def describe(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
@@ -128,13 +128,13 @@ PAGING = [
     {
         "name": ApiPagination.page_size_query_param,
         "in": "query",
-        "description": f"Rows of a page; more than {ApiPagination.max_page_size} are served as so many.",
+        "description": f"Rows per page; more than {ApiPagination.max_page_size} are served as so many.",
         "schema": {"type": "integer", "minimum": 1, "default": ApiPagination.page_size},
     },
     {
         "name": ApiPagination.page_query_param,
         "in": "query",
-        "description": "Which page; one past the end is refused.",
+        "description": "The page number; a page past the end is refused.",
         "schema": {"type": "integer", "minimum": 1, "default": 1},
     },
 ]

@@ -15,12 +15,12 @@ EMPTY = {"type": "object", "maxProperties": 0}
 ID_TEXT = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 META = {
     "type": "object",
-    "description": "Which page of a list this is.",
+    "description": "The page number.",
     "properties": {
         "totalCount": {"type": "integer", "minimum": 0},
         "pageNumber": {"type": "integer", "minimum": 1},
         "pageSize": {"type": "integer", "minimum": 0},
-        "totalCountEstimated": {"const": True, "description": "There where totalCount is an estimate."},
+        "totalCountEstimated": {"const": True, "description": "Present if totalCount is an estimate."},
     },
     "required": ["totalCount", "pageNumber", "pageSize"],
 }
@@ -67,7 +67,7 @@ class Schemas(AutoSchema):
         if isinstance(serializer, Attributes):
             schema["additionalProperties"] = False
             if serializer.partial:
-                properties["id"] = {**Id.schema, "description": "Which one; another place for it."}
+                properties["id"] = {**Id.schema, "description": "The id, as an alternative to the path."}
         return {**schema, "properties": properties, "required": required}
 
     def _map_serializer_field(self, field, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:

@@ -28,8 +28,8 @@ SCHEMA = Operation(
     errors=(ValidationError,),
 )
 DOCS = Operation(
-    "This document, to be read in a browser",
-    {"200": Answer("A page that needs nothing else.", {"text/html": {"type": "string"}})},
+    "This document as a page for the browser",
+    {"200": Answer("A self-contained page.", {"text/html": {"type": "string"}})},
     tag="documentation",
 )
 

@@ -67,7 +67,7 @@ class _Body:
         if self._bounds.has_arrived(self._source):
             return read()
         if not self._bounds.readers.acquire(blocking=False):
-            raise ServiceUnavailable("The gateway is full: it waits for too many requests to arrive.")
+            raise ServiceUnavailable("The gateway is overloaded: too many requests are still arriving.")
         try:
             return self._in_time(read)
         finally:

@@ -26,19 +26,19 @@ ERRORS = (
 )
 HEADERS = {
     "X-Svc-Cache": {
-        "description": "Whether the answer was stored.",
+        "description": "Whether the answer came from the cache.",
         "required": True,
         "schema": {"enum": ["HIT", "MISS", "BYPASS"]},
     },
-    "X-Svc-Provider": header("Who answered."),
+    "X-Svc-Provider": header("The provider that answered."),
     "X-Svc-Dropped": header(
         "Parameters of the request that the provider did not get, and behind `answer.` what its answer held that this "
         "shape has no place for; of a stream the latter is told in a comment at its end.",
         required=False,
     ),
-    "X-Svc-Estimate": header("`tokens`, where the gateway counted them and no provider.", required=False),
-    "RateLimit": header("What is left of the limit that will be reached first.", required=False),
-    "RateLimit-Policy": header("That limit.", required=False),
+    "X-Svc-Estimate": header("`tokens` if the gateway estimated them, not the provider.", required=False),
+    "RateLimit": header("What is left of the limits that apply.", required=False),
+    "RateLimit-Policy": header("The limits that apply.", required=False),
     "Server-Timing": header("How long each stage took, in milliseconds."),
 }
 
@@ -48,22 +48,34 @@ def _asked(name: str, description: str, **schema: object) -> dict:
 
 
 PARAMETERS = (
-    _asked("X-Svc-Request-ID", "The id in the log; what is no good one is replaced.", type="string"),
+    _asked("X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"),
     _asked("X-Svc-Provider", "The provider to use, by name.", type="string"),
     _asked(
         "X-Svc-Operation",
-        "What is asked for; else it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
+        "The operation; by default it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
         enum=list(OPERATIONS),
     ),
-    _asked("X-Svc-Cache", "Neither read nor write; write only; or only what is stored.", enum=list(CACHE_CONTROLS)),
-    _asked("X-Svc-Cache-TTL", "Seconds that the answer is stored.", type="integer", minimum=0, maximum=999_999_999),
-    _asked("X-Svc-Timeout", "Seconds for the whole request.", type="number", exclusiveMinimum=0, maximum=999_999_999),
+    _asked(
+        "X-Svc-Cache",
+        "`bypass`: neither read nor write; `refresh`: write only; `only`: answer from the cache or not at all.",
+        enum=list(CACHE_CONTROLS),
+    ),
+    _asked(
+        "X-Svc-Cache-TTL", "How long the answer is cached, in seconds.", type="integer", minimum=0, maximum=999_999_999
+    ),
+    _asked(
+        "X-Svc-Timeout",
+        "Time-out of the whole request, in seconds.",
+        type="number",
+        exclusiveMinimum=0,
+        maximum=999_999_999,
+    ),
     *(_asked(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$") for name in FORWARDED_HEADERS),
     _asked("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
 )
 BODY = {
     "type": "object",
-    "description": "Whatever the provider takes; what it does with all but the model is its own.",
+    "description": "Whatever the provider accepts; everything except the model is passed to it.",
     "properties": {
         "model": {
             "type": "string",
@@ -71,10 +83,10 @@ BODY = {
             "maxLength": MODEL_LENGTH,
             "description": "The model to use; `provider/model` names the provider too.",
         },
-        "stream": {"type": ["boolean", "null"], "description": "Whether the answer comes while it is made."},
+        "stream": {"type": ["boolean", "null"], "description": "Whether the answer is streamed."},
         "messages": {"description": "A conversation."},
-        "prompt": {"description": "A text to go on with."},
-        "input": {"description": "What to embed."},
+        "prompt": {"description": "A text to complete."},
+        "input": {"description": "The texts to embed."},
     },
     "required": ["model"],
     "examples": [{"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}],
@@ -82,7 +94,7 @@ BODY = {
 WORK = Operation(
     summary="Ask a model",
     description=(
-        "The answer is the provider's own body. A stream is forwarded while it arrives; where it fails, an error "
+        "The answer is the provider's own body. A stream is forwarded as it arrives; if it fails, an error "
         "event with the three fields of every error ends it. Identical requests are answered from the cache."
     ),
     tag="work",
@@ -90,11 +102,14 @@ WORK = Operation(
     body=BODY,
     answers={
         "200": Answer(
-            "The provider's answer, or a stored one.",
+            "The provider's answer, or a cached one.",
             {
                 "application/json": {"description": "The provider's own body."},
                 "text/event-stream": {"type": "string", "description": "A stream, as the provider sends it."},
-                "application/x-ndjson": {"type": "string", "description": "The same, where it sends lines of JSON."},
+                "application/x-ndjson": {
+                    "type": "string",
+                    "description": "The same, if the provider streams lines of JSON.",
+                },
             },
             HEADERS,
         )
@@ -109,10 +124,14 @@ def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Op
     shape = f"As {entrance.door.ecosystem} documents it"
     return Operation(
         summary=f"{entrance.summary}, for clients of {entrance.door.ecosystem}",
-        description=f"{shape}, whatever the provider's format is: the same pipeline as `POST /work`.",
+        description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
         tag="doors",
         parameters=(
-            *([_in_path("model", "The model to use, whatever the body says.")] if model_in_path else []),
+            *(
+                [_in_path("model", "The model to use. It takes precedence over the one in the body.")]
+                if model_in_path
+                else []
+            ),
             *(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
         ),
         body={"type": "object", "properties": {"model": BODY["properties"]["model"]}}
@@ -132,8 +151,8 @@ def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Op
 def models_operation(door: ClientDoor, *, one: bool) -> Operation:
     """The list of models, or one of it."""
     return Operation(
-        summary="A model that the caller may ask" if one else "The models that the caller may ask",
-        description="Exactly what the rules allow; in the shape of the client that asks.",
+        summary="Get a model that the caller may use" if one else "List the models that the caller may use",
+        description="Exactly the models that the rules allow, in the shape that the client expects.",
         tag="doors",
         parameters=(_in_path("id", "Its name."),) if one else (),
         answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},

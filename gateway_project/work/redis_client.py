@@ -140,14 +140,16 @@ class RedisClient:
         """Redis answers with an error: it is full, read-only, or holds another type under our key."""
         if not self._refusing:
             self._refusing = True
-            log.warning("Redis refuses (%s): requests are served without it until it takes them.", error)
+            log.warning(
+                "Redis refuses commands (%s): requests are served without it until it accepts them again.", error
+            )
         return RedisUnavailable()
 
     def _mark_down(self, error: Exception) -> RedisUnavailable:
         if self._down_since is None:
             self._down_since = time.monotonic()
             log.warning(
-                "Redis does not answer (%s): no cache, and each process keeps to its share of the limits.",
+                "Redis does not answer (%s): the cache is off, and each process enforces its share of the limits.",
                 self._describe(error),
             )
         return RedisUnavailable()

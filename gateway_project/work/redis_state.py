@@ -295,7 +295,7 @@ class RedisState:
         if memory.warning and memory.policy != before.policy:
             log.warning(memory.warning)
         if memory.is_short and not before.is_short:
-            log.warning("Redis has little memory left: no more answers are kept until there is.")
+            log.warning("Redis is low on memory: no more answers are cached until memory is freed.")
 
     def tidy(self) -> None:
         self._share.tidy()

@@ -164,7 +164,7 @@ class Anthropic(TranslatedFormat):
             return chat.max_tokens
         if most is None:
             raise ValidationError(
-                f"max_tokens is missing: this provider needs it, and how much {model} can answer at most is not known. "
+                f"max_tokens is missing: this provider requires it, and the longest answer of {model} is not known. "
                 "Send it, or let an administrator set maxOutputTokens of the model.",
                 field="max_tokens",
             )

@@ -95,8 +95,8 @@ def _document_source(part: File) -> Block:
 
 def _why_not(part: File) -> str:
     if part.id:
-        return f"The file {part.id} is known to another provider alone: send its content."
-    return f"This provider takes PDF, text and images; it does not take {part.media_type or 'a file without a type'}."
+        return f"The file {part.id} is only known to another provider: send its content."
+    return f"This provider accepts PDF, text and images, but not {part.media_type or 'a file without a type'}."
 
 
 def _decoded(data: str) -> str:

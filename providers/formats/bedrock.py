@@ -269,7 +269,7 @@ EVENTS = {
 
 
 def _no_frame(why: object) -> ProviderError:
-    return ProviderError(f"The provider sent a frame that is none: {why}.")
+    return ProviderError(f"The provider sent an invalid frame: {why}.")
 
 
 def usage_of(value: Any) -> Usage | None:

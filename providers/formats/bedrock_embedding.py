@@ -40,7 +40,7 @@ class Family:
 def _one_text(embedding: Embedding) -> dict[str, Any]:
     texts = texts_only(embedding)
     if len(texts) != 1:
-        raise ValidationError("input must hold one text for this model: it embeds one a request.")
+        raise ValidationError("input must contain exactly one text: this model embeds one text per request.")
     return {"inputText": texts[0]}
 
 

@@ -291,7 +291,7 @@ def _no_citations(chat: Chat) -> dict[str, Any]:
     """What keeps it from citing documents and results, for which other shapes have no place."""
     if as_dict(chat.extra.get("citation_options")).get("mode", NOT_CITED) != NOT_CITED:
         raise ValidationError(
-            "citation_options: a client of this shape has no place for citations; on /work they come as they are.",
+            "citation_options: this API has no place for citations; use /work to get them.",
             field="citation_options",
         )
     cites = "documents" in chat.extra or any(message.role == "tool" for message in chat.messages)

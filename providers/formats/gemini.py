@@ -106,7 +106,7 @@ class Gemini(TranslatedFormat):
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         if self.translates(work) and as_dict(chat.extra.get("generationConfig")).get("candidateCount") not in (None, 1):
             raise ValidationError(
-                "generationConfig: a client of this shape has room for one candidate, /work for several.",
+                "generationConfig: this API returns one candidate; use /work to get several.",
                 field="generationConfig",
             )
         return written_chat(chat, model)

@@ -139,7 +139,7 @@ class OpenAIReader(JsonStreamReader):
     def on_end_mark(self) -> None:
         self.done = True
         if not self._chosen:
-            self.error = ProviderError("The provider's stream came to its end without an answer.")
+            self.error = ProviderError("The provider's stream ended without an answer.")
 
     def can_skip(self, event: bytes, data: bytes) -> bool:
         self._called = self._called or CALLS[0] in data or CALLS[1] in data

@@ -14,7 +14,7 @@ def check_embeddings(value: dict[str, Any]) -> list[dict[str, Any]]:
     if not isinstance(data, list) or not data:
         raise ProviderError("The provider answered 200 without embeddings.")
     if not all(isinstance(item, dict) and isinstance(item.get("embedding"), list | str) for item in data):
-        raise ProviderError("The provider answered 200 with an embedding that is none.")
+        raise ProviderError("The provider answered 200 with an invalid embedding.")
     return data
 
 
@@ -44,4 +44,4 @@ def unpacked(text: str) -> list[float]:
         content = base64.b64decode(text, validate=True)
         return list(struct.unpack(f"<{len(content) // 4}f", content))
     except (ValueError, struct.error) as error:  # of base64, and of text that is not even ASCII
-        raise ProviderError("The provider answered 200 with an embedding that is none.") from error
+        raise ProviderError("The provider answered 200 with an invalid embedding.") from error

@@ -31,7 +31,7 @@ def change(console, user: User, **fields: str):
     return console.post(path, fields_of(console.get(path).text) | fields)
 
 
-@pytest.mark.parametrize(("given", "told"), [("", "Is needed"), ("not this one", "Is wrong.")])
+@pytest.mark.parametrize(("given", "told"), [("", "Required"), ("not this one", "Is wrong.")])
 def test_the_own_password_is_not_changed_without_the_present_one(console, boss, given, told):
     answer = change(console, boss, password=NEW, present_password=given)
     assert told in answer.text

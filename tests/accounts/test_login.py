@@ -161,7 +161,7 @@ class TestWhatTheLogIsTold:
         assert [answer.status_code for answer in answers] == [401] * 3 + [429] * 9
         assert self.told(answers[3])[1:] == (
             "ann",
-            "Too many wrong passwords came from this address: more are refused for a while.",
+            "Too many wrong passwords from this address; further attempts are refused for a while.",
         )
         assert LogEntry.objects.count() == 4
         for number in range(20):

@@ -396,5 +396,5 @@ class TestTimeouts:
 
     def test_a_silence_in_the_middle_of_a_stream(self, client, world, speaking):
         speaking("openai").answers(text="one two", silent_after=1)
-        with pytest.raises(openai.APIError, match="did not send anything|silent|second"):
+        with pytest.raises(openai.APIError, match="stopped sending"):
             list(ask(client, world, stream=True))

@@ -150,7 +150,7 @@ def test_a_key_is_locked_only_after_a_question(console, world):
     window.open(f"keys/apikey/{key.pk}/lock/")
     key.refresh_from_db()
     assert key.locked_time is None
-    assert "refused until somebody unlocks it" in window.page.inner_text("#main")
+    assert "refused until it is unlocked" in window.page.inner_text("#main")
     window.page.click("#main button[type=submit]")
     window.page.wait_for_load_state("networkidle")
     key.refresh_from_db()
@@ -165,7 +165,7 @@ def test_what_a_service_refuses_is_told_at_its_field(console, world):
     window.page.select_option("#id_audience", "everyone")
     window.page.fill("#id_regex", "(unclosed")
     submit(window.page)
-    assert "not a pattern that RE2 takes" in window.page.inner_text("#main")
+    assert "not a valid RE2 pattern" in window.page.inner_text("#main")
     assert window.page.input_value("#id_regex") == "(unclosed"
 
 

@@ -125,7 +125,7 @@ def test_short_words_stay_whole_and_messages_can_be_read(console, orm):
         entry_type="WorkRequest", outcome="client_closed", cache_status="BYPASS", duration_ms=1234, cost="0.000043",
         currency="USD", input_tokens=1300, output_tokens=1000, usage_estimated=True, username="alice", model="gpt-4o",
         tags={"team": "words"}, provider_name="openai",
-        message="The client left before the model had answered, in words that need some room.",
+        message="The client disconnected before the model had answered, in words that need some room.",
     )  # fmt: skip
     window = console()
     window.open("telemetry/logentry/?tag=team%3Dwords")

@@ -10,7 +10,7 @@ from providers.services import update_provider
 from rules.services import update_rule
 from tests.console.forms import Fields, fields_of
 
-SAID = "Somebody changed this since the page was opened"
+SAID = "This was changed by someone else after you opened the page"
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_workers_that_started_before_the_rotation_and_after_it_serve_on(start, t
     with Load(world, clients=4) as load:
         all_served(load)
         told = manage(world.gateway.store, tmp_path, "rotate_encryption_key", GATEWAY_ENCRYPTION_KEYS=f"{NEW},{old}")
-        assert "under this key already: 0." in told
+        assert "already under this key: 0." in told
         row.refresh_from_db()
         assert is_sealed_with(row.credential, NEW)
         all_served(load, more=200)  # several looks at the database later
@@ -70,7 +70,7 @@ def test_a_local_instance_rotates_its_own_key_while_it_serves(start, tmp_path):
 def _rotates_while_it_serves(world, provider, client, path, rotate):
     with Load(world, clients=4) as load:
         all_served(load)
-        assert rotate("--new-key") == "Credentials re-encrypted: 1; under this key already: 0.\n"
+        assert rotate("--new-key") == "Credentials re-encrypted: 1; already under this key: 0.\n"
         all_served(load)
         assert rotate("--drop-old-keys").endswith("Old keys dropped: 1.\n")
         all_served(load)

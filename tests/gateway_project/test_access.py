@@ -132,8 +132,8 @@ CALLERS = {
     [
         (ANYBODY, None, [*CALLERS], ""),
         (HOLDER, None, [*CALLERS], ""),
-        (USER, None, ["ann", "eve", "admin", "ann's key"], "for work alone"),
-        (LOGIN, None, ["ann", "eve", "admin"], "not an API key"),
+        (USER, None, ["ann", "eve", "admin", "ann's key"], "only send work requests"),
+        (LOGIN, None, ["ann", "eve", "admin"], "an API key is not enough"),
         (OWNER, ANN.pk, ["ann", "admin"], "Only the owner and admins"),
         (OWNER, 3, ["admin"], "Only the owner and admins"),
         (OWNER, None, ["ann", "eve", "admin"], "Only the owner and admins"),

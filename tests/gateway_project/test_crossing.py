@@ -1,4 +1,4 @@
-"""Writes that cross: one that refers to what is deleted at the same moment, or to what others change."""
+"""Writes that cross: one that refers to what is deleted at the same time, or to what others change."""
 
 import itertools
 import random
@@ -35,7 +35,7 @@ def test_what_refers_to_a_row_that_was_deleted_meanwhile_is_a_conflict(admin, mo
     group = create_group(name="team")
     monkeypatch.setattr("licensing.services.set_limit", lambda **values: (set_limit(**values), gone(group))[0])
     sent = {"groupId": group.pk, "measure": "requests", "window": "day", "amount": 5}
-    refused(admin.post("/limits/", **sent), 409, "Conflict", "nothing was written", "at the same moment")
+    refused(admin.post("/limits/", **sent), 409, "Conflict", "Nothing was written", "at the same time")
     assert not Limit.objects.exists()
     assert Group.objects.exists()
 
@@ -58,7 +58,7 @@ def test_the_console_tells_it_on_a_page(client, monkeypatch, action):
     else:
         chosen = {"action": "delete_selected", "_selected_action": group.pk, "post": "yes"}
         answer = client.post(path, chosen, follow=True)
-    assert "nothing was written" in answer.text
+    assert "Nothing was written" in answer.text
     assert Group.objects.exists()
 
 
@@ -74,7 +74,7 @@ def test_the_console_tells_it_of_a_form(client, monkeypatch):
     monkeypatch.setattr("accounts.services.create_group", crossed)
     login(client)
     answer = client.post("/admin/accounts/group/add/", {"name": "team", "_seen": ""}, follow=True)
-    assert "nothing was written" in answer.text
+    assert "Nothing was written" in answer.text
 
 
 def login(client):

@@ -256,7 +256,7 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
         ("keys", "isExpired", True),  # who wants that says `expire`
         *(("providers", "formatName", "gemini"), ("prices", "host", "other.example.org")),
     ):
-        refused(admin.patch(f"/{path}/{rows[path].pk}/", **{name: value}), 400, "ValidationError", name, "only shown")
+        refused(admin.patch(f"/{path}/{rows[path].pk}/", **{name: value}), 400, "ValidationError", name, "read-only")
 
 
 def test_what_goes_while_it_is_changed_is_404(admin, monkeypatch):

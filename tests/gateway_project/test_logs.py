@@ -9,7 +9,7 @@ def test_one_record_a_minute_passes_with_its_first_line():
     seldom = OncePerMinute()
     records = [logging.makeLogRecord({"msg": "no connection to %s:\nis it there?", "args": (name,)}) for name in "abc"]
     assert [seldom.filter(record) for record in records] == [True, False, False]
-    assert records[0].getMessage() == "no connection to a: (Nothing more of this for a minute.)"
+    assert records[0].getMessage() == "no connection to a: (Further messages of this kind are suppressed for a minute.)"
 
 
 def test_refusals_for_want_of_room_are_no_news_and_failures_are():

@@ -212,7 +212,9 @@ class Paths:
 
 
 def test_a_new_resource_appears_by_its_declarations_alone(monkeypatch):
-    monkeypatch.setitem(TABLE, "things", {"list": "any user", "retrieve": "any user", "create": "admin"})
+    monkeypatch.setitem(
+        TABLE, "things", {"list": "any logged-in user", "retrieve": "any logged-in user", "create": "admin"}
+    )
     with override_settings(ROOT_URLCONF=Paths):
         found = documents.document.__wrapped__()
     validate_schema(found)

@@ -36,8 +36,8 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
     [
         (0, 0, []),
         (5, 100, []),
-        (6, 100, ["6 of 100 requests since 08:00 UTC failed: the log tells why."]),
-        (1200, 1200, ["1,200 of 1,200 requests since 08:00 UTC failed: the log tells why."]),
+        (6, 100, ["6 of 100 requests since 08:00 UTC failed: see the log."]),
+        (1200, 1200, ["1,200 of 1,200 requests since 08:00 UTC failed: see the log."]),
     ],
 )
 def test_many_errors_of_the_last_hour(errors, requests, texts):

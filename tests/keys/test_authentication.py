@@ -52,5 +52,5 @@ def test_a_use_that_cannot_be_noted_is_none_the_less_served(watcher, monkeypatch
 
     monkeypatch.setattr("keys.querysets.ApiKeyQuerySet.update", away)
     assert watcher.get("/logs/").status_code == 200
-    assert "could not be written down" in caplog.text
+    assert "could not be recorded" in caplog.text
     assert last_used() is None

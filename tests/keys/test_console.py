@@ -22,7 +22,7 @@ def test_a_key_is_made_for_somebody_who_can_use_it(console):
     ann = new_user()
     delete_user(ann)
     answer = added(console, owner=ann.pk)
-    assert answer.context["adminform"].form.errors == {"owner": ["Is deleted, and gets no keys."]}
+    assert answer.context["adminform"].form.errors == {"owner": ["Is deleted and cannot get keys."]}
     assert not ApiKey.objects.exists()
 
 

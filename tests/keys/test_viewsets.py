@@ -108,9 +108,9 @@ def test_a_key_makes_no_keys(nobody, ann):
     [
         ({"expiry": "2020-01-01T00:00:00Z"}, "expiry"),
         ({"expiry": 5}, "expiry"),
-        ({"expiry": "2027-02-29"}, "expiry: There is no such day"),
-        ({"expiry": "2027-02-29T00:00:00Z"}, "expiry: There is no such day"),
-        ({"expiry": "2027-02-28T25:00:00Z"}, "no such time of a day"),
+        ({"expiry": "2027-02-29"}, "expiry: This date or time does not exist"),
+        ({"expiry": "2027-02-29T00:00:00Z"}, "expiry: This date or time does not exist"),
+        ({"expiry": "2027-02-28T25:00:00Z"}, "date or time does not exist"),
         ({"expiry": "tomorrow"}, "YYYY-MM-DDThh:mm"),
         ({"provider": 987654}, "provider"),
         ({"permissions": ["work"]}, "permissions"),

@@ -79,4 +79,4 @@ def test_a_clock_that_was_set_back_by_an_hour_is_told_and_by_more_than_a_day_ref
     if warns:
         assert f"it says {moment.replace('T', ' ')}, and has been at 2030-06-02 12:00 (UTC)" in warning
     if refuses:
-        assert "set right" in problem
+        assert "corrected" in problem

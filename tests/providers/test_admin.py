@@ -49,13 +49,13 @@ def test_each_of_several_problems_stands_beside_its_field(console):
 
 
 def test_a_new_provider_has_no_credential_to_keep(console, provider):
-    kept = "Empty keeps the present one"
+    kept = "Leave empty to keep it"
     assert kept not in console.get(f"{PROVIDERS}add/").text
     assert kept in console.get(f"{PROVIDERS}{provider.pk}/change/").text
 
 
 def test_a_price_is_for_the_model_by_the_name_at_its_provider(console):
-    assert "As the provider calls it" in console.get(f"{PRICES}add/").text
+    assert "The provider's name for it" in console.get(f"{PRICES}add/").text
 
 
 @pytest.mark.parametrize(

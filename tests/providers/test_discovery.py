@@ -129,7 +129,7 @@ def told(url):
     ("url", "words"),
     [
         (f"http://127.0.0.1:{refusing_port()}/v1", "could not be reached: it refused the connection."),
-        ("http://nowhere.invalid/v1", "could not be reached: its host name is not known."),
+        ("http://nowhere.invalid/v1", "could not be reached: its host name cannot be resolved."),
         (f"https://127.0.0.1:{refusing_port()}/v1", "could not be reached: it refused the connection."),
     ],
     ids=["refusing", "unknown", "refusing TLS"],
@@ -140,7 +140,7 @@ def test_why_it_is_not_reached_is_said_as_requests_say_it(url, words):
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(401, "refused the credential"), (403, "refused the credential"), (404, "is the URL right"), (500, "status 500")],
+    [(401, "refused the credential"), (403, "refused the credential"), (404, "check the URL"), (500, "status 500")],
 )
 def test_what_an_answer_that_is_no_list_points_at(provider, status, words):
     provider.answers(status=status)

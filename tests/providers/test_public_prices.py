@@ -131,7 +131,7 @@ class TestLoading:
     def test_what_is_no_table_is_said_to_be_none(self, tmp_path, text):
         path = tmp_path / "prices.json"
         path.write_text(text, errors="surrogateescape")
-        with pytest.raises(CommandError, match="no table") as refused:
+        with pytest.raises(CommandError, match="not a table") as refused:
             call_command("sync_prices", file=path)
         assert "Error(" not in str(refused.value)
 

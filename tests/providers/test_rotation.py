@@ -58,13 +58,13 @@ def test_every_credential_is_rewritten_once_and_the_old_key_can_go(settings):
     make("none", credential="")
     settings.GATEWAY_ENCRYPTION_KEYS = [NEW, OLD]
     make("three")
-    assert rotate() == "Credentials re-encrypted: 3; under this key already: 1.\n"
+    assert rotate() == "Credentials re-encrypted: 3; already under this key: 1.\n"
     for name in ("one", "two", "three", "off"):
         assert opened(name, NEW) == SECRET + name
         assert Provider.objects.get(name=name).masked_credential == f"…{(SECRET + name)[-4:]}"
     assert Provider.objects.get(name="none").credential == ""
     settings.GATEWAY_ENCRYPTION_KEYS = [NEW]
-    assert rotate() == "Credentials re-encrypted: 0; under this key already: 4.\n"
+    assert rotate() == "Credentials re-encrypted: 0; already under this key: 4.\n"
     assert logged() == [" re-encrypted the credentials of providers: 3, by manage.py."]
 
 
@@ -100,7 +100,7 @@ def test_a_local_instance_makes_its_new_key_and_drops_the_old_one_later(settings
     assert rotate("--drop-old-keys").endswith("Old keys dropped: 1.\n")
     assert list(KeyFile(keys.path)) == [new]
     assert logged() == [
-        " made a new encryption key, by manage.py.",
+        " created a new encryption key, by manage.py.",
         " re-encrypted the credentials of providers: 1, by manage.py.",
         " dropped old encryption keys: 1, by manage.py.",
     ]

@@ -44,12 +44,12 @@ def test_the_list_says_which_rules_let_nobody_through(console):
     told = {rule.name: " ".join(rule.warnings) for rule in page.context["cl"].result_list}
     assert all(sentences in unescape(page.text) for sentences in told.values())
     assert told["all"] == ""
-    assert told["hidden"] == "The rule never matters: 'all' lets the same requests through before it."
+    assert told["hidden"] == "The rule has no effect: 'all' allows the same requests before it."
     assert told["off"].startswith("The rule is not enabled.")
-    assert told["idle"] == "No model of an enabled provider matches: the rule lets nothing through today."
+    assert told["idle"] == "No model of an enabled provider matches: the rule currently allows nothing."
     assert told["empty"].startswith("The group has no members.")
-    assert told["nobody"] == "The rule is for nobody: say a user, a group or everyone."
-    assert told["broken"].startswith("this is not a pattern that RE2 takes")
+    assert told["nobody"] == "The rule applies to nobody: choose a user, a group or everyone."
+    assert told["broken"].startswith("this is not a valid RE2 pattern")
 
 
 def test_a_rule_for_somebody_who_cannot_come_any_more_says_so(console):
@@ -61,8 +61,8 @@ def test_a_rule_for_somebody_who_cannot_come_any_more_says_so(console):
     delete_user(ann)
     update_user(ben, is_active=False)
     listed = console.get("/admin/rules/rule/").text
-    assert "The user is deleted: the rule lets nobody through." in listed
-    assert "The user is inactive: the rule lets nobody through." in listed
+    assert "The user is deleted: the rule allows nobody." in listed
+    assert "The user is inactive: the rule allows nobody." in listed
     previewed = "/admin/rules/rule/preview/?name=r&audience="
     assert "The user is deleted" in console.get(f"{previewed}user&user={ann.pk}").text
     assert "The user is inactive" in console.get(f"{previewed}user&user={ben.pk}").text

@@ -40,7 +40,7 @@ def test_a_date_that_cannot_be_read_selects_nothing(console, entries, filtered):
         answer = console.get(f"{LOG}{page}?{query('timestamp', filtered)}")
         assert (answer.status_code, answer.url) == (302, f"{LOG}?e=1"), page
     assert CacheEntry.objects.count() == len(entries)
-    assert "this is no day" in console.get(f"{LOG}?e=1").text
+    assert "not a valid date and time" in console.get(f"{LOG}?e=1").text
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_a_date_that_cannot_be_read_selects_nothing(console, entries, filtered):
 )
 def test_a_day_without_a_time_is_the_whole_day(console, entries, filtered, found):
     address = f"{CACHE}purge/?{query('created_at', filtered)}"
-    assert f"It removes {found} stored answers" in console.get(address).text
+    assert f"It removes {found} cached answers" in console.get(address).text
 
 
 def test_a_purge_of_everything_says_that_it_is_one(console, entries):
-    assert "Nothing is filtered: these are all." in console.get(f"{CACHE}purge/").text
-    assert "Nothing is filtered" not in console.get(f"{CACHE}purge/?user=ann").text
+    assert "No filter is set: these are all." in console.get(f"{CACHE}purge/").text
+    assert "No filter is set" not in console.get(f"{CACHE}purge/?user=ann").text
 
 
 def test_a_purge_leaves_what_the_days_leave_out(console, entries):

@@ -154,7 +154,7 @@ def test_a_journal_that_cannot_be_adopted_holds_no_other_up(journal, shipper, ca
         shipper._last_adoption = 0
         assert shipper.ship()
     assert stored(correlation_id=names[1]) == {names[1]: 1}
-    assert caplog.text.count(f"{names[0]} cannot be carried") == 1
+    assert caplog.text.count(f"{names[0]} cannot be written to the database") == 1
 
 
 def test_damaged_bytes_cost_their_own_record_alone_and_the_file_is_kept(journal, caplog):

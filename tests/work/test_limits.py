@@ -187,7 +187,7 @@ class TestConcurrency:
         provider.answers(delay=6)
         sock = world.send({"model": world.model}, key=key)
         provider.wait_for(1)
-        refused(bypass(world, key), "RateLimited", "1 concurrent requests", "when one of them has ended")
+        refused(bypass(world, key), "RateLimited", "1 concurrent requests", "when one of them has finished")
         sock.close()
         world.soon(lambda: bypass(world, key), 200, seconds=3)
 

@@ -30,10 +30,10 @@ class TestTime:
         ("option", "answer", "words"),
         [
             ("first_byte_timeout_seconds", {"silent": True}, "did not begin to answer"),
-            ("idle_timeout_seconds", {"silent_after": 0}, "fell silent"),
-            ("idle_timeout_seconds", {"silent_after": 1, "framing": "chunked"}, "fell silent"),
-            ("total_timeout_seconds", {"silent": True}, "did not finish"),
-            ("total_timeout_seconds", {"drip": 0.1}, "did not finish"),
+            ("idle_timeout_seconds", {"silent_after": 0}, "stopped sending"),
+            ("idle_timeout_seconds", {"silent_after": 1, "framing": "chunked"}, "stopped sending"),
+            ("total_timeout_seconds", {"silent": True}, "did not complete"),
+            ("total_timeout_seconds", {"drip": 0.1}, "did not complete"),
         ],
     )
     def test_a_provider_that_takes_too_long_is_given_up(self, world, option, answer, words):

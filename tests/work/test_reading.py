@@ -113,8 +113,11 @@ class TestFields:
             ({"model": "x", "stream": "yes"}, "stream must be true or false"),
             ({"model": "x", "stream": 1}, "stream must be true or false"),
             ({"model": "x", "stream": {}}, "stream must be true or false"),
-            ({"model": "x", "Stream": True}, "differs from stream in its case"),
-            ({"model": "x", "\u017ftream": True}, "differs from stream in its case"),  # which Go's decoder folds
+            ({"model": "x", "Stream": True}, "differs from stream only in upper and lower case"),
+            (
+                {"model": "x", "\u017ftream": True},
+                "differs from stream only in upper and lower case",
+            ),  # which Go's decoder folds
         ],
     )
     def test_a_field_that_is_missing_or_wrong_is_named(self, world, provider, body, word):

@@ -20,7 +20,7 @@ class Command(BaseCommand):
     help = "Sets a user's password, which ends all of the user's sessions."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("username", nargs="?", help="whose; of the name of this machine's user unless told")
+        parser.add_argument("username", nargs="?", help="the user; defaults to the name of the current system user")
 
     def handle(self, *args: Any, username: str | None, **options: Any) -> None:
         username = username or getuser()
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             self._change(user, typed_password())
         except GatewayError as refused:
             raise CommandError(refused.message) from None
-        self.stdout.write(f"{user.username} has another password; all sessions of theirs have ended.")
+        self.stdout.write(f"{user.username} has a new password; all their sessions have ended.")
 
     @transaction.atomic
     def _change(self, user: User, password: str) -> None:

@@ -22,14 +22,16 @@ class Command(BaseCommand):
     help = "Makes an administrator."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--username", default=os.environ.get(NAME), help=f"asked for, unless told or in {NAME}")
+        parser.add_argument(
+            "--username", default=os.environ.get(NAME), help=f"prompted for if not given here or in {NAME}"
+        )
         parser.add_argument("--email", default="")
         parser.add_argument(
             "--noinput",
             "--no-input",
             action="store_false",
             dest="interactive",
-            help=f"ask nothing: the password is in {PASSWORD}",
+            help=f"do not prompt: the password is in {PASSWORD}",
         )
 
     def handle(self, *args: Any, username: str | None, email: str, interactive: bool, **options: Any) -> None:

@@ -16,7 +16,7 @@ The gateway is ready at {baseUrl}
 Its console is at {baseUrl}/admin/ (administrator: {adminUser}, password: {password}).
 """
 KEY = """\
-The key that README and docs speak of:
+The key, under the name that README and docs use:
 
   export GATEWAY_KEY={apiKey}
 
@@ -30,7 +30,7 @@ Ask it something:
     -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
 """
 NO_PROVIDER = """\
-It has no provider yet. Serve it with `python manage.py serve`, make a provider in the console (Providers, with its
+It has no provider yet. Start it with `python manage.py serve`, create a provider in the console (Providers, with its
 URL, its format and its credential), and ask for one of its models at {baseUrl}/work.
 """
 
@@ -38,11 +38,15 @@ URL, its format and its credential), and ask for one of its models at {baseUrl}/
 class Command(BaseCommand):
     """Prepares an instance without asking questions; run again it changes nothing that exists."""
 
-    help = "Makes the database, an administrator, an API key, a rule and, but in production, a demonstration provider."
+    help = (
+        "Creates the database, an administrator, an API key, a rule and (not in production) a demonstration provider."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print what was made as one JSON object")
-        parser.add_argument("--before-serving", action="store_true", help="stop where the port to serve at is taken")
+        parser.add_argument("--json", action="store_true", help="print what was created as one JSON object")
+        parser.add_argument(
+            "--before-serving", action="store_true", help="stop if the port to serve at is already in use"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["before_serving"]:

@@ -22,7 +22,7 @@ from gateway_project.quickstart import demo_port
 class Command(BaseCommand):
     """Serves the gateway with gunicorn; its process becomes gunicorn's, so that signals reach it."""
 
-    help = "Runs the gateway, and its demonstration provider where there is one."
+    help = "Runs the gateway, and its demonstration provider if there is one."
     requires_system_checks = "__all__"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -55,7 +55,7 @@ class Command(BaseCommand):
             reason = connection_problem() or "The database does not answer."
             if is_sqlite():
                 raise CommandError(reason) from None
-            self.stderr.write(f"{reason}\nUntil it answers, nothing is served that needs it.")
+            self.stderr.write(f"{reason}\nUntil it answers, requests that need it are refused.")
             return None
         finally:
             connection.close()

@@ -28,11 +28,11 @@ MESSAGES = AnthropicMessages()
 WORK = Entrance(Door())
 ENTRANCES: dict[str, Entrance] = {
     "/work": WORK,
-    "/v1/chat/completions": Entrance(OPENAI, "chat", DIALECTS["chat"], "Go on with a conversation"),
-    "/v1/responses": Entrance(OPENAI, "chat", OpenAIResponses(), "Go on with a conversation of items"),
-    "/v1/completions": Entrance(OPENAI, "completion", DIALECTS["completion"], "Go on with a text"),
-    "/v1/embeddings": Entrance(OPENAI, "embedding", DIALECTS["embedding"], "Embed texts"),
-    "/v1/messages": Entrance(ANTHROPIC, "chat", MESSAGES, "Go on with a conversation"),
+    "/v1/chat/completions": Entrance(OPENAI, "chat", DIALECTS["chat"], "Create a chat completion"),
+    "/v1/responses": Entrance(OPENAI, "chat", OpenAIResponses(), "Create a response"),
+    "/v1/completions": Entrance(OPENAI, "completion", DIALECTS["completion"], "Create a text completion"),
+    "/v1/embeddings": Entrance(OPENAI, "embedding", DIALECTS["embedding"], "Create embeddings"),
+    "/v1/messages": Entrance(ANTHROPIC, "chat", MESSAGES, "Create a chat completion"),
     "/v1/messages/count_tokens": Entrance(ANTHROPIC, "count_tokens", MESSAGES, "Count the tokens of a conversation"),
 }
 ENTRANCES["/openai/responses"] = ENTRANCES["/v1/responses"]._replace(door=AZURE)

@@ -119,7 +119,7 @@ def limit_error(refused: CheckStatus) -> LimitError:
     check, _, seconds = refused
     if check.kind == USE:
         return ActiveUseLimitReached(
-            f"All {check.amount} active uses of the licence are taken; one may be free in {seconds} s.",
+            f"All {check.amount} active uses of the licence are in use; one may become free in {seconds} s.",
             retry_after=seconds,
         )
     error = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
@@ -135,11 +135,11 @@ def _message(check: LimitCheck, seconds: int) -> str:
     amount = f"{limit.phrase(check.amount)} of {limit.owner}"
     if _never_fits(check):
         return (
-            f"The request may come to {limit.quantity(check.minimum)}, more than the limit of {amount}; "
+            f"The request may use up to {limit.quantity(check.minimum)}, more than the limit of {amount}; "
             "ask for a shorter answer (max_tokens), or send less."
         )
     if limit.measure == CONCURRENT:
-        return f"The limit of {amount} is reached; try again when one of them has ended."
+        return f"The limit of {amount} is reached; try again when one of them has finished."
     at = datetime.now(UTC) + timedelta(seconds=seconds)
     room = f" for a request of up to {limit.quantity(check.minimum)}" if check.kind == RESERVE else ""
     return f"The limit of {amount} has no room{room}; it is whole again in {seconds} s, at {at:%Y-%m-%dT%H:%M:%SZ}."

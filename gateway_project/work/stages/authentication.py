@@ -16,7 +16,7 @@ FEATURE = "work"
 def authenticate(exchange: Exchange, gateway: Gateway) -> None:
     """Set caller, key and limits. The limits are counted later, in the round trip that looks up the cache."""
     if overload.is_overloaded():
-        raise ServiceUnavailable("The gateway is full: it serves as many requests at once as it can.")
+        raise ServiceUnavailable("The gateway is overloaded: it is serving as many requests as it can.")
     credential = exchange.entrance.door.credential(exchange.incoming.environ)
     if not credential:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)

@@ -211,8 +211,8 @@ def _message(exchange: Exchange, outcome: str) -> str:
     if outcome == "completed":
         return f"{model} answered from the cache." if exchange.cached_answer else f"{model} answered by {provider}."
     if outcome == "client_closed":
-        return f"The client left before {model or 'the request'} was answered."
-    return _error_message(exchange) if exchange.error else f"{model} of {provider} did not finish its answer."
+        return f"The client disconnected before {model or 'the request'} was answered."
+    return _error_message(exchange) if exchange.error else f"{model} of {provider} did not complete its answer."
 
 
 def _error_message(exchange: Exchange) -> str:

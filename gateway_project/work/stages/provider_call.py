@@ -121,7 +121,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
         raise _refusal(exchange.target, response)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         response.close()
-        raise ProviderError("The provider sent a compressed answer, which it was not asked for.")
+        raise ProviderError("The provider sent a compressed answer although it was asked not to.")
     exchange.provider_response = response
 
 

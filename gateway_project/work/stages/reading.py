@@ -35,7 +35,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     if headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
     if headers.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
-        raise UnsupportedMediaType("Send the body as it is: a compressed one, with Content-Encoding, is not read.")
+        raise UnsupportedMediaType("Send the body uncompressed: Content-Encoding is not supported.")
     raw, entrance = _body(exchange, gateway), exchange.entrance
     body = parse_object(raw)
     if entrance.model and body.get("model") != entrance.model:
@@ -46,7 +46,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
             raise ValidationError(f"The field {name} is missing.")
     for name in body:
         if name not in READ_HERE and name.casefold() in READ_HERE:
-            raise ValidationError(f"The field {name} differs from {name.casefold()} in its case only.")
+            raise ValidationError(f"The field {name} differs from {name.casefold()} only in upper and lower case.")
     stream = body.get("stream")
     if stream is not None and type(stream) is not bool:
         raise ValidationError("stream must be true or false.")

@@ -40,7 +40,7 @@ def read_response(exchange: Exchange, gateway: Gateway) -> None:
 
 def _refuse_credential(target: Target, body: bytes) -> None:
     if target.provider.leaks_credential(body):
-        raise ProviderError("The provider's answer holds the credential that it was asked with.")
+        raise ProviderError("The provider's answer contains the gateway's credential.")
 
 
 def _clean(content_type: str) -> str:
@@ -64,7 +64,7 @@ def _begin(call: Call, response: ProviderResponse, reader: StreamReader, content
         first = reader.end(response.is_complete)
         if reader.done and reader.error is None:
             return Stream(response, pieces, reader, first, content_type)
-        raise reader.error or ProviderError("The provider ended its stream before it said anything.")
+        raise reader.error or ProviderError("The provider ended its stream before sending anything.")
     except BaseException:
         response.close()
         raise

@@ -70,7 +70,7 @@ def _why_none(exchange: Exchange) -> str:
         formats = ", ".join(sorted({target.provider.format_name for target in exchange.allowed}))
         return f"The providers of this model speak a format that this version does not: {formats}."
     if exchange.key is not None and exchange.key.provider_id is not None:
-        return "The provider that this key is linked to is not enabled, or is not the one asked for."
+        return "The provider that this key is linked to is disabled, or is not the one requested."
     if exchange.requested_provider:
         return f"No enabled provider named {exchange.requested_provider} offers the model {exchange.model}."
     return f"No enabled provider offers the model {exchange.model}."

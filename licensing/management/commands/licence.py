@@ -25,18 +25,18 @@ from licensing.viewsets import install
 class Command(BaseCommand):
     """The licence: `keygen` and `issue` are the vendor's, `install` and `status` the operator's."""
 
-    help = "Makes the vendor's keys and licences; installs a licence, and says what the installed one allows."
+    help = "Creates the vendor's keys and licences; installs a licence and shows what the installed one allows."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        keygen = actions.add_parser("keygen", help="make the vendor's pair of keys")
+        keygen = actions.add_parser("keygen", help="create the vendor's key pair")
         keygen.add_argument("--json", action="store_true", help="print both keys, and write no file")
         default = settings.VAR_DIR / "secrets" / "licence_private_key"
         keygen.add_argument("--private-key", type=Path, default=default, help="the new file for the private key")
         _issue_arguments(actions.add_parser("issue", help="print a licence key"))
-        install = actions.add_parser("install", help="put a licence key in the place of the one before")
+        install = actions.add_parser("install", help="install a licence key, replacing the current one")
         install.add_argument("key", nargs="?", default="-", help="the key, a file that holds it, or - to read it")
-        status = actions.add_parser("status", help="say which licence is in force")
+        status = actions.add_parser("status", help="show the licence in force")
         status.add_argument("--json", action="store_true", help="as GET /licence/ shows it")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -86,9 +86,11 @@ class Command(BaseCommand):
 
 def _issue_arguments(parser: CommandParser) -> None:
     parser.add_argument("--private-key", type=Path, required=True, help="the file that holds it")
-    parser.add_argument("--type", required=True, help="what sort of licence it is, in a word")
-    parser.add_argument("--licensee", required=True, help="to whom it is given")
-    parser.add_argument("--expiry", type=_day, required=True, help="its last good day (UTC), as 2030-12-31")
+    parser.add_argument("--type", required=True, help="the kind of licence, in one word")
+    parser.add_argument("--licensee", required=True, help="the licensee")
+    parser.add_argument(
+        "--expiry", type=_day, required=True, help="the last day on which it is valid (UTC), such as 2030-12-31"
+    )
     parser.add_argument("--max-active-uses", type=int, required=True, help="0 is unlimited")
     parser.add_argument("--active-use-life-time", type=int, required=True, help="in seconds")
 
@@ -97,7 +99,7 @@ def _day(text: str) -> date:
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a date, as 2030-12-31") from None
+        raise ArgumentTypeError(f"{text!r} is not a date such as 2030-12-31") from None
 
 
 def _key(given: str) -> str:
@@ -115,7 +117,7 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise CommandError(f"{path} cannot be read: it is no text.") from None
+        raise CommandError(f"{path} cannot be read: it is not text.") from None
 
 
 def _write_secret(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from providers.public_prices import BUNDLED
 class Command(BaseCommand):
     """Writes providers/data/prices.json."""
 
-    help = "Writes the bundled table of public prices anew (for maintainers; needs genai-prices)."
+    help = "Updates the bundled table of public prices (for maintainers; needs genai-prices)."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

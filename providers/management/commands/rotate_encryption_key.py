@@ -23,9 +23,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         local = parser.add_mutually_exclusive_group()
-        local.add_argument("--new-key", action="store_true", help="make a new key first (keys under GATEWAY_VAR_DIR)")
+        local.add_argument("--new-key", action="store_true", help="create a new key first (keys under GATEWAY_VAR_DIR)")
         local.add_argument(
-            "--drop-old-keys", action="store_true", help="forget the other keys afterwards (keys under GATEWAY_VAR_DIR)"
+            "--drop-old-keys", action="store_true", help="delete the old keys afterwards (keys under GATEWAY_VAR_DIR)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,20 +36,20 @@ class Command(BaseCommand):
         with keys.locked() if kept_here else nullcontext():
             if options["new_key"]:
                 keys.prepend(new_key())
-                self._record("made a new encryption key")
+                self._record("created a new encryption key")
             self._reseal()
             if options["drop_old_keys"]:
                 self._drop(keys)
 
     def _reseal(self) -> None:
         done = reseal_credentials()
-        self.stdout.write(f"Credentials re-encrypted: {done.rewritten}; under this key already: {done.current}.")
+        self.stdout.write(f"Credentials re-encrypted: {done.rewritten}; already under this key: {done.current}.")
         if done.rewritten:
             self._record(f"re-encrypted the credentials of providers: {done.rewritten}")
         if done.unreadable:
             raise CommandError(
                 f"{len(done.unreadable)} could not be decrypted and stay as they were: {', '.join(done.unreadable)}. "
-                "Set their credentials anew, or bring back the key that they were encrypted with."
+                "Enter their credentials again, or restore the key that they were encrypted with."
             )
 
     def _drop(self, keys: KeyFile) -> None:

@@ -12,7 +12,7 @@ from providers.public_prices import BUNDLED, load, told
 class Command(BaseCommand):
     """Loads a table of prices; run again it changes nothing."""
 
-    help = "Brings the prices of models up to the bundled table of public prices; edited prices stay."
+    help = "Updates model prices from the bundled table of public prices; edited prices are kept."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--file", type=Path, default=BUNDLED, help="another table in the same form")

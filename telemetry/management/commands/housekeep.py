@@ -10,7 +10,7 @@ from telemetry.housekeeping import Housekeeper
 class Command(BaseCommand):
     """Removes what is beyond its days, merges usage, makes partitions; ends with status 1 where that failed."""
 
-    help = "Does at once what a running gateway does by and by: retention, partitions, merging of usage."
+    help = "Runs the background maintenance now: retention, partitions, merging of usage."
 
     def handle(self, *args: Any, **options: Any) -> None:
         if failed := Housekeeper(interval=0).run_once(seconds=float("inf")):

@@ -7,7 +7,7 @@ from telemetry.search import create_index, drop_index
 
 
 class Command(BaseCommand):
-    help = "Creates or drops the trigram index for the search of logs, with which entries cost far more to write."
+    help = "Creates or drops the trigram index for the search of logs, which makes writing entries far more expensive."
 
     def add_arguments(self, parser) -> None:
         parser.add_argument("state", choices=["on", "off"])

@@ -27,12 +27,12 @@ def moment(text: str) -> datetime:
 class Command(BaseCommand):
     """Ends with status 1 where they differ and were not repaired."""
 
-    help = "Compares the hourly usage with the log, and prints the difference."
+    help = "Compares the hourly usage with the log and prints the differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--from", type=moment, dest="start", help="unless told, the oldest full hour of the log")
+        parser.add_argument("--from", type=moment, dest="start", help="defaults to the oldest full hour of the log")
         parser.add_argument("--to", type=moment, dest="end", help="unless told, now")
-        parser.add_argument("--repair", action="store_true", help="make the hours that differ anew out of the log")
+        parser.add_argument("--repair", action="store_true", help="rebuild the hours that differ from the log")
 
     def handle(self, *args: Any, start: datetime | None, end: datetime | None, **options: Any) -> None:
         start, end = full_hours(start, end, timezone.now())

@@ -14,7 +14,7 @@ from tests.management import new_user
 
 pytestmark = pytest.mark.django_db
 USERS = "/admin/accounts/user/"
-MEANS = ["The user's logins end", "The record and its log stay"]
+MEANS = ["The user's logins end", "The record and its log entries stay"]
 
 
 def chosen(*users: User, **more: str) -> dict:
@@ -86,10 +86,10 @@ class TestOneThatIsOver:
 class TestAnEmptyList:
     def test_it_says_what_it_means_and_offers_what_can_be_created(self, console):
         told = console.get("/admin/rules/rule/").text
-        assert "There are no rules: all work is denied." in told
+        assert "There are no rules. All work requests are denied." in told
         assert "Add rule" in told
         told = console.get("/admin/telemetry/cacheentry/").text
-        assert "No answers are stored" in told
+        assert "The cache is empty" in told
         assert "Create a new item" not in told
 
     @pytest.mark.parametrize("query", ["q=nobody-of-this-name", "is_active__exact=0"])
@@ -114,7 +114,7 @@ def test_an_address_of_which_nothing_can_be_made_has_a_page(console, query):
     answer = console.get(f"{USERS}?{query}")
     assert answer.status_code == 400
     assert "text/html" in answer.headers["Content-Type"]
-    assert "Nothing can be made of this address." in answer.text
+    assert "This address is not valid." in answer.text
 
 
 def test_a_page_for_a_new_row_does_not_look_like_the_list(console):

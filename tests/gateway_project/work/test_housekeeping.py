@@ -22,4 +22,4 @@ def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path
     assert all(renewed.acquire(timeout=10) for _ in range(5))
     keeper.stop()
     told = [record.getMessage() for record in caplog.records]
-    assert told == [f"The chore {broken.__qualname__.rpartition('.')[2]} failed; it is tried again."]
+    assert told == [f"The chore {broken.__qualname__.rpartition('.')[2]} failed; it will be retried."]
