@@ -55,7 +55,7 @@ class HTTPResponse:
         "limit",
         "on_bytes",
         "status",
-    )  # fmt: skip
+    )
 
     def __init__(self, sock: socket.socket, *, limit: int, on_bytes=lambda: None) -> None:
         self._sock = sock

@@ -232,9 +232,8 @@ class Reply:
     model: str = ""
     stop_sequence: str | None = None  # the one that ended it, where the provider tells
     citations: list[Citation] = field(default_factory=list)
-    dropped_kinds: list[str] = field(
-        default_factory=list
-    )  # kinds of what it held beside its parts, and no other shape knows
+    # Kinds of content that only the provider's own shape has.
+    dropped_kinds: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:

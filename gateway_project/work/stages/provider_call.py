@@ -38,9 +38,8 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
     """
 
     def stage(exchange: Exchange, gateway: Gateway) -> None:
-        while (
-            exchange.answer is None
-        ):  # otherwise it came from the cache, maybe of a later candidate, or is an estimate
+        # An answer may have come from the cache, even that of a later candidate, or be an estimate.
+        while exchange.answer is None:
             gateway.watcher.add(exchange.call)
             target, failed = exchange.remaining[0], None
             if _may_be_asked(exchange, gateway, target):
