@@ -112,7 +112,7 @@ def test_each_filter_finds_what_fits_in_list_tail_and_export(administrator, orm,
 
 
 WIDTHS = """
-() => Object.fromEntries(["user", "asked", "provider", "cache", "told"].map(name => {
+() => Object.fromEntries(["user", "model_name", "provider", "cache", "short_message"].map(name => {
   const range = document.createRange();
   range.selectNodeContents(document.querySelector(`#result_list .field-${name}`));
   return [name, [new Set([...range.getClientRects()].map(line => line.top)).size, range.getBoundingClientRect().width]];
@@ -130,7 +130,7 @@ def test_short_words_stay_whole_and_messages_can_be_read(console, orm):
     window = console()
     window.open("telemetry/logentry/?tag=team%3Dwords")
     told = window.page.evaluate(WIDTHS)
-    lines, width = told.pop("told")
+    lines, width = told.pop("short_message")
     assert {name: lines for name, (lines, _) in told.items()} == dict.fromkeys(told, 1)
     assert lines <= 5
     assert width >= 140

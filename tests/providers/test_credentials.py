@@ -58,7 +58,7 @@ def test_what_is_no_token_opens_nothing(token):
 
 
 def test_nothing_is_sealed_without_a_key():
-    with pytest.raises(ValueError, match="no key"):
+    with pytest.raises(ValueError, match="no encryption key"):
         encrypt("sk-1", origin=HERE, keys=[])
 
 

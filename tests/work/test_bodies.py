@@ -36,7 +36,7 @@ def test_beyond_the_room_long_requests_are_refused_and_short_ones_served(world):
     waiting = [hold(world, number) for number in range(2)]
     provider.wait_for(2, timeout=30)
     response = world.ask(long(3))
-    refused(response, 503, "ServiceUnavailable", "full")
+    refused(response, 503, "ServiceUnavailable", "overloaded")
     assert int(response.headers["Retry-After"]) >= 1
     assert world.entry(response).status == 503
     assert world.ask("short").status_code == 200
@@ -75,7 +75,7 @@ def test_chunked_bodies_count_as_they_come(world):
     provider.answers(silent=True, silent_limit=60).answers(silent=True, silent_limit=60)
     waiting = [hold(world, number) for number in range(2)]
     provider.wait_for(2, timeout=30)
-    refused(chunked(3), 503, "ServiceUnavailable", "full")
+    refused(chunked(3), 503, "ServiceUnavailable", "overloaded")
     for sock in waiting:
         sock.close()
     world.soon(lambda: chunked(4), 200, seconds=10)

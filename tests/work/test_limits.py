@@ -63,7 +63,7 @@ class TestTokens:
         refused(
             bypass(world, key, max_tokens=200),
             "RateLimited",
-            "may come to 203 tokens, more than",
+            "may use up to 203 tokens, more than",
             "100 tokens",
             "max_tokens",
         )

@@ -15,7 +15,7 @@ def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path
     def broken():
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(gateway.journal, "prepare", broken)
+    monkeypatch.setattr(gateway.journal, "preallocate", broken)
     monkeypatch.setattr(gateway.state, "renew_holds", renewed.release)
     keeper = PeriodicTasks("housekeeper", housekeeping(gateway), every=0.01)
     keeper.start()

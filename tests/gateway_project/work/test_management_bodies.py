@@ -139,7 +139,7 @@ def test_all_of_them_have_so_much_room_together_and_give_it_back():
         for _ in range(MAX_TOTAL_BYTES // size):
             held.enter_context(bodies.bounding(environ := body_of(size)))
             assert len(read_body(environ, size)) == size
-        with bodies.bounding(environ := body_of(size)), pytest.raises(ServiceUnavailable, match="full"):
+        with bodies.bounding(environ := body_of(size)), pytest.raises(ServiceUnavailable, match="overloaded"):
             read_body(environ, size)
         with pytest.raises(ServiceUnavailable), bodies.bounding(body_of(size, "/admin/login/")):
             pass

@@ -222,11 +222,11 @@ def test_a_damaged_stream_never_crashes_the_reader(sample, data):
 
 @each_format
 def test_only_the_formats_own_media_types_are_streams(format_name):
-    streams_of = FORMATS[format_name].streams
-    assert not streams_of("application/json")
-    assert not streams_of("")
-    assert any(streams_of(kind) for kind in ("text/event-stream", "application/x-ndjson")) or "bedrock" in format_name
-    assert not streams_of("text/html; text/event-stream")
+    is_stream = FORMATS[format_name].is_stream
+    assert not is_stream("application/json")
+    assert not is_stream("")
+    assert any(is_stream(kind) for kind in ("text/event-stream", "application/x-ndjson")) or "bedrock" in format_name
+    assert not is_stream("text/html; text/event-stream")
 
 
 @each_format
