@@ -17,7 +17,7 @@ USER = "any user"
 LOGIN = "any logged-in user"
 OWNER = "its owner or an admin"
 ADMIN = "admin"
-MONITORING = "this machine, or with the metrics token"
+MONITORING = "this machine, or anyone with the metrics token"
 # Every other value is the name of a feature.
 CALLER_KINDS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, ADMIN)
 

@@ -244,7 +244,7 @@ class QuotaExceeded(LimitError):
 class ActiveUseLimitReached(LimitError):
     """As many users are active as the licence allows."""
 
-    default_message = "All active uses of the licence are in use."
+    default_message = "All active uses of the licence are taken."
 
 
 # The names in the log and in metrics.

@@ -238,7 +238,9 @@ class LingeringCloser:
 
     def __init__(self) -> None:
         self._new: SimpleQueue[socket.socket] = SimpleQueue()
-        self._lingering: dict[int, tuple[socket.socket, float, int]] = {}  # by number: its deadline, bytes read
+        self._lingering: dict[
+            int, tuple[socket.socket, float, int]
+        ] = {}  # by file descriptor: socket, deadline, bytes read
         self._poller = select.poll()
 
     def start(self) -> None:

@@ -48,8 +48,9 @@ def _respond(environ: dict[str, Any], start_response) -> Iterable[bytes]:
     PROXIES.resolve_client(environ)
     if is_ours(environ["PATH_INFO"]):
         return answer(environ).to_wsgi(start_response)
-    view = MONITORING.get(environ["PATH_INFO"].removesuffix("/"))
-    if view is not None and environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+    if environ["REQUEST_METHOD"] in ("GET", "HEAD") and (
+        view := MONITORING.get(environ["PATH_INFO"].removesuffix("/"))
+    ):
         return view(environ).to_wsgi(start_response)
     try:
         with BODIES.bounding(environ):

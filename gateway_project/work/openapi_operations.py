@@ -75,7 +75,7 @@ PARAMETERS = (
 )
 BODY = {
     "type": "object",
-    "description": "Whatever the provider accepts; everything except the model is passed to it.",
+    "description": "Whatever the provider accepts. The gateway itself evaluates `model` and `stream`.",
     "properties": {
         "model": {
             "type": "string",

@@ -39,14 +39,14 @@ class PeriodicTasks(BackgroundThread):
     def __init__(self, name: str, tasks: Sequence[PeriodicTask], *, every: float = CHECK_EVERY_SECONDS) -> None:
         super().__init__(name, log, every=every)
         self.stop_seconds = STOP_SECONDS if any(task.at_end for task in tasks) else 0.0
-        self._database_tasks = tasks
+        self._tasks = tasks
 
     def run_once(self) -> None:
-        for task in self._database_tasks:
+        for task in self._tasks:
             if task.is_due:
                 task.run()
 
     def run_last(self) -> None:
-        for task in self._database_tasks:
+        for task in self._tasks:
             if task.at_end:
                 task.run()

@@ -98,7 +98,7 @@ class StreamWriter(ABC):
 
 @dataclass
 class WorkRequest:
-    """What a client asked for. `raw` is the JSON that `body` was parsed from."""
+    """What a client asked for. `raw` is `body` as JSON: the client's own bytes, unless the path names another model."""
 
     operation: str  # chat, completion, embedding or count_tokens
     model: str  # as the client named it

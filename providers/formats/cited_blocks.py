@@ -16,8 +16,8 @@ class CitedBlocks:
     `drop` is told of citations that no other shape has a place for, which are None here.
     """
 
-    def __init__(self, lose: Callable[[str], None]) -> None:
-        self._drop = lose
+    def __init__(self, drop: Callable[[str], None]) -> None:
+        self._drop = drop
         self._words = self._begin = 0
         self._last = ""  # of the letters, which may be half a character
         self._pages: list[Citation] = []

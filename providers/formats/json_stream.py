@@ -91,8 +91,8 @@ class JsonStreamReader(StreamReader):
         # The blank line after the last event may be missing; an event that was cut off is discarded.
         rest = self._splitter.end()
         data = self.data(rest + b"\n\n").strip()
-        is_complete = self.is_end_mark(data) or isinstance(read_json(data), dict)
-        return self._event(rest + b"\n\n") if is_complete else b""
+        is_whole = self.is_end_mark(data) or isinstance(read_json(data), dict)
+        return self._event(rest + b"\n\n") if is_whole else b""
 
     def text(self, events: bytes) -> str:
         return "".join([delta.text for delta in self._deltas_in(events) if isinstance(delta, TextDelta)])

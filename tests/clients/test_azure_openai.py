@@ -106,3 +106,15 @@ def test_a_deployment_whose_name_needs_quotes_in_a_path(client, world, speaking,
     speaking("openai", name).answers(body=recorded("openai", "plain").body)
     answer = ask(client, world, model=name)
     assert world.entry(answer._request_id).model == name
+
+
+def test_a_path_without_a_deployment_is_none(world):
+    answer = world.post(ASKED, path="/openai/deployments//chat/completions")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_a_bearer_goes_before_the_other_header(world, speaking):
+    """Which a proxy may have added for a purpose of its own."""
+    speaking("openai")
+    world.settle()
+    assert world.get("/v1/models", headers={"api-key": "another's"}).status_code == 200

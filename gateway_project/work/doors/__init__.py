@@ -32,12 +32,12 @@ ENTRANCES: dict[str, Entrance] = {
     "/v1/responses": Entrance(OPENAI, "chat", OpenAIResponses(), "Create a response"),
     "/v1/completions": Entrance(OPENAI, "completion", DIALECTS["completion"], "Create a text completion"),
     "/v1/embeddings": Entrance(OPENAI, "embedding", DIALECTS["embedding"], "Create embeddings"),
-    "/v1/messages": Entrance(ANTHROPIC, "chat", MESSAGES, "Create a chat completion"),
+    "/v1/messages": Entrance(ANTHROPIC, "chat", MESSAGES, "Create a message"),
     "/v1/messages/count_tokens": Entrance(ANTHROPIC, "count_tokens", MESSAGES, "Count the tokens of a conversation"),
 }
 ENTRANCES["/openai/responses"] = ENTRANCES["/v1/responses"]._replace(door=AZURE)
-# Azure's paths with the model in them, by what follows it; the query `api-version` says nothing here.
-DEPLOYMENT = r"/openai/deployments/(?P<model>.+?)"
+# Azure's paths, which contain the model, by their last part; the query parameter `api-version` is ignored.
+DEPLOYMENT = r"/openai/deployments/(?P<model>[^/].*?)"
 DEPLOYED = {
     path: ENTRANCES[f"/v1/{path}"]._replace(door=AZURE) for path in ("chat/completions", "completions", "embeddings")
 }

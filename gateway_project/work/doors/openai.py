@@ -41,7 +41,7 @@ class AzureDoor(OpenAIDoor):
     ecosystem = "Azure OpenAI"
 
     def credential(self, headers: Mapping[str, Any]) -> str:
-        return headers.get("HTTP_API_KEY", "") or super().credential(headers)
+        return super().credential(headers) or headers.get("HTTP_API_KEY", "")
 
 
 def error_body(error: GatewayError) -> dict[str, Any]:

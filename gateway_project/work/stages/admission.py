@@ -119,7 +119,7 @@ def limit_error(refused: CheckStatus) -> LimitError:
     check, _, seconds = refused
     if check.kind == USE:
         return ActiveUseLimitReached(
-            f"All {check.amount} active uses of the licence are in use; one may become free in {seconds} s.",
+            f"All {check.amount} active uses of the licence are taken; one may become free in {seconds} s.",
             retry_after=seconds,
         )
     error = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
@@ -244,9 +244,9 @@ def _settlement(exchange: Exchange, gateway: Gateway, holds: list[Hold], ended: 
     exchange.holds = [hold for hold in exchange.holds if hold not in holds]
     for hold, amount in zip(holds, amounts, strict=True):
         if hold.check.kind == RESERVE:
-            _stand_anew(exchange, hold, hold.take - amount)
+            _add_freed(exchange, hold, hold.take - amount)
         elif hold.check.kind == LEASE:
-            _stand_anew(exchange, hold, 1)
+            _add_freed(exchange, hold, 1)
     return Settlement(exchange.token, holds, amounts, ended)
 
 
@@ -266,7 +266,7 @@ def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
     return min(round(cost.amount * NANO), MAX_AMOUNT) if cost is not None and cost.amount is not None else 0
 
 
-def _stand_anew(exchange: Exchange, hold: Hold, freed: int) -> None:
+def _add_freed(exchange: Exchange, hold: Hold, freed: int) -> None:
     """Add what was given back to what remains of the limit."""
     statuses = exchange.limit_statuses or []
     for place, (check, remaining, reset) in enumerate(statuses):

@@ -61,7 +61,7 @@ def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
 def drop_candidate(exchange: Exchange, gateway: Gateway, error: UpstreamError | None) -> None:
     """Go on with the next candidate; end the flight with the error, and give back what was taken of its limits.
 
-    Without an error the followers try this candidate themselves. Raises the first failure if no candidate remains.
+    Without an error the followers try this candidate themselves. Raises exchange.failure if no candidate remains.
     """
     if len(exchange.remaining) == 1:
         raise exchange.failure

@@ -69,7 +69,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
 
 
 def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
-    """Whether its limits had room at admission, and its breaker is closed or it is the last candidate."""
+    """Whether its limits had room at admission, and its breaker admits a call or it is the last candidate."""
     if target in exchange.full_candidates:
         return False
     if len(exchange.remaining) == 1 or gateway.breakers.admits(target.provider.id):

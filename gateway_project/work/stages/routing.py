@@ -48,7 +48,7 @@ def _in_order(targets: list[Target], seed: bytes) -> list[Target]:
 
 
 def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
-    """Those whose breaker is closed and whose limits are not known to be full."""
+    """Those whose breaker is not open and whose limits are not known to be full; all of them if each is."""
     awake = gateway.breakers.rested(ordered)
     free = gateway.full_providers.without_full(awake)
     if len(free) < len(ordered):
