@@ -49,7 +49,7 @@ class RoleAttributes(Attributes):
     example = {"name": "auditor", "features": [{"id": 1}]}
     id = Id(required=False, write_only=True)
     name = _name(Role)
-    features = References(required=False, help_text="The permissions that the role grants.")
+    features = References(required=False, help_text="The complete list of permissions that the role grants.")
 
 
 class UserSerializer(serializers.Serializer):

@@ -41,5 +41,5 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
-    text = "This form has expired or does not come from a page of the gateway. Reload the page."
+    text = "This form has expired or does not come from a page of the gateway. Open the page again."
     return error_response(PermissionDenied(text)).to_django()

@@ -247,7 +247,7 @@ GATEWAY_SNAPSHOT_KEYS = env.integer("GATEWAY_SNAPSHOT_KEYS", 250_000, minimum=1)
 
 # -- Limits -----------------------------------------------------------------------------------------
 GATEWAY_KEY_REQUESTS_PER_MINUTE = env.integer("GATEWAY_KEY_REQUESTS_PER_MINUTE", 600)
-# For who has no own limit of that kind: "tokens/minute=20000, cost/month=12.50, concurrent=5".
+# For those without a limit of that kind of their own: "tokens/minute=20000, cost/month=12.50, concurrent=5".
 GATEWAY_LIMITS = {
     "key": {("requests", "minute"): Decimal(GATEWAY_KEY_REQUESTS_PER_MINUTE)} | env.limits("GATEWAY_KEY_LIMITS"),
     "user": env.limits("GATEWAY_USER_LIMITS"),

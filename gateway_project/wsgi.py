@@ -40,17 +40,16 @@ def application(environ: dict[str, Any], start_response) -> Iterable[bytes]:
 
 
 def _respond(environ: dict[str, Any], start_response) -> Iterable[bytes]:
-    """Work requests go directly to their view, everything else through Django.
+    """Work requests and monitoring bypass Django's middleware.
 
-    They use no session, form or database connection that middleware and signals would handle, and save a third of
-    their CPU.
+    Work requests use no session, form or database connection that middleware and signals would handle, and save a
+    third of their CPU.
     """
     PROXIES.resolve_client(environ)
     if is_ours(environ["PATH_INFO"]):
         return answer(environ).to_wsgi(start_response)
-    if environ["REQUEST_METHOD"] in ("GET", "HEAD") and (
-        view := MONITORING.get(environ["PATH_INFO"].removesuffix("/"))
-    ):
+    reads = environ["REQUEST_METHOD"] in ("GET", "HEAD")
+    if reads and (view := MONITORING.get(environ["PATH_INFO"].removesuffix("/"))):
         return view(environ).to_wsgi(start_response)
     try:
         with BODIES.bounding(environ):

@@ -106,7 +106,7 @@ class RotationAttributes(Attributes):
         required=False,
         min_value=0,
         max_value=MAX_OVERLAP_HOURS,
-        help_text="How long the current secret stays valid; defaults to 24. Send 0 if the key has leaked.",
+        help_text="Hours for which the previous secret stays valid; defaults to 24. Send 0 if the key has leaked.",
     )
 
 

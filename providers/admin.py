@@ -186,7 +186,10 @@ class ProviderAdmin(ServiceAdmin):
         services.delete_provider(row)
 
     def deletion_effects(self, row: Provider) -> list[str]:
-        return ["Its models and limits are deleted with it.", "It cannot be deleted while keys or rules refer to it."]
+        return [
+            "Its models and limits are deleted with it.",
+            "It cannot be deleted while live keys or rules refer to it.",
+        ]
 
     @row_action(
         "Test connection",

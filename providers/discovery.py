@@ -54,7 +54,7 @@ def _about_status(status: int, path: str) -> str:
     if status in (401, 403):
         return f"The provider refused the credential: it answered {path} with status {status}."
     if status == 404 or 300 <= status < 400:
-        return f"The provider has no model list at {path} below its URL (status {status}): check the URL, to its end."
+        return f"The provider has no model list at {path} below its URL (status {status}): check the URL and its path."
     return f"The provider answered {path} with status {status}."
 
 

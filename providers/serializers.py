@@ -74,7 +74,7 @@ class ProviderChanges(Attributes):
     name = Text(max_length=Provider._meta.get_field("name").max_length)
     url = Text(
         max_length=Provider._meta.get_field("url").max_length,
-        help_text="The base URL. Changing its host clears the credential.",
+        help_text="The base URL, to which the format adds paths. Changing its host clears the credential.",
     )
     auth_method = Choice(AuthMethod.values, required=False)
     api_key = Text(

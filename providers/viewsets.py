@@ -108,7 +108,9 @@ class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     create_attributes = PriceAttributes
     update_attributes = PriceChanges
     response_specs = {
-        "update": ResponseSpec(headers={"PriceId": "The new price.", "Content-Location": "Where it is found."})
+        "update": ResponseSpec(
+            headers={"PriceId": "The id of the new price.", "Content-Location": "Where it is found."}
+        )
     }
     filters = {
         "id": Integer("id"),

@@ -89,7 +89,7 @@ class Metrics:
             published = orjson.dumps({"pid": os.getpid(), "sums": self.sums.to_json(), "gauges": gauges})
         fits = self._slots.write(self._slot, published)
         if not fits and not self._too_large:
-            log.warning("There are too many metrics: this process no longer shares new ones with the others.")
+            log.warning("There are too many metrics: this process no longer updates its metrics for the others.")
         self._too_large = not fits
 
     def gather(self, gauges: Gauges) -> tuple[Sums, dict[int, Gauges]]:

@@ -1,4 +1,4 @@
-"""Ships the journal into the database, batch by batch (ingestion.py); while it is down, the journal keeps them."""
+"""Ships the journal into the database, in batches (ingestion.py). While it is down, the journal keeps the records."""
 
 import logging
 import os

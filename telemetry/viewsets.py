@@ -147,7 +147,7 @@ class Form(Filter):
 
 PERIOD = {
     "from": DateTime("", "Starts with the hour of this time; defaults to 30 days including today (UTC)."),
-    "to": DateTime("", "Ends before the hour of this time."),
+    "to": DateTime("", "Rounded up to the next full hour; exclusive."),
 }
 
 
@@ -161,7 +161,10 @@ class UsageViewSet(ApiViewSet):
     filters = {
         **PERIOD,
         "by": Dimensions("", "The dimensions to group by."),
-        "sort": Sort("", "The order; defaults to the earliest first, else to the most requests first."),
+        "sort": Sort(
+            "",
+            "The order; defaults to time if the first dimension is hour or day, otherwise to the most requests first.",
+        ),
         "format": Form("", "csv returns all rows as comma-separated values, as Accept: text/csv does."),
         "userId": Integer("user_id"),
         "groupId": Integer("group"),

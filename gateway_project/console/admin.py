@@ -24,9 +24,7 @@ from gateway_project.jsonapi.names import snake
 from gateway_project.jsonapi.viewsets import ApiViewSet
 from gateway_project.saving import races_as_conflicts
 
-CHANGED_MEANWHILE = (
-    "This was changed by someone else after you opened the page. Nothing was saved. Reload the page and try again."
-)
+CHANGED_MEANWHILE = "This was changed by someone else after you opened the page. Nothing was saved. Open it again."
 
 
 class ServiceForm(forms.ModelForm):
@@ -136,7 +134,7 @@ class ConsoleAdmin(ModelAdmin):
             try:
                 self.opts.pk.clean(chosen, None)
             except ValidationError:
-                self.message_user(request, "The row no longer exists. Nothing was done.", messages.ERROR)
+                self.message_user(request, "There is no such row. Nothing was done.", messages.ERROR)
                 return HttpResponseRedirect(request.get_full_path())
         return super().response_action(request, queryset)
 

@@ -15,7 +15,7 @@ EMPTY = {"type": "object", "maxProperties": 0}
 ID_TEXT = {"type": "string", "pattern": "^[0-9]{1,19}$"}
 META = {
     "type": "object",
-    "description": "The page number.",
+    "description": "The page of a list, and its total.",
     "properties": {
         "totalCount": {"type": "integer", "minimum": 0},
         "pageNumber": {"type": "integer", "minimum": 1},

@@ -36,7 +36,7 @@ HEADERS = {
         "shape has no place for; of a stream the latter is told in a comment at its end.",
         required=False,
     ),
-    "X-Svc-Estimate": header("`tokens` if the gateway estimated them, not the provider.", required=False),
+    "X-Svc-Estimate": header("`tokens` if the gateway counted them because no provider did.", required=False),
     "RateLimit": header("What is left of the limits that apply.", required=False),
     "RateLimit-Policy": header("The limits that apply.", required=False),
     "Server-Timing": header("How long each stage took, in milliseconds."),

@@ -32,7 +32,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", type=moment, dest="start", help="defaults to the oldest full hour of the log")
         parser.add_argument("--to", type=moment, dest="end", help="unless told, now")
-        parser.add_argument("--repair", action="store_true", help="rebuild the hours that differ from the log")
+        parser.add_argument("--repair", action="store_true", help="rebuild differing hours from the log")
 
     def handle(self, *args: Any, start: datetime | None, end: datetime | None, **options: Any) -> None:
         start, end = full_hours(start, end, timezone.now())
