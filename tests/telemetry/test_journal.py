@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from telemetry import journal as journals
 from telemetry.journal import CACHED, END, EVENT, HEADER_BYTES, RESERVE_BYTES, START, Journal, JournalFull, read_records
-from tests.locking import guarded
 from tests.running import ROOT
 from tests.telemetry.conftest import SEGMENT
 
@@ -389,34 +388,3 @@ def test_appending_costs_microseconds(journal):
     for _ in range(200):
         journal.append_event(TEMPLATE)
     assert time.process_time() - begun < 0.1
-
-
-def test_threads_take_turns_in_everything_that_changes_the_journal(journal):
-    guarded(journal, journal._lock, "_last_number", "_open_requests", "_spare")
-    journal.preallocate()
-    number = journal.append_start(b"start")
-    journal.append_start_again(number, b"again")
-    journal.append_event(b"event")
-    journal.append_end(number, b"end", lambda: b"short")
-    journal.close()
-
-
-@pytest.mark.parametrize("change", ["seal", "preallocate"])
-def test_a_segment_is_sealed_under_the_lock_of_its_journal(journal, change):
-    journal.append_event(b"event")
-    segment = guarded(journal.segments[0], journal._lock, "sealed", reads=False)
-    segment.path.unlink()
-    getattr(journal, change)()
-    assert segment.sealed
-
-
-def test_a_segment_is_forgotten_under_the_lock_of_its_journal(journal):
-    class Segments(list):
-        def remove(self, segment):
-            assert journal._lock.locked()
-            super().remove(segment)
-
-    journal.append_event(b"event")
-    journal.segments = Segments(journal.segments)
-    journal.remove_segment(journal.segments[0])
-    assert not journal.segments
