@@ -8,6 +8,7 @@ def guarded(thing: Any, lock: Any, *names: str, reads: bool = True) -> Any:
 
     Without `reads` they may be read at any time, and only setting them fails.
     """
+    assert all(hasattr(thing, name) for name in names), f"one of {names} is no attribute: nothing would be guarded"
 
     def check(name: str) -> None:
         assert name not in names or lock.locked(), f"{name} is used without the lock"

@@ -127,11 +127,7 @@ def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Op
         description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
         tag="doors",
         parameters=(
-            *(
-                [_in_path("model", "The model to use. It takes precedence over the one in the body.")]
-                if model_in_path
-                else []
-            ),
+            *((MODEL_IN_PATH,) if model_in_path else ()),
             *(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
         ),
         body={"type": "object", "properties": {"model": BODY["properties"]["model"]}}
@@ -163,6 +159,9 @@ def models_operation(door: ClientDoor, *, one: bool) -> Operation:
 
 def _in_path(name: str, description: str) -> dict:
     return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
+
+
+MODEL_IN_PATH = _in_path("model", "The model to use. It takes precedence over the one in the body.")
 
 
 def _failures(door: ClientDoor) -> dict[str, Answer]:

@@ -75,6 +75,6 @@ def test_a_long_body_may_take_longer(length, seconds):
 
 def test_the_room_is_counted_under_its_lock():
     budget = MemoryBudget(MAX_BYTES)
-    guarded(budget, budget._lock, "_taken")
+    guarded(budget, budget._lock, "_reserved")
     budget.reserve(MAX_BYTES)
     budget.release(MAX_BYTES)
