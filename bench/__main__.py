@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench import report, servers, translation
+from bench import report, servers, stores, translation
 from bench.measure import Cores, MeasuringFailed, Run, load_run
 from bench.scenarios import CASES, FULL, GROUPS, QUICK, Case, Pace, Prepare, Provisioned, chosen
 
@@ -87,8 +87,13 @@ class Fleet:
             made = self.provision(case.server)
             model = made["models"][case.where]
             where = {"path": made.get("path", "/work"), "key": made["key"], "model": model}
-        timing = {"seconds": pace.seconds, "warmup": pace.warmup}
+        timing = {"seconds": pace.seconds, "warmup": pace.warmup, "meters": self.meters(case)}
         return load_run(server.pid, self.cores.load, port=server.port, **where, **timing, **case.options)
+
+    def meters(self, case: Case) -> dict[str, stores.Meter]:
+        """What measures the stores of the case's gateway."""
+        row = self.provisioned.get(case.server, {})
+        return stores.store_meters(row["database"], row["redis"]) if "database" in row else {}
 
     def peak(self) -> int:
         """The most requests in flight at the stand-in since this was last asked."""

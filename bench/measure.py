@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,11 +97,17 @@ class Run:
     results: dict[str, Any]
     cpu_seconds: float
     pss_mb: float
+    store_seconds: dict[str, float]  # CPU time of PostgreSQL and Redis, where they were measured
 
     @property
     def cpu_ms(self) -> float:
         """CPU milliseconds for each request served."""
         return self.cpu_seconds * 1000 / self.results["requests"]
+
+    def store_ms(self, name: str) -> float | None:
+        """CPU milliseconds that a store spent for each request served; None if it was not measured."""
+        seconds = self.store_seconds.get(name)
+        return None if seconds is None else seconds * 1000 / self.results["requests"]
 
     @property
     def cpu_us_per_chunk(self) -> float:
@@ -109,8 +115,11 @@ class Run:
         return self.cpu_seconds * 1e6 / self.results["chunks"]
 
 
-def load_run(server: int | None, core: int | None, **options: Any) -> Run:
+def load_run(
+    server: int | None, core: int | None, *, meters: Mapping[str, Callable[[], float]] | None = None, **options: Any
+) -> Run:
     """Run the load generator against a server (its pid, or None if its cost does not matter)."""
+    meters = meters or {}
     with pinned(core):
         load = subprocess.Popen(
             [sys.executable, "-m", "bench.load", *arguments(options)],
@@ -120,9 +129,11 @@ def load_run(server: int | None, core: int | None, **options: Any) -> Run:
         )
     try:
         expect(load, "start")
+        stores_before = {name: meter() for name, meter in meters.items()}
         before = cpu_seconds(server) if server else 0.0
         expect(load, "stop")
         spent = cpu_seconds(server) - before if server else 0.0
+        stores = {name: meter() - stores_before[name] for name, meter in meters.items()}
         memory = pss_mb(server) if server else 0.0
         results = json.loads(load.stdout.read() or "{}")
     finally:
@@ -132,7 +143,7 @@ def load_run(server: int | None, core: int | None, **options: Any) -> Run:
         load.stdout.close()
     if not results.get("requests"):
         raise MeasuringFailed(f"no request was served: {results}")
-    return Run(results, spent, memory)
+    return Run(results, spent, memory, stores)
 
 
 def arguments(options: dict[str, Any]) -> list[str]:

@@ -36,6 +36,8 @@ def prepare(scenario: str, *, standin: str, directory: Path) -> dict[str, Any]:
         "environ": environ,
         "key": done.stdout.split()[-1],
         "models": {kind: kind for kind in KINDS},
+        "database": DATABASE,
+        "redis": REDIS,
         "stop": lambda: _administer(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'),
     }
 

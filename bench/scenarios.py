@@ -19,6 +19,8 @@ class Provisioned(TypedDict):
     key: str  # an API key without limits, for `Authorization: Bearer`
     models: dict[Kind, str]  # the model whose provider's url is `{standin}/{kind}/v1`
     path: NotRequired[str]  # where requests are posted; /work unless given
+    database: NotRequired[str]  # its PostgreSQL and Redis, where their CPU time is to be measured
+    redis: NotRequired[str]
     stop: NotRequired[Callable[[], None]]  # called at the end: stops what was started for this scenario
 
 
@@ -65,7 +67,9 @@ HELLO_VIEW = {"connections": 32, "length": 5, "marker": "hello"}
 HIT = {"connections": 32, "length": ANSWER_BYTES, "header": "x-svc-cache: hit"}
 BARE = {"connections": 32, "length": ANSWER_BYTES, "unique": True}
 MISS = BARE | {"header": "x-svc-cache: miss"}
+SLOW_BARE = BARE | {"connections": 1000}
 SLOW = MISS | {"connections": 1000}
+LONE = {"connections": 1}
 STREAMS = {"connections": 64, "chunks": content_chunks("paced"), "unique": True}
 LONG_STREAMS = STREAMS | {"chunks": content_chunks("long")}
 ONE_STREAM = {"connections": 1, "chunks": content_chunks("brief"), "unique": True}
@@ -75,6 +79,11 @@ CASES = (
     Case("unary", "pass", "bare pass-through", "baseline", "/pass", BARE),
     Case("unary", "miss", "gateway, cache miss", "gateway", "fast", MISS),
     Case("unary", "hit", "gateway, cache hit", "gateway", "fast", HIT),
+    # What waits for nobody: threads that run beside requests show here first.
+    Case("lone", "hello-1", "empty view, 1 connection", "baseline", "/hello", HELLO_VIEW | LONE),
+    Case("lone", "pass-1", "bare, 1 connection", "baseline", "/pass", BARE | LONE),
+    Case("lone", "miss-1", "gateway, miss, 1 connection", "gateway", "fast", MISS | LONE),
+    Case("lone", "hit-1", "gateway, hit, 1 connection", "gateway", "fast", HIT | LONE),
     Case("stream", "bare-stream", "bare, 64 streams", "baseline", "/pass-stream", STREAMS),
     Case("stream", "stream", "gateway, 64 streams", "gateway", "paced", STREAMS),
     # As long as an answer of some pages: what a stream's beginning and end cost hardly shows.
@@ -88,12 +97,14 @@ CASES = (
     Case("scale", "hit-10", "hit, 10 keys and rules", "ten", "fast", HIT),
     Case("scale", "hit-100k", "hit, 100,000 and 10,000", "large", "fast", HIT),
     # Last, because the thousand threads that it leaves behind make every later request dearer.
+    Case("slow", "bare-slow", "bare, 1,000 slow requests", "baseline", "/pass-slow", SLOW_BARE),
     Case("slow", "slow", "gateway, 1,000 slow requests", "gateway", "slow", SLOW),
 )
 GROUPS = tuple(dict.fromkeys(case.group for case in CASES))
 
 FULL = {
     "unary": Pace(4, 1, 2),
+    "lone": Pace(4, 1, 3),
     "stream": Pace(5, 1.5, 4),
     "long": Pace(10.5, 1.5, 1),
     "first": Pace(3, 1, 2),

@@ -81,9 +81,9 @@ class Segment:
     def free_bytes(self) -> int:
         return self.size - self.end
 
-    def records(self, start: int) -> Iterator[Record]:
-        """The records from an offset to the end of what is written now."""
-        return read_records(self._map, start, self.end)
+    def records(self, start: int, end: int) -> Iterator[Record]:
+        """The records between two offsets, each the beginning or the end of a record."""
+        return read_records(self._map, start, end)
 
     def sync(self) -> None:
         """Flush to disk, in case the machine dies."""

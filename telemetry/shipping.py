@@ -88,9 +88,11 @@ class Shipper(BackgroundThread):
     def ship(self) -> bool:
         """Ship all new records; returns whether they are stored."""
         begun = time.monotonic()
+        # Records that are written from now on wait for the next run: otherwise this one would never end.
+        ends = [(segment, segment.end) for segment in list(self._journal.segments)]
         try:
-            for segment in list(self._journal.segments):
-                self._ship_segment(segment)
+            for segment, end in ends:
+                self._ship_segment(segment, end)
             self._caught_up = begun  # records that are left were written later
             pending_hits.flush()
             self._write_used_keys()
@@ -126,13 +128,13 @@ class Shipper(BackgroundThread):
     def _count_failure(self) -> None:
         self._failures = min(self._failures + 1, 10)
 
-    def _ship_segment(self, segment: Segment) -> None:
+    def _ship_segment(self, segment: Segment, end: int) -> None:
         name = f"{self._journal.name}/{segment.path.name}"
         if segment.path in self._in_doubt:
             self._catch_up(name, segment)
         while True:
             start = self._shipped.get(segment.path, 0)
-            batch = next_batch(segment.records(start))
+            batch = next_batch(segment.records(start, end))
             if not batch:
                 break
             store_batch(name, start, batch, self._root)
