@@ -46,13 +46,15 @@ def insert_log_entries(records: Sequence[bytes]) -> None:
 
 
 def insert_cache_entries(records: Sequence[bytes]) -> None:
-    """Store cache entries; of several for the same request, the last."""
+    """Store cache entries; of several for the same request, the last.
+
+    In the order of their hashes: two processes that insert the same ones in different orders could deadlock.
+    """
     last = {_until_quote(record, len(CACHE_PREFIX)): record for record in records}
     if last:
+        rows = _json_array([last[request_hash] for request_hash in sorted(last)])
         with _cursor() as cursor:
-            cursor.execute(
-                _insert_sql(CACHE_TABLE, CACHE_COLUMNS, _ON_CONFLICT_REPLACE), [_json_array(list(last.values()))]
-            )
+            cursor.execute(_insert_sql(CACHE_TABLE, CACHE_COLUMNS, _ON_CONFLICT_REPLACE), [rows])
 
 
 def count_hits(records: Sequence[bytes]) -> dict[str, int]:

@@ -23,8 +23,9 @@ from telemetry.records import empty_log_entry, to_record
 log = logging.getLogger("gateway.shipper")
 pending_hits = PendingHits()
 
-BATCH_RECORDS = 500
-BATCH_BYTES = 1024 * 1024
+# Large: a statement costs PostgreSQL as much before its first row as fifty rows do.
+BATCH_RECORDS = 1000
+BATCH_BYTES = 2 * 1024 * 1024
 MAX_TRIES = 3
 REJECTED_FILE = "refused.jsonl"
 # As SQL text: with the ORM, compiling the query for each batch takes most of the time.

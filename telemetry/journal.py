@@ -32,6 +32,8 @@ START, END, EVENT, CACHED = 1, 2, 3, 4
 
 _FRAME = struct.Struct("<BQII")
 HEADER_BYTES = _FRAME.size
+# Written pages stay in this process's memory up to this many bytes a segment, and in the system's page cache beyond.
+RESIDENT_BYTES = 2 * 1024 * 1024
 # Kept free for the end of each open request, so that an end always finds room.
 RESERVE_BYTES = 4096
 LOCK_NAME = "lock"
@@ -60,6 +62,7 @@ class Segment:
         self.size = size
         self.end = 0
         self.sealed = False
+        self._resident_from = 0
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.posix_fallocate(handle, 0, size)
@@ -77,13 +80,15 @@ class Segment:
         # A record counts once its header is there: the header is written last.
         _FRAME.pack_into(self._map, start, kind, number, len(payload), _checksum(kind, number, payload))
         self.end = end
+        if end - self._resident_from > RESIDENT_BYTES:
+            self.release(end)
 
     def free_bytes(self) -> int:
         return self.size - self.end
 
-    def records(self, start: int, end: int) -> Iterator[Record]:
-        """The records between two offsets, each the beginning or the end of a record."""
-        return read_records(self._map, start, end)
+    def records(self, start: int, end: int | None = None) -> Iterator[Record]:
+        """The records between two offsets; without an end, all that are written now."""
+        return read_records(self._map, start, self.end if end is None else end)
 
     def sync(self) -> None:
         """Flush to disk, in case the machine dies."""
@@ -91,7 +96,8 @@ class Segment:
             self._map.flush()
 
     def release(self, end: int) -> None:
-        """Give the memory before this offset back: its records are stored in the database."""
+        """Give the memory before this offset back; the file keeps what was written, and reading maps it again."""
+        self._resident_from = end
         if whole_pages := end // mmap.PAGESIZE * mmap.PAGESIZE:
             self._map.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
 
@@ -227,6 +233,7 @@ class Journal:
             new = self._new_segment(size)
         if self.segments:
             self.segments[-1].sealed = True
+            self.segments[-1].release(self.segments[-1].end)
         self.segments.append(new)
         return new
 

@@ -28,7 +28,7 @@ from telemetry.models import JournalPosition
 log = logging.getLogger("gateway.shipper")
 
 BATCH_KEYS = 1000
-PAUSE_SECONDS = 0.25
+PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
 KEYS_EVERY_SECONDS = 5.0
@@ -154,7 +154,7 @@ class Shipper(BackgroundThread):
         start, stored = self._shipped.get(segment.path, 0), stored_position(name)
         self._shipped[segment.path] = stored
         if stored > start:
-            self._track_open_requests(segment, [record for record in segment.records(start) if record.end <= stored])
+            self._track_open_requests(segment, list(segment.records(start, stored)))
         self._in_doubt.discard(segment.path)
 
     def _track_open_requests(self, segment: Segment, batch: list[Record]) -> None:

@@ -1,5 +1,6 @@
 """What is in the journal is there, whatever becomes of the process, the record being written, or the disk."""
 
+import mmap
 import os
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -388,3 +390,19 @@ def test_appending_costs_microseconds(journal):
     for _ in range(200):
         journal.append_event(TEMPLATE)
     assert time.process_time() - begun < 0.1
+
+
+def test_what_waits_for_the_database_is_on_disk_and_not_in_memory(tmp_path):
+    journal = Journal(tmp_path / "journal", segment_bytes=16 * 1024 * 1024)
+    record = b"x" * 50_000
+    before = resident_bytes()
+    for _ in range(4000):
+        journal.append_event(record)
+    assert sum(segment.end for segment in journal.segments) > 200_000_000
+    assert resident_bytes() - before < 20_000_000
+    assert all(entry.payload == record for segment in journal.segments for entry in segment.records(0))
+
+
+def resident_bytes() -> int:
+    """Memory of this process, mapped files included."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE

@@ -1,5 +1,6 @@
 """Each record becomes an entry exactly once, whoever ships it; test_shipping_outages.py has what happens meanwhile."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -40,6 +41,29 @@ def test_thousands_go_in_batches_and_over_segments(journal, shipper):
     assert len(journal.segments) > 3
     shipper.ship()
     assert len(stored()) == LogEntry.objects.count() == 2500
+
+
+def test_a_run_ends_although_records_keep_coming(journal, shipper):
+    """Else steady traffic would be stored a few records to a transaction, without a pause."""
+    serve(journal, "first")
+    is_over = threading.Event()
+
+    def keep_serving() -> None:
+        for number in range(100_000):
+            if is_over.wait(0.0001):
+                return
+            serve(journal, f"r{number}")
+
+    writer = threading.Thread(target=keep_serving)
+    writer.start()
+    try:
+        assert shipper.ship()
+        assert writer.is_alive()
+        assert shipper.backlog().bytes
+    finally:
+        is_over.set()
+        writer.join()
+    assert stored()["first"] == 1
 
 
 def test_positions_say_how_far_the_database_has_it(journal, shipper):
