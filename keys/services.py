@@ -52,12 +52,11 @@ def issue_key(
         raise ValidationError("owner: is deleted and cannot get keys.")
     if expiry is not None and expiry <= now:
         raise ValidationError("expiry: must lie in the future.")
-    _check_permissions(owner, permissions)
     new_key = secrets.generate()
     key = ApiKey(
         owner=owner,
         name=name,
-        permissions=list(dict.fromkeys(permissions)),
+        permissions=_granted_permissions(owner, permissions),
         expiry=expiry or now + timedelta(days=settings.GATEWAY_KEY_DAYS),
         provider=provider,
         created_by=created_by,
@@ -112,12 +111,16 @@ def delete_keys(keys: Iterable[ApiKey]) -> None:
     ApiKey.objects.filter(pk__in=[key.pk for key in keys]).update(is_deleted=True)
 
 
-def _check_permissions(owner: User, permissions: Collection[str]) -> None:
-    if beyond := set(permissions) - owner.feature_names():
-        # Compared in Python: a name from a request may contain characters that the database refuses.
-        if unknown := beyond - set(Feature.objects.values_list("name", flat=True)):
+def _granted_permissions(owner: User, names: Collection[str]) -> list[str]:
+    """The names, which match in any case, as the owner's features are spelt; raises PermissionDenied for others."""
+    # Compared in Python: a name from a request may contain characters that the database refuses.
+    spellings = {name.lower(): name for name in owner.feature_names()}
+    if beyond := {name for name in names if name.lower() not in spellings}:
+        known = {name.lower() for name in Feature.objects.values_list("name", flat=True)}
+        if unknown := {name for name in beyond if name.lower() not in known}:
             raise PermissionDenied(f"There is no feature named {', '.join(sorted(unknown))} to be a permission.")
         raise PermissionDenied(f"The owner of the key does not have {', '.join(sorted(beyond))}.")
+    return list(dict.fromkeys(spellings[name.lower()] for name in names))
 
 
 @transaction.atomic
