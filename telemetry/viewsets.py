@@ -12,7 +12,7 @@ from gateway_project.jsonapi.documents import Plain, prefers
 from gateway_project.jsonapi.fields import read_id
 from gateway_project.jsonapi.filters import Choice, DateTime, Filter, Integer, Text, read_parameters
 from gateway_project.jsonapi.names import camel, snake
-from gateway_project.jsonapi.paging import ApiPagination, listing
+from gateway_project.jsonapi.paging import ApiPagination, PagePosition, listing
 from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, ListMixin
 from telemetry import services, statistics
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry
@@ -189,7 +189,8 @@ class UsageViewSet(ApiViewSet):
         page = services.usage(query, (number - 1) * size, size)
         if number > 1 and not page.rows:
             raise ValidationError("page[number]: there are fewer pages.")
-        response = listing(self.get_serializer(page.rows, many=True).data, total=page.total, number=number, size=size)
+        position = PagePosition(number, size, page.total, has_next=number * size < page.total)
+        response = listing(request, self.get_serializer(page.rows, many=True).data, position)
         response.data["meta"] |= {"from": query.start, "to": query.end}
         return response
 

@@ -120,7 +120,8 @@ class FlatRenderer(renderers.JSONRenderer):
 
     def document(self, data: Mapping[str, Any]) -> dict[str, Any]:
         if "results" in data:
-            return {"data": [flat(row) for row in data["results"]], "meta": flat(data["meta"])}
+            rows = [flat(row) for row in data["results"]]
+            return {"links": data["links"], "data": rows, "meta": flat(data["meta"])}
         return {"data": flat(data)}
 
 

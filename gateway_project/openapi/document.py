@@ -14,7 +14,7 @@ from gateway_project.jsonapi.names import camel
 from gateway_project.openapi import resources
 from gateway_project.openapi.answers import ERROR, HEADERS, Errors, response
 from gateway_project.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN, Operation
-from gateway_project.openapi.schemas import META, Schemas
+from gateway_project.openapi.schemas import LINKS, META, Schemas
 from gateway_project.routes import Route, routes
 
 ABOUT = """\
@@ -68,7 +68,7 @@ def document() -> dict[str, Any]:
         "tags": [{"name": name, **({"description": told} if told else {})} for name, told in tags.items()],
         "paths": paths,
         "components": {
-            "schemas": {"Error": ERROR, "Meta": META, **schemas.components},
+            "schemas": {"Error": ERROR, "Meta": META, "Links": LINKS, **schemas.components},
             "responses": failures.components,
             "headers": HEADERS,
             "securitySchemes": SECURITY,
