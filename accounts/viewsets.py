@@ -85,7 +85,8 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     def owner_id(self) -> int:
         given = self.kwargs.get("id") or self.request.query_params.get("id")
-        return self.caller.user.pk if given is None else read_id(given)
+        place = {} if "id" in self.kwargs else {"parameter": "id"}
+        return self.caller.user.pk if given is None else read_id(given, **place)
 
     def target_id(self) -> int | None:
         found = super().target_id()
@@ -108,7 +109,7 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
         present = {role.pk for role in row.roles.all()}
         if not self.caller.is_admin and set(values.get("role_ids", present)) != present:
-            raise PermissionDenied("roles: only an admin can assign roles.")
+            raise PermissionDenied("only an admin can assign roles.", field="roles")
         new, own = values.pop("new_password", None), self.caller.owns(row.pk)
         services.update_user(row, password=new, kept_session=self.caller.session if own else None, **values)
 

@@ -130,7 +130,10 @@ class KeyAdmin(ServiceAdmin):
             return [(None, {"fields": ["name", "owner", "permissions", "expiry", *never, "provider"]})]
         return [
             (None, {"fields": ["name", "owner", "public_id", "permission_names", "provider"]}),
-            ("Life", {"fields": ["state", "created_at", "created_by", "expires", "locked_time", "last_used", "former"]}),
+            (
+                "Life",
+                {"fields": ["state", "created_at", "created_by", "expires", "locked_time", "last_used", "former"]},
+            ),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:

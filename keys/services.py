@@ -50,7 +50,7 @@ def issue_key(
     """
     now = timezone.now()
     if owner.is_deleted:
-        raise ValidationError("owner: is deleted and cannot get keys.")
+        raise ValidationError("is deleted and cannot get keys.", field="owner")
     expiry = now + default_lifetime() if expiry is ... else expiry
     _check_expiry(expiry, now)
     new_key = secrets.generate()
@@ -82,11 +82,11 @@ def _latest_expiry(now: datetime) -> datetime | None:
 
 def _check_expiry(expiry: datetime | None, now: datetime) -> None:
     if expiry is not None and expiry <= now:
-        raise ValidationError("expiry: must lie in the future.")
+        raise ValidationError("must lie in the future.", field="expiry")
     latest = _latest_expiry(now)
     if latest is not None and (expiry is None or expiry > latest):
         days = settings.GATEWAY_KEY_MAX_DAYS
-        raise ValidationError(f"expiry: must be within {days} days from now (GATEWAY_KEY_MAX_DAYS).")
+        raise ValidationError(f"must be within {days} days from now (GATEWAY_KEY_MAX_DAYS).", field="expiry")
 
 
 @transaction.atomic

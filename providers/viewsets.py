@@ -86,7 +86,7 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
             return
         # As lists show it, it may come along; it is not written, for an admin may be changing it.
         if values.pop("max_output_tokens", present) != present:
-            raise PermissionDenied("maxOutputTokens: only an admin can set it.")
+            raise PermissionDenied("only an admin can set it.", field="max_output_tokens")
 
     def perform_destroy(self, row: Model) -> None:
         services.remove_model(row)

@@ -36,7 +36,7 @@ class EntryPagination(ApiPagination):
         try:
             found = self._rows(queryset, first)
             if self.page_index > 1 and not found:
-                raise ValidationError(f"{self.page_query_param}: there are fewer pages.")
+                raise ValidationError("there are fewer pages.", parameter=self.page_query_param)
             self.has_next = len(found) > self.page_length
             self.total, self.estimated = self._total(queryset, first + len(found))
         except QueryTimeout:

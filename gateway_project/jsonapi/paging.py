@@ -49,7 +49,8 @@ class ApiPagination(JsonApiPageNumberPagination):
         paginator = self.django_paginator_class(queryset, self.size(request))
         number = self.number(request)
         if number > max(1, paginator.num_pages):
-            raise ValidationError(f"{self.page_query_param}: the last page is {max(1, paginator.num_pages)}.")
+            last = max(1, paginator.num_pages)
+            raise ValidationError(f"the last page is {last}.", parameter=self.page_query_param)
         self.page: Page = paginator.page(number)
         return list(self.page)
 
@@ -122,5 +123,5 @@ def _above_zero(request, name: str, default: int) -> int:
     if text is None:
         return default
     if not DIGITS.match(text) or int(text) < 1:
-        raise ValidationError(f"{name}: must be a whole number above 0.")
+        raise ValidationError("must be a whole number above 0.", parameter=name)
     return int(text)

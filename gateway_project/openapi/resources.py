@@ -129,7 +129,10 @@ def paging(kind: type[ApiPagination]) -> list[dict[str, Any]]:
     whole = " Without page[size] and page[number] the list is served whole." if kind.is_optional else ""
     size = f"Rows per page; more than {kind.max_page_size} are served as so many.{whole}"
     number = f"The page number; a page past the end is refused.{whole}"
-    return [_page_parameter(kind.page_size_query_param, size, kind), _page_parameter(kind.page_query_param, number, kind)]
+    return [
+        _page_parameter(kind.page_size_query_param, size, kind),
+        _page_parameter(kind.page_query_param, number, kind),
+    ]
 
 
 def _page_parameter(name: str, description: str, kind: type[ApiPagination]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def test_links_lead_from_page_to_page_and_keep_the_query(admin, many, flat):
 
 def test_links_name_no_host_and_escape_what_is_asked(admin, settings):
     settings.GATEWAY_BASE_URL = "https://gateway.example.org/llm"
-    name = "a&b=c#d ü\"<script>"
+    name = 'a&b=c#d ü"<script>'
     links = admin.get("/roles", params={"name": name}, headers={"X-Forwarded-Host": "evil.example"}).json()["links"]
     assert links["self"] == "/llm/roles?name=a%26b%3Dc%23d+%C3%BC%22%3Cscript%3E"
     assert links["first"] == f"{links['self']}&page%5Bnumber%5D=1"
