@@ -29,7 +29,7 @@ admin.site.unregister(DjangoGroup)
 class UserForm(ServiceForm):
     """A user, with a password that is only ever written."""
 
-    wire_names = {"currentPassword": "present_password"}
+    form_names = {"current_password": "present_password", "new_password": "password"}
 
     password = forms.CharField(
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
@@ -75,7 +75,7 @@ class UserForm(ServiceForm):
                     self.request.user, present, address=address, record_event=session_event_recorder(self.request)
                 )
             except GatewayError as error:
-                self.add_service_error(error.message)
+                self.add_service_error(error)
         return values
 
 

@@ -1,7 +1,10 @@
 """The features and roles that every instance has, written after each migrate where they are missing."""
 
+from typing import Any
+
 from django.apps import apps as current
 from django.db import router, transaction
+from django.db.models import QuerySet
 
 ADMIN_ROLE = "admin"
 USER_ROLE = "user"
@@ -31,8 +34,15 @@ def write_builtin(using: str, apps=current, **signal: object) -> None:
         return
     with transaction.atomic(using=using):
         for name in FEATURES:
-            Feature.objects.using(using).get_or_create(name=name)
+            _get_or_create(Feature.objects.using(using), name)
         for name, features in ROLES.items():
-            role, created = Role.objects.using(using).get_or_create(name=name)
+            role, created = _get_or_create(Role.objects.using(using), name)
             if created:
                 role.features.set(Feature.objects.using(using).filter(name__in=features))
+
+
+def _get_or_create(rows: QuerySet, name: str) -> tuple[Any, bool]:
+    """The row of this name, and whether it is new; one that somebody named so in another case gets this spelling."""
+    if not rows.filter(name=name).exists():
+        rows.filter(name__iexact=name).update(name=name)
+    return rows.get_or_create(name=name)

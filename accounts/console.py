@@ -38,7 +38,7 @@ class SignIn(AuthenticationForm):
                     record_event=session_event_recorder(self.request),
                 )
             except GatewayError as error:
-                raise forms.ValidationError(error.message) from None
+                raise forms.ValidationError(error.sentence) from None
             self.user_cache.backend = "accounts.console.Backend"
             if not self.user_cache.is_staff:
                 sessions.end_session(self.request.login)

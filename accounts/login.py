@@ -97,7 +97,7 @@ class AuthViewSet(ApiViewSet):
         """The refresh token from the cookie, if the origin is ours and both cookies are of one session."""
         token = self.request.COOKIES.get(cookies.AUTH_COOKIE)
         if not token:
-            raise ValidationError("refreshToken: is missing, and there is no cookie that holds one.")
+            raise ValidationError("is missing, and there is no cookie that holds one.", field="refresh_token")
         cookies.refuse_foreign_origin(self.request)
         access = read_access(self.request.COOKIES.get(cookies.USER_COOKIE, ""))
         known = read_refresh(token)

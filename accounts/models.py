@@ -7,6 +7,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
+from django.db.models.functions import Lower
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
@@ -16,7 +17,19 @@ from gateway_project.naming import LONGEST_FOLD, NameField, NameKeyField, Search
 LONGEST_USERNAME = 150
 
 MAX_PASSWORD_LENGTH = 4096
-feature_name = RegexValidator(r"^[a-z_.]{1,64}\Z", "A feature is named with 1 to 64 of a-z, _ and the dot.")
+MAX_ACCESS_NAME_LENGTH = 64
+# Letters and digits of ASCII only: none of them looks like another letter, and every database knows their case.
+access_name = RegexValidator(
+    r"^[A-Za-z0-9._:-]([A-Za-z0-9._: -]{0,62}[A-Za-z0-9._:-])?\Z",
+    "Must have 1 to 64 of A-Z, a-z, 0-9, the dot, _, -, : and, inside, spaces.",
+)
+
+
+def unique_in_any_case(name: str, message: str) -> models.UniqueConstraint:
+    """The constraint that no two rows have the same name in any case."""
+    return models.UniqueConstraint(
+        Lower("name"), name=name, violation_error_code="unique", violation_error_message=message
+    )
 
 
 def check_name(value: str) -> None:
@@ -34,13 +47,13 @@ def check_text(value: str) -> None:
 class Feature(models.Model):
     """A thing that can be allowed; its name is the permission it gives."""
 
-    name = models.CharField(max_length=64, validators=[feature_name])
+    name = models.CharField(max_length=MAX_ACCESS_NAME_LENGTH, validators=[access_name])
 
     objects = FeatureQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["name"], name="one_feature_of_a_name")]
+        constraints = [unique_in_any_case("one_feature_of_a_name", "A feature of this name exists already.")]
 
     def __str__(self) -> str:
         return self.name
@@ -49,14 +62,15 @@ class Feature(models.Model):
 class Role(models.Model):
     """A set of features to give to users; the role named admin stands for every feature there is."""
 
-    name = NameField(max_length=100, validators=[check_name])
+    # Longer than a new name may be: names that are older than this limit stay.
+    name = NameField(max_length=100, validators=[access_name])
     features = models.ManyToManyField(Feature, related_name="roles", blank=True)
 
     objects = RoleQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["name"], name="one_role_of_a_name")]
+        constraints = [unique_in_any_case("one_role_of_a_name", "A role of this name exists already.")]
 
     def __str__(self) -> str:
         return self.name

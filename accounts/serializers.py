@@ -6,7 +6,16 @@ from django.conf import settings
 from django.core.validators import EmailValidator
 from rest_framework import serializers
 
-from accounts.models import MAX_PASSWORD_LENGTH, Group, Role, User, check_name, check_text, feature_name
+from accounts.models import (
+    MAX_ACCESS_NAME_LENGTH,
+    MAX_PASSWORD_LENGTH,
+    Group,
+    Role,
+    User,
+    access_name,
+    check_name,
+    check_text,
+)
 from gateway_project.jsonapi.fields import Attributes, Boolean, Choice, Id, Named, References, Text
 
 MAX_TOKEN_LENGTH = 8192
@@ -34,7 +43,7 @@ class FeatureAttributes(Attributes):
 
     example = {"name": "reports.view"}
     id = Id(required=False, write_only=True)
-    name = Text(validators=[feature_name])
+    name = Text(max_length=MAX_ACCESS_NAME_LENGTH, validators=[access_name])
 
 
 class RoleSerializer(Named):
@@ -48,7 +57,11 @@ class RoleAttributes(Attributes):
 
     example = {"name": "auditor", "features": [{"id": 1}]}
     id = Id(required=False, write_only=True)
-    name = _name(Role)
+    # The service checks its characters: an older name, which an update may send back unchanged, may have others.
+    name = Text(
+        max_length=Role._meta.get_field("name").max_length,
+        help_text="1 to 64 of A-Z, a-z, 0-9, the dot, _, -, : and, inside, spaces; unique in any case.",
+    )
     features = References(required=False, help_text="The complete list of permissions that the role grants.")
 
 

@@ -79,7 +79,7 @@ def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[
     if feature_ids is not None:
         features = rows_by_id(Feature.objects.all(), feature_ids, field="features")
         if role.name == ADMIN_ROLE and set(features) != set(role.granted):
-            raise Conflict(f"features: the role {role.name!r} has every feature there is, and keeps them.")
+            raise Conflict(f"the role {role.name!r} has every feature there is, and keeps them.", field="features")
         role.features.set(features)
 
 
@@ -107,7 +107,7 @@ def update_user(
             if value is not None:
                 setattr(user, name, value)
         if password is not None:
-            user.set_password(_validated_password(password))
+            user.set_password(_validated_password(password, "new_password"))
         save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
         if role_ids is not None:
             user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles"))
@@ -192,20 +192,20 @@ def _save_group(group: Group) -> None:
     save_or_refuse(group, taken=f"A group named {group.name!r} exists already.")
 
 
-def _validated_password(password: str) -> str:
+def _validated_password(password: str, field: str = "password") -> str:
     if not password:
-        raise ValidationError("password: must not be empty.")
+        raise ValidationError("must not be empty.", field=field)
     try:
         check_text(password)
         MaxLengthValidator(MAX_PASSWORD_LENGTH)(password)
         validate_password(password)
     except PasswordRefused as refused:
-        raise ValidationError.from_fields({"password": refused.messages}) from None
+        raise ValidationError.from_fields({field: refused.messages}) from None
     return password
 
 
 def _roles_named(names: Collection[str]) -> QuerySet[Role]:
     roles = Role.objects.named(*names)
     if unknown := set(names) - {role.name for role in roles}:
-        raise ValidationError(f"roles: there is no role named {', '.join(sorted(unknown))}.")
+        raise ValidationError(f"there is no role named {', '.join(sorted(unknown))}.", field="roles")
     return roles

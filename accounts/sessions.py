@@ -83,11 +83,11 @@ def check_own_password(user: User, password: str | None, *, address: str, record
     Raises ValidationError, and RateLimited: a wrong password counts as a failed login.
     """
     if not password:
-        raise ValidationError("currentPassword: is required to change your own password.")
+        raise ValidationError("is required to change your own password.", field="current_password")
     try:
         verify_password(username=user.username, password=password, address=address, record_event=record_event)
     except AuthenticationFailed:
-        raise ValidationError("currentPassword: is wrong.") from None
+        raise ValidationError("is wrong.", field="current_password") from None
 
 
 def _failure_message(user: User | None) -> str:

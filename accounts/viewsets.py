@@ -15,8 +15,9 @@ from gateway_project.errors import NotFound, PermissionDenied, RateLimited
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.fields import Attributes, read_id
 from gateway_project.jsonapi.filters import Boolean, Integer, Text
+from gateway_project.jsonapi.paging import OptionalPagination
 from gateway_project.jsonapi.response_specs import ResponseSpec
-from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.jsonapi.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 
 BY_ID_AND_NAME = {"id": Integer("id"), "name": Text("name")}
 
@@ -28,6 +29,7 @@ class FeatureViewSet(ListMixin, CreateMixin):
     id_header = "FeatureId"
     queryset = Feature.objects.all()
     serializer_class = serializers.FeatureSerializer
+    pagination_class = OptionalPagination
     create_attributes = serializers.FeatureAttributes
     filters = BY_ID_AND_NAME
 
@@ -83,7 +85,8 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     def owner_id(self) -> int:
         given = self.kwargs.get("id") or self.request.query_params.get("id")
-        return self.caller.user.pk if given is None else read_id(given)
+        place = {} if "id" in self.kwargs else {"parameter": "id"}
+        return self.caller.user.pk if given is None else read_id(given, **place)
 
     def target_id(self) -> int | None:
         found = super().target_id()
@@ -106,7 +109,7 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def perform_update(self, row: User, values: dict[str, Any]) -> None:
         present = {role.pk for role in row.roles.all()}
         if not self.caller.is_admin and set(values.get("role_ids", present)) != present:
-            raise PermissionDenied("roles: only an admin can assign roles.")
+            raise PermissionDenied("only an admin can assign roles.", field="roles")
         new, own = values.pop("new_password", None), self.caller.owns(row.pk)
         services.update_user(row, password=new, kept_session=self.caller.session if own else None, **values)
 
@@ -124,6 +127,7 @@ class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     id_header = "GroupId"
     queryset = Group.objects.prefetch_related(MEMBERS)
     serializer_class = serializers.GroupSerializer
+    pagination_class = OptionalPagination
     create_attributes = update_attributes = serializers.GroupAttributes
     filters = {
         **BY_ID_AND_NAME,
@@ -151,6 +155,7 @@ class MemberViewSet(ApiViewSet):
     resource_name = "members"
     create_attributes = serializers.MemberAttributes
     serializer_class = serializers.MemberSerializer
+    pagination_class = OptionalPagination
     response_specs = {"list": ResponseSpec((serializers.MembersAnswer,)), "create": ResponseSpec(status=201)}
 
     def group(self) -> Group:
@@ -165,9 +170,7 @@ class MemberViewSet(ApiViewSet):
 
     def list(self, request, **kwargs) -> Response:
         self.filter_values()
-        members = self.group().members.order_by("id")
-        if any(name in request.query_params for name in PAGING):
-            members = self.paginate_queryset(members)
+        members = self.paginate_queryset(self.group().members.order_by("id"))
         return Response(Plain(data=self.get_serializer(members, many=True).data))
 
     def create(self, request, **kwargs) -> Response:

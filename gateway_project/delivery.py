@@ -47,6 +47,6 @@ def complete_response(
 
 
 def error_response(error: GatewayError, request_id: str = "", document: dict[str, Any] | None = None) -> Delivery:
-    """The error's document and headers; `document` replaces {code, exception, message}."""
-    body = orjson.dumps(error.body() if document is None else document)
+    """The error's document and headers; `document` replaces the error's own."""
+    body = orjson.dumps(error.document() if document is None else document)
     return complete_response(error.code, "application/json", body, request_id, error.headers.items())

@@ -36,15 +36,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from gateway_project.problem import Problem
+
 # In characters: texts may repeat what a client or a provider said, and go into responses and the log.
 MAX_MESSAGE_LENGTH, MAX_FIELD_LENGTH = 2048, 256
+MAX_PROBLEMS = 100  # in the document of one error
 
 
 class GatewayError(Exception):
     """The base of all errors: code (HTTP status), exception (its name), message, headers, severity.
 
     `field` is the request field that is wrong, `reason` a code that clients know, perhaps the provider's; both may be
-    ''. All three texts are truncated, but only when they are read: until then redact() finds secrets whole.
+    ''. So may `parameter` and `header`, which are wrong in the place of a field. The message of a service or a filter
+    does not repeat the name of the field: who shows it does, or shows it beside the field.
+    Texts are truncated, but only when they are read: until then redact() finds secrets whole.
     """
 
     code: int = 500
@@ -64,9 +69,12 @@ class GatewayError(Exception):
         retry_after: float | None = None,
         headers: Mapping[str, str] | None = None,
         field: str = "",
+        parameter: str = "",
+        header: str = "",
         reason: str = "",
     ) -> None:
         self._texts = (message or self.default_message, field, reason)
+        self.parameter, self.header = parameter, header
         self.retry_after = self.default_retry_after if retry_after is None else retry_after
         self.headers: dict[str, str] = {**self.default_headers, **(headers or {})}
         if self.retry_after is not None:
@@ -96,9 +104,31 @@ class GatewayError(Exception):
         """The severity in the log: "warning" below 500, else "error"."""
         return "warning" if self.code < 500 else "error"
 
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong, each with its place."""
+        return (Problem(self.message, self.field, self.parameter, self.header),)
+
+    @property
+    def sentence(self) -> str:
+        """The message for people who do not see which field it is about."""
+        return _truncated(" ".join(problem.sentence for problem in self.problems), MAX_MESSAGE_LENGTH)
+
     def body(self) -> dict[str, int | str]:
-        """The document that every error is sent as."""
+        """The three members that every error has."""
         return {"code": self.code, "exception": self.exception, "message": self.message}
+
+    def document(self) -> dict[str, Any]:
+        """The document that an error is sent as, for a request whose body is not JSON:API."""
+        return {**self.body(), "errors": self.error_objects(self.problems)}
+
+    def error_objects(self, problems: Sequence[Problem], root: str = "") -> list[dict[str, Any]]:
+        """JSON:API's `errors`; `root` is the pointer to the fields in the request's body."""
+        title = self.default_message.partition(". ")[0].rstrip(".")
+        return [
+            problem.error_object(root, status=self.code, code=self.exception, title=title)
+            for problem in problems[:MAX_PROBLEMS]
+        ]
 
 
 def _truncated(text: str, max_length: int) -> str:
@@ -115,20 +145,24 @@ class ValidationError(RequestError):
     """The body or a parameter is not of the right form."""
 
     default_message = "The request is not valid."
-    problems: tuple[str, ...] = ()  # one for each field, if from_fields() made the error; the message has all of them
+    _problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def from_problems(cls, problems: Sequence[Problem]) -> Self:
+        """One error for several problems; its message has all of them."""
+        error = cls(" ".join(problem.sentence for problem in problems))
+        error._problems = tuple(problems)
+        return error
 
     @classmethod
     def from_fields(cls, problems: Mapping[str, Sequence[str]]) -> Self:
         """One error with the problems of each field; those of no single field are under "__all__"."""
-        messages = tuple(_field_message(field, texts) for field, texts in problems.items())
-        error = cls(" ".join(messages))
-        error.problems = messages
-        return error
+        fields = {field: "" if field == "__all__" else field for field in problems}
+        return cls.from_problems([Problem(" ".join(problems[name]), field) for name, field in fields.items()])
 
-
-def _field_message(field: str, texts: Sequence[str]) -> str:
-    message = " ".join(texts)
-    return message if field == "__all__" else f"{field}: {message}"
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self._problems or super().problems
 
 
 class ProviderNotSelected(RequestError):
@@ -269,6 +303,11 @@ class UpstreamError(GatewayError):
     def allows_failover(self) -> bool:
         """Whether another provider may serve the request."""
         return True
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Without a place: the provider's names are those of the request that the gateway wrote."""
+        return (Problem(self.message),)
 
 
 class ProviderRejected(UpstreamError):

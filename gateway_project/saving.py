@@ -74,7 +74,7 @@ def rows_by_id(rows: models.QuerySet, ids: Collection[int], *, field: str) -> li
         is_deleted = rows.model._default_manager.filter(pk__in=unknown).exists()
         named = ", ".join(map(str, sorted(unknown)[:10]))
         suffix = " that is not deleted" if is_deleted else ""
-        raise ValidationError(f"{field}: there is none with the id {named}{suffix}.")
+        raise ValidationError(f"there is none with the id {named}{suffix}.", field=field)
     return found
 
 

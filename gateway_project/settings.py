@@ -282,7 +282,8 @@ GATEWAY_ACCESS_TOKEN_SECONDS = env.integer("GATEWAY_ACCESS_TOKEN_SECONDS", 15 * 
 GATEWAY_REFRESH_TOKEN_SECONDS = env.integer("GATEWAY_REFRESH_TOKEN_SECONDS", 7 * 24 * 3600, minimum=1)
 GATEWAY_LOGIN_FAILURES = env.integer("GATEWAY_LOGIN_FAILURES", 10, minimum=1)
 GATEWAY_LOGIN_FAILURES_PER_ADDRESS = env.integer("GATEWAY_LOGIN_FAILURES_PER_ADDRESS", 100, minimum=1)
-GATEWAY_KEY_DAYS = env.integer("GATEWAY_KEY_DAYS", 365, minimum=1)
+GATEWAY_KEY_DAYS = env.integer("GATEWAY_KEY_DAYS", 365, minimum=1, maximum=36_500)
+GATEWAY_KEY_MAX_DAYS = env.integer("GATEWAY_KEY_MAX_DAYS", 0, maximum=36_500)
 
 # -- Metrics ----------------------------------------------------------------------------------------
 GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")

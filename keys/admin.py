@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 from django import forms
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.admin.utils import display_for_value
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBooleanSwitchWidget
 
 from accounts.models import Feature, User
 from gateway_project.console.admin import ServiceAdmin, ServiceForm
@@ -33,11 +34,17 @@ class KeyForm(ServiceForm):
         help_text="A subset of the owner's permissions. A key never allows more than its owner may currently do.",
     )
 
+    never_expires = forms.BooleanField(
+        required=False,
+        label="Never expires",
+        widget=UnfoldBooleanSwitchWidget,
+        help_text="The key stays valid until it is locked, expired or deleted.",
+    )
+
     class Meta:
         model = ApiKey
         fields = ["name", "owner", "expiry", "provider"]
         help_texts = {
-            "expiry": f"In UTC; {settings.GATEWAY_KEY_DAYS} days from now if it is left empty.",
             "provider": "A key linked to a provider uses that provider for every model.",
         }
 
@@ -47,6 +54,24 @@ class KeyForm(ServiceForm):
             self.fields["permissions"].choices = [
                 (name, name) for name in Feature.objects.values_list("name", flat=True)
             ]
+        if "expiry" in self.fields:
+            self.fields["expiry"].help_text = _expiry_help()
+
+    def clean(self) -> dict[str, Any]:
+        """The expiry that the service takes: none for a key that never expires, and left out for the default."""
+        values = self.cleaned_data
+        never = values.pop("never_expires", False)
+        if never and values.get("expiry"):
+            self.add_error("never_expires", "Set an expiry or choose this, not both.")
+        elif not never and values.get("expiry", ...) is None:
+            del values["expiry"]
+        return values
+
+
+def _expiry_help() -> str:
+    days, most = services.default_lifetime().days, settings.GATEWAY_KEY_MAX_DAYS
+    bound = f" At most {most} days from now." if most else ""
+    return f"In UTC. Empty: {days} days from now.{bound}"
 
 
 def _live_of_usable_owners(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
@@ -80,7 +105,7 @@ class KeyAdmin(ServiceAdmin):
     viewset = KeyViewSet
     form = KeyForm
     empty_message = "There are no API keys. Only logged-in users can send work requests."
-    list_display = ["name", "public_id", "owner", "provider", "state", "expiry", "last_used"]
+    list_display = ["name", "public_id", "owner", "provider", "state", "expires", "last_used"]
     list_filter = [StateFilter]
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
     autocomplete_fields = ["owner", "provider"]
@@ -101,17 +126,21 @@ class KeyAdmin(ServiceAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> list:
         if obj is None:
-            return [(None, {"fields": ["name", "owner", "permissions", "expiry", "provider"]})]
+            never = [] if settings.GATEWAY_KEY_MAX_DAYS else ["never_expires"]
+            return [(None, {"fields": ["name", "owner", "permissions", "expiry", *never, "provider"]})]
         return [
             (None, {"fields": ["name", "owner", "public_id", "permission_names", "provider"]}),
-            ("Life", {"fields": ["state", "created_at", "created_by", "expiry", "locked_time", "last_used", "former"]}),
+            (
+                "Life",
+                {"fields": ["state", "created_at", "created_by", "expires", "locked_time", "last_used", "former"]},
+            ),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
         if obj is None:
             return []
         return [
-            "owner", "public_id", "permission_names", "state", "created_at", "created_by", "expiry", "locked_time",
+            "owner", "public_id", "permission_names", "state", "created_at", "created_by", "expires", "locked_time",
             "last_used", "former",
         ]  # fmt: skip
 
@@ -142,6 +171,10 @@ class KeyAdmin(ServiceAdmin):
         if not row.owner.is_usable:
             return "owner deleted" if row.owner.is_deleted else "owner inactive"
         return "locked" if row.locked_time else "expired" if row.is_expired() else "usable"
+
+    @display(description="Expiry", ordering="expiry")
+    def expires(self, row: ApiKey) -> str:
+        return display_for_value(row.expiry, "never")
 
     @display(description="Before it was rotated")
     def former(self, row: ApiKey) -> str:

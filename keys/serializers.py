@@ -92,7 +92,11 @@ class NewKeyAttributes(Attributes):
 
     example = {"name": "nightly", "expiry": "2100-01-01T00:00:00Z", "permissions": [{"name": "work"}]}
     name = Text(max_length=MAX_NAME_LENGTH)
-    expiry = DateTime(required=False, allow_null=True, help_text="When it expires; defaults to one year from now.")
+    expiry = DateTime(
+        required=False,
+        allow_null=True,
+        help_text="When it expires: null for never; defaults to one year from now. GATEWAY_KEY_MAX_DAYS may bound it.",
+    )
     permissions = PermissionNames(required=False, help_text="A subset of the owner's features; defaults to `work`.")
     provider = Id(required=False, allow_null=True, help_text="The only provider that the key may use, with any model.")
     user = Id(required=False, help_text="The owner; defaults to the caller.")

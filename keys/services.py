@@ -38,27 +38,27 @@ def issue_key(
     owner: User,
     name: str,
     permissions: Collection[str] = ("work",),
-    expiry: datetime | None = None,
+    expiry: datetime | EllipsisType | None = ...,
     provider: Provider | None = None,
     created_by: User | None = None,
 ) -> IssuedKey:
-    """Create a key, which expires after GATEWAY_KEY_DAYS by default, and return the only copy of its text.
+    """Create a key and return the only copy of its text; a key with the expiry None never expires.
 
-    Raises PermissionDenied if the owner lacks one of the permissions, Conflict if the owner has a live key of
-    this name, and ValidationError, also for a deleted owner or an expiry in the past.
+    By default it expires after default_lifetime(). Raises PermissionDenied if the owner lacks one of the permissions,
+    Conflict if the owner has a live key of this name, and ValidationError, also for a deleted owner and for an expiry
+    in the past or beyond GATEWAY_KEY_MAX_DAYS.
     """
     now = timezone.now()
     if owner.is_deleted:
-        raise ValidationError("owner: is deleted and cannot get keys.")
-    if expiry is not None and expiry <= now:
-        raise ValidationError("expiry: must lie in the future.")
-    _check_permissions(owner, permissions)
+        raise ValidationError("is deleted and cannot get keys.", field="owner")
+    expiry = now + default_lifetime() if expiry is ... else expiry
+    _check_expiry(expiry, now)
     new_key = secrets.generate()
     key = ApiKey(
         owner=owner,
         name=name,
-        permissions=list(dict.fromkeys(permissions)),
-        expiry=expiry or now + timedelta(days=settings.GATEWAY_KEY_DAYS),
+        permissions=_granted_permissions(owner, permissions),
+        expiry=expiry,
         provider=provider,
         created_by=created_by,
         public_id=new_key.public_id,
@@ -66,6 +66,27 @@ def issue_key(
     )
     save_or_refuse(key, taken=f"{owner.username!r} has a key named {name!r} already.")
     return IssuedKey(key, new_key.text)
+
+
+def default_lifetime() -> timedelta:
+    """The lifetime of a key of whose expiry nothing is said."""
+    days, most = settings.GATEWAY_KEY_DAYS, settings.GATEWAY_KEY_MAX_DAYS
+    return timedelta(days=min(days, most) if most else days)
+
+
+def _latest_expiry(now: datetime) -> datetime | None:
+    """The latest expiry that a new secret may have; None if there is no bound."""
+    most = settings.GATEWAY_KEY_MAX_DAYS
+    return now + timedelta(days=most) if most else None
+
+
+def _check_expiry(expiry: datetime | None, now: datetime) -> None:
+    if expiry is not None and expiry <= now:
+        raise ValidationError("must lie in the future.", field="expiry")
+    latest = _latest_expiry(now)
+    if latest is not None and (expiry is None or expiry > latest):
+        days = settings.GATEWAY_KEY_MAX_DAYS
+        raise ValidationError(f"must be within {days} days from now (GATEWAY_KEY_MAX_DAYS).", field="expiry")
 
 
 @transaction.atomic
@@ -112,19 +133,24 @@ def delete_keys(keys: Iterable[ApiKey]) -> None:
     ApiKey.objects.filter(pk__in=[key.pk for key in keys]).update(is_deleted=True)
 
 
-def _check_permissions(owner: User, permissions: Collection[str]) -> None:
-    if beyond := set(permissions) - owner.feature_names():
-        # Compared in Python: a name from a request may contain characters that the database refuses.
-        if unknown := beyond - set(Feature.objects.values_list("name", flat=True)):
+def _granted_permissions(owner: User, names: Collection[str]) -> list[str]:
+    """The names, which match in any case, as the owner's features are spelt; raises PermissionDenied for others."""
+    # Compared in Python: a name from a request may contain characters that the database refuses.
+    spellings = {name.lower(): name for name in owner.feature_names()}
+    if beyond := {name for name in names if name.lower() not in spellings}:
+        known = {name.lower() for name in Feature.objects.values_list("name", flat=True)}
+        if unknown := {name for name in beyond if name.lower() not in known}:
             raise PermissionDenied(f"There is no feature named {', '.join(sorted(unknown))} to be a permission.")
         raise PermissionDenied(f"The owner of the key does not have {', '.join(sorted(beyond))}.")
+    return list(dict.fromkeys(spellings[name.lower()] for name in names))
 
 
 @transaction.atomic
 def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     """Give the key a new secret; the present one stays valid for the overlap, an earlier one ends at once.
 
-    The row stays the same, so its settings and counts stay too: limits must not start over.
+    The row stays the same, so its settings and counts stay too: limits must not start over. Only an expiry beyond
+    GATEWAY_KEY_MAX_DAYS is moved up to that, as a new secret is a new credential.
     Raises Conflict for a key that is not accepted any more.
     """
     lock_row(key, ApiKey.objects.live())
@@ -134,5 +160,8 @@ def rotate_key(key: ApiKey, *, overlap: timedelta = OVERLAP) -> IssuedKey:
     new_key = secrets.generate()
     key.former_public_id, key.former_digest, key.former_until = key.public_id, key.digest, now + overlap
     key.public_id, key.digest = new_key.public_id, new_key.digest
-    key.save(update_fields=["public_id", "digest", "former_public_id", "former_digest", "former_until"])
+    latest = _latest_expiry(now)
+    if latest is not None and (key.expiry is None or key.expiry > latest):
+        key.expiry = latest
+    key.save(update_fields=["public_id", "digest", "former_public_id", "former_digest", "former_until", "expiry"])
     return IssuedKey(key, new_key.text)

@@ -85,7 +85,7 @@ class KeyViewSet(ListMixin):
         values = self.values(self.update_attributes, partial=True)
         which = {name: values.pop(name) for name in ("user", "name") if name in values}
         if "locked" in values and not self.caller.is_admin:
-            raise PermissionDenied("locked: only an admin can lock and unlock keys.")
+            raise PermissionDenied("only an admin can lock and unlock keys.", field="locked")
         with transaction.atomic():
             key = self.one_key(which)
             if "provider" in values:
@@ -111,7 +111,7 @@ class KeyViewSet(ListMixin):
     def one_key(self, which: dict[str, Any]) -> ApiKey:
         """The live key that is meant; raises ValidationError and NotFound."""
         if self.target_id() is None and "name" not in which:
-            raise ValidationError("name: is missing; it identifies the key.")
+            raise ValidationError("is missing; it identifies the key.", field="name")
         key = self.meant(which).first()
         if key is None and self.target_id() is not None and "name" in which:
             raise NotFound("There is no key with this id and name. name identifies the key; newName renames it.")
@@ -156,7 +156,7 @@ class KeyViewSet(ListMixin):
         given = read_parameters(self.request.query_params, {**BY_QUERY, "id": None})
         for name, value in given.items():
             if which.setdefault(name, value) != value:
-                raise Conflict(f"{name}: query and body contain different values.")
+                raise Conflict("query and body contain different values.", field=name)
         return which
 
 

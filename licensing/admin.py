@@ -214,7 +214,7 @@ def _install(request: HttpRequest, form: LicenceForm) -> bool:
     try:
         message = install(form.cleaned_data["key"], tell, installed_by_id=request.user.pk)
     except GatewayError as error:
-        form.add_error("key", capfirst(error.message.removeprefix("licenceKey: ")))
+        form.add_error("key", capfirst(error.message))
         return False
     messages.success(request, message)
     return True

@@ -51,7 +51,7 @@ def install(text: str, *, installed_by_id: int | None = None) -> Terms:
     try:
         claims = _verified_claims(key, settings.GATEWAY_LICENCE_PUBLIC_KEY)
     except KeyRefused as refused:
-        raise ValidationError(f"licenceKey: the key was not installed. {refused}") from None
+        raise ValidationError(f"the key was not installed. {refused}", field="licence_key") from None
     values = {"key": key, "installed_at": timezone.now(), "installed_by_id": installed_by_id, "warned_on": None}
     with transaction.atomic():
         known = Licence.objects.values_list("latest_issued", flat=True).first()
@@ -113,7 +113,7 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
     """
     window = window or (Window.NONE if measure == Measure.CONCURRENT else "")
     if not window:
-        raise ValidationError("window: is missing; it is minute, day or month.")
+        raise ValidationError("is missing; it is minute, day or month.", field="window")
     limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **subject)
     taken = f"There is a limit of this measure and window for this {next(iter(subject), 'subject')}: change that one."
     save_or_refuse(limit, taken=taken)
@@ -142,9 +142,9 @@ def _validated_amount(measure: str, amount: Decimal) -> Decimal:
     """The amount, if it is valid for the measure; raises ValidationError."""
     maximum = MAX_COST if measure == Measure.COST else MAX_AMOUNT
     if not 0 <= amount <= maximum:
-        raise ValidationError(f"amount: {measure} must be from 0 (unlimited) to {maximum}.")
+        raise ValidationError(f"{measure} must be from 0 (unlimited) to {maximum}.", field="amount")
     if measure != Measure.COST and amount != int(amount):
-        raise ValidationError(f"amount: {measure} are whole numbers.")
+        raise ValidationError(f"{measure} are whole numbers.", field="amount")
     if amount != round(amount, COST_DECIMALS):
-        raise ValidationError(f"amount: has at most {COST_DECIMALS} decimals.")
+        raise ValidationError(f"has at most {COST_DECIMALS} decimals.", field="amount")
     return amount

@@ -42,7 +42,7 @@ class CurrentFilter(admin.SimpleListFilter):
 class ProviderForm(ServiceForm):
     """A provider; its credential is only ever written."""
 
-    wire_names = {"apiKey": "secret", "models": "new_models"}
+    form_names = {"api_key": "secret", "models": "new_models"}
     secret = forms.CharField(
         label="Credential",
         required=False,

@@ -57,9 +57,9 @@ def create_provider(
     """
     _refuse_unknown(options, OPTIONS)
     if credential.startswith(MASK):
-        raise ValidationError("apiKey: this is a masked credential; send the complete one.")
+        raise ValidationError("this is a masked credential; send the complete one.", field="api_key")
     if len(names := dict.fromkeys(models)) > MOST_MODELS:
-        raise ValidationError(f"models: must be at most {MOST_MODELS}.")
+        raise ValidationError(f"must be at most {MOST_MODELS}.", field="models")
     provider = Provider(name=name, url=_checked_url(url), auth_method=auth_method, **options)
     provider.format = _format(format_name)
     if FORMATS[format_name].strict and "unknown_parameters" not in options:
@@ -169,7 +169,8 @@ def change_price(
     price = _held(price)
     begins = _not_past(None if valid_from == price.valid_from else valid_from, now)
     if price.valid_from >= now and valid_from not in (None, price.valid_from):
-        raise Conflict("validFrom: this price has not begun yet, and begins when it was said; delete it first.")
+        reason = "this price has not begun yet, and begins when it was said; delete it first."
+        raise Conflict(reason, field="valid_from")
     if all(getattr(price, name) == value for name, value in changes.items()):
         return price
     if price.valid_from < now:
@@ -210,7 +211,7 @@ def _held(price: ModelPrice) -> ModelPrice:
 
 def _not_past(moment: datetime | None, now: datetime) -> datetime:
     if moment is not None and moment < now - CLOCKS_DIFFER:
-        raise ValidationError("validFrom: lies in the past, and what was spent there stays as it is.")
+        raise ValidationError("lies in the past, and what was spent there stays as it is.", field="valid_from")
     return moment or now
 
 
@@ -269,11 +270,11 @@ def _save(provider: Provider) -> None:
 
 def _seal(provider: Provider, credential: str) -> None:
     if len(credential) > LONGEST_CREDENTIAL:
-        raise ValidationError(f"apiKey: must have at most {LONGEST_CREDENTIAL} characters.")
+        raise ValidationError(f"must have at most {LONGEST_CREDENTIAL} characters.", field="api_key")
     try:
         auth.check(provider.auth_method, credential, provider.url)
     except auth.CredentialUnusable as error:
-        raise ValidationError(f"apiKey: {error}.") from None
+        raise ValidationError(f"{error}.", field="api_key") from None
     provider.credential = (
         encrypt(credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS) if credential else ""
     )
@@ -288,34 +289,34 @@ def _refuse_unsendable(provider: Provider) -> None:
     except CredentialUnreadable:
         return
     except auth.CredentialUnusable as error:
-        raise ValidationError(f"authMethod: the stored credential cannot be used with it: {error}.") from None
+        raise ValidationError(f"the stored credential cannot be used with it: {error}.", field="auth_method") from None
 
 
 def _format(name: str) -> ProviderFormat:
     try:
         return ProviderFormat.objects.get(name=name)
     except ProviderFormat.DoesNotExist:
-        raise ValidationError(f"format: there is no format named {name!r}.") from None
+        raise ValidationError(f"there is no format named {name!r}.", field="format") from None
 
 
 def _checked_url(url: str) -> str:
     """The URL as it was given, if work can be sent there and it says so to every reader alike."""
     # urlsplit() drops tabs and line breaks, and readers differ over backslashes: refused, not mended.
     if not url.isprintable() or any(character in url for character in " \\"):
-        raise ValidationError("url: must not contain blanks, backslashes or unprintable characters.")
+        raise ValidationError("must not contain blanks, backslashes or unprintable characters.", field="url")
     if url.partition(":")[0].lower() not in ("http", "https"):
-        raise ValidationError("url: must be http or https: it has to begin with http:// or https://.")
+        raise ValidationError("must be http or https: it has to begin with http:// or https://.", field="url")
     try:
         parts = urlsplit(url)
         if not parts.hostname:
-            raise ValidationError("url: must name a host, as https://api.example.org/v1 does.")
+            raise ValidationError("must name a host, as https://api.example.org/v1 does.", field="url")
         origin_of(url)
     except ValueError as error:
-        raise ValidationError(f"url: cannot be read: {error}.") from None
+        raise ValidationError(f"cannot be read: {error}.", field="url") from None
     if "@" in parts.netloc or "#" in url:
-        raise ValidationError("url: must not contain user information or a fragment.")
+        raise ValidationError("must not contain user information or a fragment.", field="url")
     if not url.isascii() or not (":" in parts.hostname or HOST.match(parts.hostname)):
-        raise ValidationError("url: must contain a valid host name, in ASCII.")
+        raise ValidationError("must contain a valid host name, in ASCII.", field="url")
     return url
 
 

@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from gateway_project.errors import NotFound, PermissionDenied
 from gateway_project.jsonapi.fields import read_id
 from gateway_project.jsonapi.filters import Boolean, Choice, Integer, Text
+from gateway_project.jsonapi.paging import OptionalPagination
 from gateway_project.jsonapi.response_specs import ResponseSpec
 from gateway_project.jsonapi.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from providers import services
@@ -32,6 +33,7 @@ class ProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     id_header = "ProviderId"
     queryset = Provider.objects.shown()
     serializer_class = ProviderSerializer
+    pagination_class = OptionalPagination
     create_attributes = ProviderAttributes
     update_attributes = ProviderChanges
     filters = {"id": Integer("id")}
@@ -52,6 +54,7 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     resource_name = "models"
     id_header = "ModelId"
     serializer_class = ModelSerializer
+    pagination_class = OptionalPagination
     create_attributes = update_attributes = ModelAttributes
 
     @property
@@ -83,7 +86,7 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
             return
         # As lists show it, it may come along; it is not written, for an admin may be changing it.
         if values.pop("max_output_tokens", present) != present:
-            raise PermissionDenied("maxOutputTokens: only an admin can set it.")
+            raise PermissionDenied("only an admin can set it.", field="max_output_tokens")
 
     def perform_destroy(self, row: Model) -> None:
         services.remove_model(row)
@@ -95,6 +98,7 @@ class FormatViewSet(ListMixin):
     resource_name = "formats"
     queryset = ProviderFormat.objects.all()
     serializer_class = FormatSerializer
+    pagination_class = OptionalPagination
     filters = {"id": Integer("id"), "name": Text("name")}
 
 

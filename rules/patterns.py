@@ -16,7 +16,7 @@ def compile_pattern(text: str):
     try:
         return re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise ValidationError(f"regex: this is not a valid RE2 pattern: {_reason(error)}.") from None
+        raise ValidationError(f"this is not a valid RE2 pattern: {_reason(error)}.", field="regex") from None
 
 
 def _reason(error: Exception) -> str:

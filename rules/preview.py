@@ -64,7 +64,7 @@ def _warnings(
     try:
         return warnings(_draft(rule), others, offers, nobody=_why_nobody(rule, empty_groups))
     except ValidationError as error:
-        return [error.message.removeprefix("regex: ")]
+        return [error.message]
 
 
 def _empty_groups(rules: Iterable[Rule]) -> dict[int, str]:

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework.response import Response
 
 from gateway_project.jsonapi.filters import Boolean, Filter, Integer, Text
-from gateway_project.jsonapi.paging import listing
+from gateway_project.jsonapi.paging import whole_list
 from gateway_project.jsonapi.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from rules import services
 from rules.models import Everyone, Rule
@@ -43,7 +43,7 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         if not self.filter_values().get("allResults"):
             return super().list(request, **kwargs)
         rows = self.get_serializer(self.filter_queryset(self.get_queryset()), many=True).data
-        return listing(rows, total=len(rows), number=1, size=len(rows))
+        return whole_list(request, rows)
 
     def perform_create(self, values: dict[str, Any]) -> Rule:
         return services.create_rule(**values)

@@ -328,7 +328,7 @@ class CacheAdmin(EntryAdmin):
         try:
             removed = services.purge(entries.order_by())
         except GatewayError as error:
-            self.message_user(request, error.message, messages.ERROR)
+            self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(back)
         record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
         self.message_user(request, f"{removed} cached answers have been removed.")

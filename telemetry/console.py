@@ -73,7 +73,7 @@ def show(request: HttpRequest) -> HttpResponse:
             context = _usage_context(query, form.measure)
             form = UsageForm({**form.data, **_period_fields(query)})
     except GatewayError as error:
-        problem = NAMES.sub(lambda name: name[0].capitalize(), error.message)
+        problem = NAMES.sub(lambda name: name[0].capitalize(), error.sentence)
     context = admin.site.context(request, "Statistics", form=form, problem=problem, **context)
     return TemplateResponse(request, "console/statistics.html", context)
 

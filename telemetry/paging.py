@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 from django.core.cache import caches
 from django.db import OperationalError, connection, transaction
-from rest_framework.response import Response
 
 from gateway_project.errors import ValidationError
-from gateway_project.jsonapi.paging import ApiPagination, listing
+from gateway_project.jsonapi.paging import ApiPagination, PagePosition
 from telemetry.querysets import EntryQuerySet
 
 MAX_COUNTED = 100_000
@@ -37,30 +36,29 @@ class EntryPagination(ApiPagination):
         try:
             found = self._rows(queryset, first)
             if self.page_index > 1 and not found:
-                raise ValidationError(f"{self.page_query_param}: there are fewer pages.")
-            self.total, self.estimated = self._total(queryset, first + len(found), full=len(found) == self.page_length)
+                raise ValidationError("there are fewer pages.", parameter=self.page_query_param)
+            self.has_next = len(found) > self.page_length
+            self.total, self.estimated = self._total(queryset, first + len(found))
         except QueryTimeout:
             raise ValidationError("The search takes too long: narrow it with start and end.") from None
-        return found
+        return found[: self.page_length]
 
     def _rows(self, queryset: EntryQuerySet, first: int) -> list:
+        """The rows of the page, and one more if there is a next page."""
         if first >= MAX_OFFSET:
             return []
         with statement_timeout(PAGE_MS):
-            return queryset.newest_first().slice(first, first + self.page_length)
+            return queryset.newest_first().slice(first, first + self.page_length + 1)
 
-    def _total(self, queryset: EntryQuerySet, seen: int, *, full: bool) -> tuple[int, bool]:
-        """The total and whether it is estimated; a page that is not full is the last, and needs no count."""
-        if not full:
+    def _total(self, queryset: EntryQuerySet, seen: int) -> tuple[int, bool]:
+        """The total and whether it is estimated; the last page needs no count."""
+        if not self.has_next:
             return seen, False
         counted, estimated = count_or_estimate(queryset)
         return max(counted, seen), estimated
 
-    def get_paginated_response(self, data) -> Response:
-        response = listing(data, total=self.total, number=self.page_index, size=self.page_length)
-        if self.estimated:
-            response.data["meta"]["total_count_estimated"] = True
-        return response
+    def position(self) -> PagePosition:
+        return PagePosition(self.page_index, self.page_length, self.total, self.has_next, self.estimated)
 
 
 def count_or_estimate(entries: EntryQuerySet) -> tuple[int, bool]:

@@ -64,10 +64,10 @@ def period(start: datetime | None, end: datetime | None) -> tuple[datetime, date
     """Full hours around these moments; by default the last 30 days, today included. Raises ValidationError."""
     end = ceil_hour(min(end or timezone.now(), LATEST))
     if end < EARLIEST:
-        raise ValidationError(f"to: must not be before {EARLIEST:%Y-%m-%d}.")
+        raise ValidationError(f"must not be before {EARLIEST:%Y-%m-%d}.", parameter="to")
     start = floor_hour(start) if start else floor_day(end - MICROSECOND) - DEFAULT_PERIOD
     if not start < end:
-        raise ValidationError("from: must be before to.")
+        raise ValidationError("must be before to.", parameter="from")
     return start, end
 
 

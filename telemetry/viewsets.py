@@ -12,7 +12,7 @@ from gateway_project.jsonapi.documents import Plain, prefers
 from gateway_project.jsonapi.fields import read_id
 from gateway_project.jsonapi.filters import Choice, DateTime, Filter, Integer, Text, read_parameters
 from gateway_project.jsonapi.names import camel, snake
-from gateway_project.jsonapi.paging import ApiPagination, listing
+from gateway_project.jsonapi.paging import ApiPagination, PagePosition, listing
 from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, ListMixin
 from telemetry import services, statistics
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry
@@ -188,21 +188,22 @@ class UsageViewSet(ApiViewSet):
             return csv_response(services.usage_csv(query), query)
         page = services.usage(query, (number - 1) * size, size)
         if number > 1 and not page.rows:
-            raise ValidationError("page[number]: there are fewer pages.")
-        response = listing(self.get_serializer(page.rows, many=True).data, total=page.total, number=number, size=size)
+            raise ValidationError("there are fewer pages.", parameter="page[number]")
+        position = PagePosition(number, size, page.total, has_next=number * size < page.total)
+        response = listing(request, self.get_serializer(page.rows, many=True).data, position)
         response.data["meta"] |= {"from": query.start, "to": query.end}
         return response
 
     def refuse_paging(self) -> None:
         """A file has all rows; raises ValidationError where a page of it is asked for."""
         if given := [name for name in PAGING if name in self.request.query_params]:
-            raise ValidationError(f"{given[0]}: comma-separated values have no pages; omit it.")
+            raise ValidationError("comma-separated values have no pages; omit it.", parameter=given[0])
 
     def usage_query(self, values: dict[str, Any]) -> statistics.UsageQuery:
         """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""
         by, sort = values.get("by", ("day",)), values.get("sort", "")
         if sort.removeprefix("-") not in ("", *statistics.SORTED_BY, *by):
-            raise ValidationError("sort: must be a measure or one of the dimensions that are grouped by.")
+            raise ValidationError("must be a measure or one of the dimensions that are grouped by.", parameter="sort")
         filters = {self.filters[name].lookup: value for name, value in values.items() if self.filters[name].lookup}
         own = self.caller.user.pk
         if not self.caller.has("stats.view") and filters.setdefault("user_id", own) != own:

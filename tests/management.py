@@ -93,11 +93,22 @@ def body(**attributes: Any) -> dict[str, Any]:
 
 def refused(response: requests.Response, code: int, exception: str, *words: str) -> str:
     """The response is this error, in the one shape that errors have; its message."""
+    told = _refusal(response, code, exception)
+    for word in words:
+        assert word in told, told
+    return told
+
+
+def _refusal(response: requests.Response, code: int, exception: str) -> str:
+    """The response is this error; its message."""
     assert response.status_code == code, response.text
     assert response.headers["X-Svc-Request-ID"]
     told = response.json()
-    assert told.keys() == {"code", "exception", "message"}
+    assert told.keys() == {"code", "exception", "message", "errors"}
     assert (told["code"], told["exception"]) == (code, exception)
-    for word in words:
-        assert word in told["message"], told
+    assert told["errors"]
+    for one in told["errors"]:
+        assert one.keys() - {"source"} == {"status", "code", "title", "detail"}
+        assert (one["status"], one["code"]) == (str(code), exception)
+        assert one["detail"] in told["message"]
     return told["message"]

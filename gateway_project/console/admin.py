@@ -20,7 +20,6 @@ from unfold.admin import ModelAdmin
 
 from gateway_project.console.audit import record
 from gateway_project.errors import Conflict, GatewayError
-from gateway_project.jsonapi.names import snake
 from gateway_project.jsonapi.viewsets import ApiViewSet
 from gateway_project.saving import races_as_conflicts
 
@@ -39,7 +38,7 @@ class ServiceForm(forms.ModelForm):
 
     admin: "ServiceAdmin"
     request: HttpRequest
-    wire_names: ClassVar[dict[str, str]] = {}  # the form's field names by those that services use, if they differ
+    form_names: ClassVar[dict[str, str]] = {}  # the form's field names by those that services use, if they differ
 
     def __init__(self, *args: Any, **options: Any) -> None:
         row = options.get("instance")
@@ -76,15 +75,14 @@ class ServiceForm(forms.ModelForm):
             with transaction.atomic():
                 self.instance = self.admin.store(self.request, self)
         except GatewayError as error:
-            for problem in getattr(error, "problems", ()) or [error.message]:
-                self.add_service_error(problem)
+            self.add_service_error(error)
 
-    def add_service_error(self, message: str) -> None:
-        """Add the error to the field that it begins with, as a sentence; else to the form."""
-        name, _, rest = message.partition(": ")
-        known = (name, snake(name), self.wire_names.get(name))
-        field = next((field for field in known if rest and field in self.fields), None)
-        self.add_error(field, capfirst(rest) if field else message)
+    def add_service_error(self, error: GatewayError) -> None:
+        """Add each problem to its field, as a sentence; one of a field that the form does not have, to the form."""
+        for problem in error.problems:
+            name = self.form_names.get(problem.field, problem.field)
+            is_shown = name in self.fields
+            self.add_error(name if is_shown else None, capfirst(problem.detail) if is_shown else problem.sentence)
 
     def save(self, commit: bool = True) -> models.Model:
         return self.instance
@@ -114,7 +112,7 @@ class ConsoleAdmin(ModelAdmin):
             with races_as_conflicts(), transaction.atomic() if atomic else nullcontext():
                 do(*args)
         except GatewayError as error:
-            self.message_user(request, error.message, messages.ERROR)
+            self.message_user(request, error.sentence, messages.ERROR)
             return False
         return True
 
@@ -224,7 +222,7 @@ class ServiceAdmin(ConsoleAdmin):
             with races_as_conflicts():
                 return super().changeform_view(request, *args, **options)
         except Conflict as error:
-            self.message_user(request, error.message, messages.ERROR)
+            self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> type:
@@ -264,7 +262,7 @@ class ServiceAdmin(ConsoleAdmin):
             with races_as_conflicts():
                 return super().delete_view(request, object_id, context)
         except GatewayError as error:
-            self.message_user(request, error.message, messages.ERROR)
+            self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(self.page_of(object_id))
 
     def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> tuple[list, dict, set, list]:

@@ -11,6 +11,7 @@ from rest_framework_json_api.renderers import JSONRenderer
 
 from gateway_project.errors import Conflict, ValidationError
 from gateway_project.jsonapi.names import camel, snake
+from gateway_project.problem import escape_pointer
 from gateway_project.strictjson import parse_object
 
 JSON_API, JSON = "application/vnd.api+json", "application/json"
@@ -58,28 +59,36 @@ def _data(document: dict[str, Any]) -> dict[str, Any]:
     data = document.get("data")
     if not isinstance(data, dict):
         raise ValidationError(ENVELOPE)
-    if unknown := [*(document.keys() - DOCUMENT_MEMBERS), *(data.keys() - DATA_MEMBERS)]:
-        raise ValidationError(f"{min(unknown)[:100]}: is not allowed here. {ENVELOPE}")
+    unknown = [("", name) for name in document.keys() - DOCUMENT_MEMBERS]
+    unknown += [("/data", name) for name in data.keys() - DATA_MEMBERS]
+    if unknown:
+        parent, name = min(unknown)
+        raise ValidationError(f"is not allowed here. {ENVELOPE}", field=f"{parent}/{_segment(name)}")
     if data.get("relationships", {}) != {}:
-        raise ValidationError("relationships: send them as attributes, as lists of ids.")
+        raise ValidationError("send them as attributes, as lists of ids.", field="/data/relationships")
     return data
 
 
 def _python_names(attributes: dict[str, Any]) -> dict[str, Any]:
     if len(attributes) > MAX_ATTRIBUTES:
-        raise ValidationError(f"attributes: has more than {MAX_ATTRIBUTES}.")
+        raise ValidationError(f"has more than {MAX_ATTRIBUTES}.", field="/data/attributes")
     names = {given: snake(given) for given in attributes}
     if unknown := [given for given, name in names.items() if name is None]:
-        raise ValidationError(f"{unknown[0][:100]}: unknown attribute.")
+        raise ValidationError("unknown attribute.", field=f"/data/attributes/{_segment(unknown[0])}")
     return {names[given]: value for given, value in attributes.items()}
+
+
+def _segment(name: str) -> str:
+    """A name that somebody sent, as a segment of a pointer."""
+    return escape_pointer(name[:100])
 
 
 def _check_type(data: dict[str, Any], expected: str) -> None:
     given = data.get("type", expected)
     if not isinstance(given, str):
-        raise ValidationError("type: must be a text.")
+        raise ValidationError("must be a text.", field="/data/type")
     if given != expected:
-        raise Conflict(f"type: is {given[:100]!r}, and must be {expected!r} here.")
+        raise Conflict(f"is {given[:100]!r}, and must be {expected!r} here.", field="/data/type")
 
 
 def _id(data: dict[str, Any]) -> str | None:
@@ -87,7 +96,7 @@ def _id(data: dict[str, Any]) -> str | None:
         return None
     given = data["id"]
     if isinstance(given, bool) or not isinstance(given, int | str):
-        raise ValidationError("id: must be a number or a text.")
+        raise ValidationError("must be a number or a text.", field="/data/id")
     return str(given)
 
 
@@ -120,7 +129,8 @@ class FlatRenderer(renderers.JSONRenderer):
 
     def document(self, data: Mapping[str, Any]) -> dict[str, Any]:
         if "results" in data:
-            return {"data": [flat(row) for row in data["results"]], "meta": flat(data["meta"])}
+            rows = [flat(row) for row in data["results"]]
+            return {"links": data["links"], "data": rows, "meta": flat(data["meta"])}
         return {"data": flat(data)}
 
 

@@ -13,6 +13,7 @@ from gateway_project.errors import ValidationError
 from gateway_project.jsonapi.filters import DIGITS, MAX_ID
 
 MAX_REFERENCES = 10_000
+PATH_ID = "An id in the path must be a whole number within 64 bits."
 
 
 class Text(serializers.CharField):
@@ -141,8 +142,8 @@ class Named(serializers.Serializer):
     name = serializers.CharField()
 
 
-def read_id(text: str, name: str = "id") -> int:
-    """An id from a path, a query or data.id; raises ValidationError."""
+def read_id(text: str, **place: str) -> int:
+    """An id from a path, or else from the `field` or the `parameter`; raises ValidationError."""
     if not DIGITS.match(text) or int(text) > MAX_ID:
-        raise ValidationError(f"{name}: must be a whole number.")
+        raise ValidationError("must be a whole number." if place else PATH_ID, **place)
     return int(text)

@@ -111,16 +111,16 @@ def read_parameters(parameters: Any, known: Mapping[str, Filter | None]) -> dict
 def refuse_unknown(parameters: Any, known: Iterable[str]) -> None:
     for name, values in parameters.lists():
         if name not in known:
-            raise ValidationError(f"{name[:100]}: unknown query parameter.")
+            raise ValidationError("unknown query parameter.", parameter=name[:100])
         if len(values) > 1:
-            raise ValidationError(f"{name}: is given more than once in the query.")
+            raise ValidationError("is given more than once in the query.", parameter=name)
 
 
 def _read(name: str, kind: Filter, text: str) -> Any:
     try:
         return kind.read(text)
     except (ValueError, KeyError, OverflowError):
-        raise ValidationError(f"{name}: must be {kind.expected}.") from None
+        raise ValidationError(f"must be {kind.expected}.", parameter=name) from None
 
 
 class ApiFilters(BaseFilterBackend):

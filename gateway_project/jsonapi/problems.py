@@ -1,7 +1,9 @@
-"""Turns exceptions in views into {code, exception, message}, the error body of the management API."""
+"""Turns exceptions in views into the error documents of the management API."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from django.core import exceptions as django
@@ -14,12 +16,15 @@ from rest_framework.response import Response
 from gateway_project import errors
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.names import camel
+from gateway_project.problem import Problem
 from gateway_project.saving import WRITE_RACE, is_read_only, is_write_race
 
 log = logging.getLogger("gateway.management")
 
 # An exhausted pool cannot be told from a database that is away: both give no connection.
 NO_DATABASE = "The database does not answer: it is unreachable, or all connections to it are in use."
+
+ATTRIBUTES = "/data/attributes"  # the pointer to the attributes of a request
 
 READ_ONLY = "The database is read-only at the moment. Nothing was written."
 
@@ -30,7 +35,30 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
     if error is None:
         log.exception("Request %s failed.", context["request"].correlation_id)
         error = errors.InternalError()
-    return Response(Plain(error.body()), status=error.code, headers=error.headers)
+    names = _attribute_names(context["view"]) if any(problem.field for problem in error.problems) else {}
+    return Response(Plain(document(error, names)), status=error.code, headers=error.headers)
+
+
+def document(error: errors.GatewayError, names: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """The error's document, with the names and places that fields have on the wire; `names` of those of services."""
+    fields = [names.get(problem.field, problem.field) for problem in error.problems]
+    problems = [
+        replace(problem, field=_wire_path(field)) for problem, field in zip(error.problems, fields, strict=True)
+    ]
+    message = errors.ValidationError.from_problems(problems).message
+    return {**error.body(), "message": message, "errors": error.error_objects(problems, ATTRIBUTES)}
+
+
+def _attribute_names(view: Any) -> dict[str, str]:
+    """The attributes of the operation by the names that its service gives them, where these differ."""
+    kind = getattr(view, f"{view.action}_attributes", None)
+    fields = kind().fields if kind else {}
+    return {field.source: name for name, field in fields.items() if field.source not in fields}
+
+
+def _wire_path(field: str) -> str:
+    """The path of an attribute in camelCase; a pointer stays as it is."""
+    return field if field.startswith("/") else ".".join(map(camel, field.split("."))) if field else ""
 
 
 def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
@@ -38,7 +66,7 @@ def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
     if isinstance(exception, errors.GatewayError):
         return exception
     if isinstance(exception, rest.ValidationError):
-        return errors.ValidationError(" ".join(_messages(exception.detail)))
+        return errors.ValidationError.from_problems(list(_problems(exception.detail)))
     if is_write_race(exception):
         return errors.Conflict(WRITE_RACE)
     if is_read_only(exception):
@@ -49,17 +77,17 @@ def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
     return None
 
 
-def _messages(detail: Any, path: str = "") -> Iterator[str]:
-    """`userName: This field is required.` for each problem, with the path of a nested field."""
+def _problems(detail: Any, path: str = "") -> Iterator[Problem]:
+    """Each problem of a serializer, with the path of a nested field."""
     if isinstance(detail, dict):
         for name, inner in detail.items():
-            inner_path = path if name == "non_field_errors" else f"{path}.{camel(str(name))}".removeprefix(".")
-            yield from _messages(inner, inner_path)
+            inner_path = path if name == "non_field_errors" else f"{path}.{name}".removeprefix(".")
+            yield from _problems(inner, inner_path)
     elif isinstance(detail, list):
         for inner in detail:
-            yield from _messages(inner, path)
+            yield from _problems(inner, path)
     else:
-        yield f"{path}: {detail}" if path else str(detail)
+        yield Problem(str(detail), path)
 
 
 TRANSLATIONS = (

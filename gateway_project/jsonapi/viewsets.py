@@ -156,23 +156,24 @@ class ApiViewSet(GenericViewSet):
 
     def target_id(self) -> int | None:
         """The id of the row, from the path, the query, data.id or attributes.id; None if none of them has it."""
-        found = {read_id(str(given)) for given in self._given_ids()}
+        found = {read_id(str(given), **place) for place, given in self._given_ids()}
         if len(found) > 1:
-            raise Conflict("id: path, query and body contain different ids.")
+            raise Conflict("path, query and body contain different ids.", field="id")
         return next(iter(found), None)
 
-    def _given_ids(self) -> list[Any]:
-        places = [self.kwargs, self.request.query_params]
+    def _given_ids(self) -> list[tuple[dict[str, str], Any]]:
+        """Each id with its place, as errors name it; the path has none."""
+        sources = [({}, self.kwargs), ({"parameter": "id"}, self.request.query_params)]
         if self.action != "retrieve":
             by_data = {"id": self.document.id} if self.document.id is not None else {}
-            places += [by_data, self.document]
-        return [place["id"] for place in places if "id" in place]
+            sources += [({"field": "/data/id"}, by_data), ({"field": "id"}, self.document)]
+        return [(place, source["id"]) for place, source in sources if "id" in source]
 
     def get_object(self):
         """The target row, among those that the caller may see; raises ValidationError and NotFound."""
         target = self.target_id()
         if target is None:
-            raise ValidationError("id: is missing.")
+            raise ValidationError("is missing.", field="id")
         return self.row(target)
 
     def row(self, row_id: int):

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderOverloaded, ProviderRejected
+from gateway_project.errors import MAX_PROBLEMS, GatewayError, ProviderOverloaded, ProviderRejected
 from gateway_project.jsonapi.documents import JSON, JSON_API
 
 MANAGEMENT = (JSON_API, JSON)
@@ -26,8 +26,40 @@ ERROR = {
         "code": {"type": "integer", "description": "The HTTP status.", "minimum": 400, "maximum": 599},
         "exception": {"type": "string", "description": "The kind of error, for programs."},
         "message": {"type": "string", "description": "What was wrong and how to fix it, for people."},
+        "errors": {
+            "type": "array",
+            "description": "The same as JSON:API has it: an error object for each problem.",
+            "items": {"$ref": "#/components/schemas/ErrorObject"},
+            "minItems": 1,
+            "maxItems": MAX_PROBLEMS,
+        },
     },
-    "required": ["code", "exception", "message"],
+    "required": ["code", "exception", "message", "errors"],
+}
+_PLACES = {
+    "pointer": {"type": "string", "format": "json-pointer", "description": "The member of the body."},
+    "parameter": {"type": "string", "description": "The parameter of the query."},
+    "header": {"type": "string", "description": "The header."},
+}
+ERROR_OBJECT = {
+    "type": "object",
+    "description": "One problem, as JSON:API's error object.",
+    "properties": {
+        "status": {"type": "string", "pattern": "^[45][0-9]{2}$", "description": "The HTTP status."},
+        "code": {"type": "string", "description": "The kind of error, as in `exception`."},
+        "title": {"type": "string", "description": "The same for people, in the same words each time."},
+        "detail": {"type": "string", "description": "What was wrong with the member that `source` names."},
+        "source": {
+            "type": "object",
+            "description": "Where the problem is; absent if it is in no single place.",
+            "properties": _PLACES,
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+        },
+    },
+    "required": ["status", "code", "title", "detail"],
+    "additionalProperties": False,
 }
 
 

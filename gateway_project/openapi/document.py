@@ -12,9 +12,9 @@ from gateway_project.access import ANYBODY
 from gateway_project.jsonapi.documents import JSON
 from gateway_project.jsonapi.names import camel
 from gateway_project.openapi import resources
-from gateway_project.openapi.answers import ERROR, HEADERS, Errors, response
+from gateway_project.openapi.answers import ERROR, ERROR_OBJECT, HEADERS, Errors, response
 from gateway_project.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN, Operation
-from gateway_project.openapi.schemas import META, Schemas
+from gateway_project.openapi.schemas import LINKS, META, Schemas
 from gateway_project.routes import Route, routes
 
 ABOUT = """\
@@ -24,7 +24,8 @@ One address for all language models. `POST /work` takes requests for models; eve
 - A body of the management API is `{"data": {"attributes": {…}}}`, sent as `application/vnd.api+json` or
   `application/json`; what an operation does not know is refused with 400, in bodies and in queries.
 - Answers are resource objects; with `Accept: application/json` the same documents hold flat elements with integer ids.
-- Every error is `{code, exception, message}`, and every response carries `X-Svc-Request-ID`.
+- Every error is `{code, exception, message, errors}`, where `errors` is that of JSON:API, and every response carries
+  `X-Svc-Request-ID`.
 """
 SECURITY = {
     TOKEN: {
@@ -68,7 +69,13 @@ def document() -> dict[str, Any]:
         "tags": [{"name": name, **({"description": told} if told else {})} for name, told in tags.items()],
         "paths": paths,
         "components": {
-            "schemas": {"Error": ERROR, "Meta": META, **schemas.components},
+            "schemas": {
+                "Error": ERROR,
+                "ErrorObject": ERROR_OBJECT,
+                "Meta": META,
+                "Links": LINKS,
+                **schemas.components,
+            },
             "responses": failures.components,
             "headers": HEADERS,
             "securitySchemes": SECURITY,

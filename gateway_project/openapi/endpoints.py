@@ -10,6 +10,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from gateway_project.delivery import error_response
 from gateway_project.errors import GatewayError, MethodNotAllowed
+from gateway_project.jsonapi.problems import document
 
 Schema = Mapping[str, Any]
 View = Callable[..., HttpResponseBase]
@@ -60,7 +61,7 @@ def endpoint(**operations: Operation) -> Callable[[View], View]:
             try:
                 return view(request, **kwargs)
             except GatewayError as error:
-                return error_response(error).to_django()
+                return error_response(error, document=document(error)).to_django()
 
         answer.operations = operations
         return answer

@@ -30,7 +30,7 @@ CREDENTIALS = {
     OWNER: (TOKEN, COOKIE),
     ADMIN: (TOKEN, COOKIE),
 }
-META = {"$ref": "#/components/schemas/Meta"}
+META, LINKS = {"$ref": "#/components/schemas/Meta"}, {"$ref": "#/components/schemas/Links"}
 # Members of a document that JSON:API allows and the gateway ignores.
 UNREAD: dict[str, Any] = {"links": {}, "meta": {}}
 UNREAD_ID = {"type": ["integer", "string"], "description": "Means nothing here."}
@@ -117,27 +117,28 @@ def query_parameters(route: Route) -> list[dict[str, Any]]:
         has_no_body = not hasattr(route.view, f"{route.operation}_attributes")
         found.append({**_by_query("id", Integer("id", "Which one.")), "required": has_no_body})
     paged = route.operation == "list" and route.view.serializer_class is not None
-    return [*found, *PAGING] if paged else found
+    return [*found, *paging(route.view.pagination_class)] if paged else found
 
 
 def _by_query(name: str, kind: Filter) -> dict[str, Any]:
     return {"name": name, "in": "query", "required": False, "description": kind.about, "schema": kind.schema}
 
 
-PAGING = [
-    {
-        "name": ApiPagination.page_size_query_param,
-        "in": "query",
-        "description": f"Rows per page; more than {ApiPagination.max_page_size} are served as so many.",
-        "schema": {"type": "integer", "minimum": 1, "default": ApiPagination.page_size},
-    },
-    {
-        "name": ApiPagination.page_query_param,
-        "in": "query",
-        "description": "The page number; a page past the end is refused.",
-        "schema": {"type": "integer", "minimum": 1, "default": 1},
-    },
-]
+def paging(kind: type[ApiPagination]) -> list[dict[str, Any]]:
+    """The two parameters that select a page."""
+    whole = " Without page[size] and page[number] the list is served whole." if kind.is_optional else ""
+    size = f"Rows per page; more than {kind.max_page_size} are served as so many.{whole}"
+    number = f"The page number; a page past the end is refused.{whole}"
+    return [
+        _page_parameter(kind.page_size_query_param, size, kind),
+        _page_parameter(kind.page_query_param, number, kind),
+    ]
+
+
+def _page_parameter(name: str, description: str, kind: type[ApiPagination]) -> dict[str, Any]:
+    default = kind.page_size if name == kind.page_size_query_param else 1
+    schema = {"type": "integer", "minimum": 1, **({} if kind.is_optional else {"default": default})}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
 # -- Bodies -----------------------------------------------------------------------------------------
@@ -214,8 +215,8 @@ def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[
 
 
 def listed(row: dict[str, Any]) -> dict[str, Any]:
-    properties = {"data": {"type": "array", "items": row}, "meta": META}
-    return {"type": "object", "properties": properties, "required": ["data", "meta"]}
+    properties = {"links": LINKS, "data": {"type": "array", "items": row}, "meta": META}
+    return {"type": "object", "properties": properties, "required": ["links", "data", "meta"]}
 
 
 def single(row: dict[str, Any]) -> dict[str, Any]:

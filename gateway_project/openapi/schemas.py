@@ -24,6 +24,18 @@ META = {
     },
     "required": ["totalCount", "pageNumber", "pageSize"],
 }
+LINKS = {
+    "type": "object",
+    "description": "The list, and other pages of it, as paths on this host; a page that does not exist is left out.",
+    "properties": {
+        "self": {"type": "string", "format": "uri-reference"},
+        "first": {"type": "string", "format": "uri-reference"},
+        "last": {"type": "string", "format": "uri-reference", "description": "Absent if totalCount is an estimate."},
+        "prev": {"type": "string", "format": "uri-reference"},
+        "next": {"type": "string", "format": "uri-reference"},
+    },
+    "required": ["self"],
+}
 
 
 class Schemas(AutoSchema):

@@ -40,7 +40,7 @@ def schema(request: HttpRequest) -> HttpResponse:
     refuse_unknown(request.GET, ("format",))
     wanted = request.GET.get("format", "json")
     if wanted not in FORMATS:
-        raise ValidationError(f"format: must be {' or '.join(FORMATS)}.")
+        raise ValidationError(f"must be {' or '.join(FORMATS)}.", parameter="format")
     return HttpResponse(written(wanted), content_type=f"application/{wanted}")
 
 

@@ -32,10 +32,35 @@ def test_a_feature_taken_from_a_built_in_role_stays_taken(transactional_db):
     assert set(Role.objects.get(name="user").features.values_list("name", flat=True)) == {"work"}
 
 
-@pytest.mark.parametrize("name", ["", "Work", "models create", "x" * 65, "work\n", "wörk"])
-def test_a_feature_is_named_with_small_letters_underscores_and_dots(db, name):
+WRONG_NAMES = ["", " ", "x" * 65, "work\n", " work", "work ", "wörk", "a\tb", "a/b", "a\u00a0b", "a\0b"]
+WRONG_NAMES += ["w\u043erk"]  # a Cyrillic letter that looks like an o
+
+
+@pytest.mark.parametrize("kind", [Feature, Role])
+@pytest.mark.parametrize("name", ["W", "Reports View", "a:b-c_d.e 9", ":", "x" * 64])
+def test_a_feature_or_a_role_has_letters_digits_and_some_marks_in_its_name(db, kind, name):
+    kind(name=name).full_clean()
+
+
+@pytest.mark.parametrize("kind", [Feature, Role])
+@pytest.mark.parametrize("name", WRONG_NAMES)
+def test_a_feature_or_a_role_has_no_other_characters_in_its_name(db, kind, name):
     with pytest.raises(ValidationError):
-        Feature(name=name).full_clean()
+        kind(name=name).full_clean()
+
+
+@pytest.mark.parametrize("kind", [Feature, Role])
+def test_the_database_refuses_a_name_that_differs_in_case_only(db, kind):
+    kind.objects.create(name="Auditor X")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        kind.objects.create(name="auditor x")
+
+
+def test_what_is_built_in_gets_its_spelling_back(transactional_db):
+    """A feature that a later version builds in may exist already, in another case."""
+    Feature.objects.filter(name="stats.view").update(name="Stats.View")
+    call_command("migrate", verbosity=0, skip_checks=True)
+    assert Feature.objects.get(name__iexact="stats.view").name == "stats.view"
 
 
 def test_a_username_is_unique_in_any_case(db):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accounts.models import Feature, Group, User
+from accounts.models import Feature, Group, Role, User
 from rules.services import create_rule
 from telemetry.models import LogEntry
 from tests.accounts.values import WRONG, role
@@ -16,7 +16,25 @@ class TestRolesAndFeatures:
         assert (response.status_code, response.headers["FeatureId"]) == (201, str(row.pk))
         assert response.headers["Location"] == f"{settings.GATEWAY_BASE_URL}/features/{row.pk}/"
         refused(admin.post("/features/", name="reports.view"), 409, "Conflict", "reports.view")
-        refused(admin.post("/features/", name="Reports View"), 400, "ValidationError", "name")
+        refused(admin.post("/features/", name="reports/view"), 400, "ValidationError", "name")
+
+    @pytest.mark.parametrize("resource", ["features", "roles"])
+    def test_a_name_keeps_its_case_and_is_taken_in_any(self, admin, resource):
+        assert admin.post(f"/{resource}/", name="Team: EU-1 x").status_code == 201
+        refused(admin.post(f"/{resource}/", name="team: eu-1 X"), 409, "Conflict", "team: eu-1 X")
+        assert [row["name"] for row in admin.rows(f"/{resource}/?name=Team: EU-1 x")] == ["Team: EU-1 x"]
+
+    def test_a_role_is_renamed_in_case_and_never_to_what_another_is_called(self, admin):
+        one, other = Role.objects.create(name="one"), Role.objects.create(name="other")
+        assert admin.patch(f"/roles/{one.pk}/", name="One").status_code == 200
+        refused(admin.patch(f"/roles/{other.pk}/", name="ONE"), 409, "Conflict", "ONE")
+        refused(admin.patch(f"/roles/{other.pk}/", name="x" * 65), 400, "ValidationError", "name")
+        refused(admin.post("/roles/", name="ADMIN"), 409, "Conflict", "ADMIN")
+
+    def test_a_role_with_an_older_name_can_be_changed_and_keeps_it(self, admin):
+        old = Role.objects.create(name="Prüfer (" + "x" * 80)
+        assert admin.patch(f"/roles/{old.pk}/", name=old.name, features=[]).status_code == 200
+        refused(admin.patch(f"/roles/{old.pk}/", name="Prüfer"), 400, "ValidationError", "name")
 
     def test_an_id_that_is_sent_along_decides_nothing(self, admin):
         before = set(Feature.objects.values_list("pk", flat=True))

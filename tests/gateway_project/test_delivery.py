@@ -67,7 +67,7 @@ def test_an_error_is_a_document_with_its_headers(error, headers):
     status, sent, body = wsgi(error_response(error, "r1"))
     known = dict(sent)
     assert int(status[:3]) == error.code
-    assert json.loads(body) == {"code": error.code, "exception": error.exception, "message": error.message}
+    assert json.loads(body) == error.document()
     assert known.items() >= (headers | {"Content-Type": "application/json", "X-Svc-Request-ID": "r1"}).items()
     assert known["Content-Length"] == str(len(body))
 

@@ -165,7 +165,8 @@ def test_the_form_of_answers_follows_accept(admin, accept, flat):
     else:
         assert response.headers["Content-Type"] == "application/vnd.api+json; charset=utf-8"
         element = {"type": "features", "id": str(row.pk), "attributes": {"name": "work"}}
-    assert response.json() == {"data": [element], "meta": {"totalCount": 1, "pageNumber": 1, "pageSize": 20}}
+    meta = {"totalCount": 1, "pageNumber": 1, "pageSize": 1}
+    assert response.json() == {"links": {"self": "/features/?name=work"}, "data": [element], "meta": meta}
     one = admin.get(f"/features/{row.pk}/", headers={"Accept": accept})
     assert one.json() == {"data": element}
 

@@ -4,7 +4,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from accounts.models import Group, User
+from accounts.models import Group, Role, User
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,3 +46,13 @@ def test_names_are_brought_into_one_form_and_one_that_is_taken_gets_its_id(befor
     apart, composed, alone = (insert("accounts_group", name=name) for name in ("cafe\u0301", "café", "E\u0301"))
     migrate()
     assert dict(Group.objects.values_list("id", "name")) == {apart: f"café ({apart})", composed: "café", alone: "É"}
+
+
+def test_roles_whose_names_differ_in_case_only_are_told_apart(before):
+    names = ["Auditor", "auditor", "AUDITOR", "Admin"]
+    ids = [Role.objects.create(name=name).pk for name in names]
+    taken = Role.objects.create(name=f"auditor-{ids[1]}")
+    migrate()
+    roles = dict(Role.objects.values_list("pk", "name"))
+    assert [roles[pk] for pk in ids] == ["Auditor", f"auditor--{ids[1]}", f"AUDITOR-{ids[2]}", f"Admin-{ids[3]}"]
+    assert (roles[taken.pk], Role.objects.filter(name="admin").count()) == (taken.name, 1)

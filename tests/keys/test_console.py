@@ -33,6 +33,30 @@ def test_a_key_is_made_for_a_time_to_come(console):
     assert ApiKey.objects.get().expiry.year == 2100
 
 
+def test_a_key_without_expiry_is_chosen_and_not_left_out(console):
+    assert added(console, owner=new_user().pk, name="usual").status_code == 200
+    assert ApiKey.objects.get(name="usual").expiry is not None
+    assert added(console, owner=new_user().pk, name="for ever", never_expires="on").status_code == 200
+    key = ApiKey.objects.get(name="for ever")
+    assert key.expiry is None
+    for page in ("/admin/keys/apikey/", f"/admin/keys/apikey/{key.pk}/change/"):
+        assert re.search(r">\s*never\s*<", console.get(page).text)
+    day = {"expiry_0": "2100-01-01", "expiry_1": "00:00:00"}
+    answer = added(console, owner=new_user().pk, name="both", never_expires="on", **day)
+    assert answer.context["adminform"].form.errors.keys() == {"never_expires"}
+
+
+def test_a_bound_leaves_no_choice_of_a_key_without_expiry(console, settings):
+    settings.GATEWAY_KEY_MAX_DAYS = 30
+    page = console.get("/admin/keys/apikey/add/").text
+    assert "never_expires" not in page
+    assert "At most 30 days from now." in page
+    answer = added(console, owner=new_user().pk, expiry_0="2100-01-01", expiry_1="00:00:00")
+    assert "30 days" in answer.context["adminform"].form.errors["expiry"][0]
+    assert added(console, owner=new_user().pk, never_expires="on").status_code == 200  # which the form does not have
+    assert ApiKey.objects.get().expiry is not None
+
+
 def to_try(page: str, which: str) -> str:
     """What the button below one of the requests to try copies."""
     assert f'data-copy="{which}"' in page

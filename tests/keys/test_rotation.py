@@ -30,6 +30,18 @@ def test_a_key_gets_another_secret_that_is_shown_once(nobody, as_ann, issued):
     assert response.json()["key"].rpartition("_")[2] not in told
 
 
+def test_a_new_secret_lasts_no_longer_than_the_bound_and_otherwise_as_long_as_before(ann, settings):
+    key = issue_key(owner=ann, name="for ever", expiry=None).key
+    assert rotate_key(key).key.expiry is None
+    settings.GATEWAY_KEY_MAX_DAYS = 30
+    rotate_key(key)
+    bound = ApiKey.objects.get(pk=key.pk).expiry
+    assert abs(bound - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
+    settings.GATEWAY_KEY_MAX_DAYS = 60
+    rotate_key(key)
+    assert ApiKey.objects.get(pk=key.pk).expiry == bound
+
+
 def test_one_that_leaked_ends_at_once(nobody, as_ann, issued):
     new = as_ann.post(f"/keys/{issued.key.pk}/rotate", overlapHours=0).json()["key"]
     refused(nobody.with_credential(issued.text).get("/keys/"), 401, "AuthenticationFailed")

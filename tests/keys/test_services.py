@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from accounts.services import create_user, delete_user
+from accounts.services import create_feature, create_user, delete_user
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from keys.models import ApiKey
 from keys.secrets import matches, parse
@@ -53,6 +53,13 @@ def test_an_admin_may_give_a_key_any_feature_and_only_those(db):
     assert issue_key(owner=root, name="all", permissions=["logs.view_all"]).key.pk
     with pytest.raises(PermissionDenied, match="no feature named no\0such"):
         issue_key(owner=root, name="more", permissions=["no\0such", "work"])
+
+
+def test_permissions_match_features_in_any_case_and_are_stored_as_these_are_spelt(db):
+    root = create_user(username="root", password="a secret", roles=["admin"])
+    create_feature(name="Reports: EU")
+    issued = issue_key(owner=root, name="all", permissions=["WORK", "reports: eu", "Reports: EU", "work"])
+    assert issued.key.permissions == ["work", "Reports: EU"]
 
 
 def test_a_name_is_free_again_once_its_key_is_deleted(ann):

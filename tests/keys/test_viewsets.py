@@ -76,9 +76,31 @@ def test_a_key_is_listed_with_all_that_it_may_and_when(as_ann, ann, known_provid
 
 
 def test_a_key_lasts_a_year_and_does_work_unless_told(as_ann):
-    key = make(as_ann, expiry=None)
+    key = make(as_ann)
     assert abs(key.expiry - timezone.now() - timedelta(days=365)) < timedelta(minutes=1)
     assert (key.permissions, key.provider) == (["work"], None)
+
+
+def test_a_key_without_expiry_is_one_that_was_asked_for(nobody, as_ann):
+    response = as_ann.post("/keys/", name="for ever", permissions=[{"name": "models.create"}], expiry=None)
+    (row,) = as_ann.rows("/keys/?isExpired=false")
+    assert (row["expiry"], row["isExpired"]) == (None, False)
+    assert as_ann.rows("/keys/?isExpired=true") == []
+    assert nobody.with_credential(response.json()["key"]).get("/keys/").status_code == 200
+    assert as_ann.patch("/keys/", name="for ever", expire=True).status_code == 200
+    refused(nobody.with_credential(response.json()["key"]).get("/keys/"), 401, "AuthenticationFailed")
+
+
+def test_a_bound_refuses_keys_that_outlive_it_and_shortens_the_default(as_ann, settings):
+    settings.GATEWAY_KEY_MAX_DAYS = 90
+    latest = timezone.now() + timedelta(days=90)
+    for expiry in (None, (latest + timedelta(hours=1)).isoformat(), "9999-12-31T23:59:59Z"):
+        response = as_ann.post("/keys/", name="long", expiry=expiry)
+        refused(response, 400, "ValidationError", "expiry", "90 days", "GATEWAY_KEY_MAX_DAYS")
+    assert make(as_ann, expiry=latest.isoformat()).expiry == latest
+    assert abs(make(as_ann).expiry - latest) < timedelta(minutes=1)
+    settings.GATEWAY_KEY_DAYS = 30
+    assert abs(make(as_ann).expiry - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
 
 
 def test_a_key_never_may_more_than_its_owner(nobody, admin, as_ann, ann):

@@ -329,5 +329,5 @@ def test_a_list_of_providers_costs_the_same_at_any_length(client, make, django_a
     for size in (1, 4):
         for _ in range(size):
             make(models=["a", "b"])
-        with django_assert_num_queries(6):  # session and user, roles, licence; count, page, models
+        with django_assert_num_queries(5):  # session and user, roles, licence; rows, models
             client.get("/providers/", headers=headers)

@@ -30,7 +30,7 @@ class Command(BaseCommand):
         try:
             self._change(user, typed_password())
         except GatewayError as refused:
-            raise CommandError(refused.message) from None
+            raise CommandError(refused.sentence) from None
         self.stdout.write(f"{user.username} has a new password; all their sessions have ended.")
 
     @transaction.atomic

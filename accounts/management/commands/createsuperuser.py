@@ -46,5 +46,5 @@ class Command(BaseCommand):
                 )
                 record_command("create", "users", user.pk, after=UserViewSet.serialize_row(user))
         except GatewayError as refused:
-            raise CommandError(refused.message) from None
+            raise CommandError(refused.sentence) from None
         self.stdout.write(f"{user.username} is an administrator.")

@@ -20,7 +20,7 @@ class Model(NamedTuple):
 
 
 class Door:
-    """The manners of /work: a bearer's key, the provider's own answers, and the three fields of every error."""
+    """The manners of /work: a bearer's key, the provider's own answers, and the usual document of every error."""
 
     in_shape = False  # whether answers go back in the client's shape; else in the provider's own
     request_id_header = ""  # under which its clients look for the request's id, beside our own
@@ -32,7 +32,7 @@ class Door:
 
     def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
         """The document that an error is told by."""
-        return error.body()
+        return error.document()
 
     def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
         """A whole answer that tells an error; `tried`: how many providers were asked."""

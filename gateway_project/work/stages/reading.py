@@ -43,13 +43,14 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         raw = dumped(body)
     for name in gateway.required_fields:
         if body.get(name) is None:
-            raise ValidationError(f"The field {name} is missing.")
+            raise ValidationError(f"The field {name} is missing.", field=name)
     for name in body:
         if name not in READ_HERE and name.casefold() in READ_HERE:
-            raise ValidationError(f"The field {name} differs from {name.casefold()} only in upper and lower case.")
+            text = f"The field {name} differs from {name.casefold()} only in upper and lower case."
+            raise ValidationError(text, field=name)
     stream = body.get("stream")
     if stream is not None and type(stream) is not bool:
-        raise ValidationError("stream must be true or false.")
+        raise ValidationError("stream must be true or false.", field="stream")
     operation = entrance.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
     streams = stream is True and entrance.operation not in NEVER_STREAMED
     exchange.request = WorkRequest(
@@ -84,9 +85,9 @@ def _body(exchange: Exchange, gateway: Gateway) -> bytes:
 def _model(body: dict) -> str:
     model = body.get("model")
     if not isinstance(model, str) or not model.strip():
-        raise ValidationError("model must be a non-empty string: the name of the model to use.")
+        raise ValidationError("model must be a non-empty string: the name of the model to use.", field="model")
     if len(model) > MODEL_LENGTH or not model.isprintable():
-        raise ValidationError(f"model must have at most {MODEL_LENGTH} printable characters.")
+        raise ValidationError(f"model must have at most {MODEL_LENGTH} printable characters.", field="model")
     return model
 
 
@@ -119,21 +120,21 @@ def _forwarded_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     for name, wsgi_name in FORWARDED_HEADERS.items():
         if value := headers.get(wsgi_name):
             if not HEADER.fullmatch(value):
-                raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.")
+                raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.", header=name)
             found[name] = value
     return found
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
-        raise ValidationError(f"{name} must be one of {', '.join(allowed)}.")
+        raise ValidationError(f"{name} must be one of {', '.join(allowed)}.", header=name)
     return value
 
 
 def _number(name: str, text: str, *, whole: bool) -> float:
     pattern = r"[0-9]{1,9}" if whole else r"[0-9]{1,9}(\.[0-9]{1,9})?"
     if not re.fullmatch(pattern, text, re.ASCII) or (not whole and float(text) <= 0):
-        raise ValidationError(f"{name} must be a {'whole ' if whole else ''}number of seconds.")
+        raise ValidationError(f"{name} must be a {'whole ' if whole else ''}number of seconds.", header=name)
     return float(text)
 
 
@@ -142,6 +143,7 @@ def _tags(text: str) -> dict[str, str]:
     if len(found) > MAX_TAGS or not all(found):
         raise ValidationError(
             f"X-Svc-Tags must be at most {MAX_TAGS} of name=value, separated by commas; "
-            "names have 1 to 64 of A-Z a-z 0-9 . _ -."
+            "names have 1 to 64 of A-Z a-z 0-9 . _ -.",
+            header="X-Svc-Tags",
         )
     return dict(match.groups() for match in found)

@@ -45,7 +45,7 @@ class Command(BaseCommand):
         except KeyRefused as refused:
             raise CommandError(str(refused)) from None
         except ValidationError as refused:
-            raise CommandError(refused.message) from None
+            raise CommandError(refused.sentence) from None
 
     def keygen(self, options: dict[str, Any]) -> None:
         private, public = signing.new_key_pair()

@@ -21,5 +21,5 @@ class Command(BaseCommand):
         try:
             counted = load(file)
         except GatewayError as error:
-            raise CommandError(error.message) from None
+            raise CommandError(error.sentence) from None
         self.stdout.write(f"Prices: {told(counted)}.")
