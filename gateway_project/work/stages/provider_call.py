@@ -22,6 +22,7 @@ from gateway_project.work.stages.cache import drop_candidate, look_up_cache
 from gateway_project.work.stages.log import write_start
 from providers.calls import End, Interrupted
 from providers.formats.dropped import dropped_header
+from providers.provider_response import NotReceived, ProviderResponse
 from providers.transport import ProviderRequest
 from telemetry.models import Candidate
 
@@ -106,22 +107,40 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Send the request; set the response once the provider has accepted it with status 200."""
-    write_start(exchange, gateway, calls_provider=True)
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
-    exchange.asked_provider_ids += (provider.id,)
     exchange.dropped = dropped_header(outgoing.dropped)
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
     request = ProviderRequest(address, outgoing.body, {**authentication, **outgoing.headers})
     exchange.call.attempt(provider.total_seconds)
-    response = gateway.transport.send(request, provider.transport_limits, exchange.call)
+    response = _send(exchange, gateway, request)
     if response.status != 200:
         raise _refusal(exchange.target, response)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         response.close()
         raise ProviderError("The provider sent a compressed answer although it was asked not to.")
     exchange.provider_response = response
+
+
+def _send(exchange: Exchange, gateway: Gateway, request: ProviderRequest) -> ProviderResponse:
+    """Send the request; once more on a new connection if the provider had closed the kept one before it arrived.
+
+    Each sending is an attempt. The first is no failure for the breaker: to close idle connections is no fault.
+    """
+    provider = exchange.target.provider
+    _note_attempt(exchange, gateway)
+    try:
+        return gateway.transport.send(request, provider.transport_limits, exchange.call)
+    except NotReceived as error:
+        gateway.metrics.attempt_failed(provider.name, error.exception)
+    _note_attempt(exchange, gateway)
+    return gateway.transport.send(request, provider.transport_limits, exchange.call, may_reuse=False)
+
+
+def _note_attempt(exchange: Exchange, gateway: Gateway) -> None:
+    write_start(exchange, gateway, calls_provider=True)
+    exchange.asked_provider_ids += (exchange.target.provider.id,)
 
 
 def hide_credential(error: GatewayError, target: Target) -> None:
