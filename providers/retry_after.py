@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-LEAST_SECONDS, MOST_SECONDS = 1.0, 600.0
+LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?\Z", re.ASCII)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the provider should be asked again, from 1 to 600; None where it did not say.
+    """Seconds until the provider should be asked again, from 1 to 3600; None where it did not say.
 
     `retry-after-ms` (OpenAI) is the more exact; `retry-after` is seconds, a duration (1m30s) or a date.
     """

@@ -1,6 +1,7 @@
 """How providers are at this moment."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -17,6 +18,7 @@ class Health(NamedTuple):
     resting: int  # of them those whose circuit is open: they do not ask it while another provider can serve
     failures: dict[str, int]  # attempts that failed since the server began, by error
     usage: dict[str, Any] | None  # since the beginning of the last hour (telemetry.statistics), None without requests
+    rests_until: datetime | None = None  # because it sent Retry-After; the latest of the processes
 
     @property
     def state(self) -> str:
@@ -25,7 +27,7 @@ class Health(NamedTuple):
             return "off"
         if not self.processes:
             return "new"
-        return "resting" if self.resting else "asked"
+        return "resting" if self.resting or self.rests_until else "asked"
 
 
 def health_of(providers: Sequence[Provider]) -> list[Health]:

@@ -23,15 +23,14 @@ from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
 from gateway_project.sockets import bound_waits
 from providers import addresses
 from providers.calls import Call, End
-from providers.http_response import BadReply, HTTPResponse
+from providers.http_response import BadReply, HTTPResponse, NoReply
 from providers.provider_response import (
     IDLE_CONNECTION_SECONDS,
     Connection,
-    Crossed,
+    NotReceived,
     ProviderResponse,
     as_gateway_error,
     describe_failure,
-    read_head,
 )
 from providers.resolver import Resolver
 
@@ -168,24 +167,22 @@ class Transport:
         self._idle: dict[str, deque] = {}
         self._heartbeat_seconds = heartbeat_seconds
 
-    def send(self, request: ProviderRequest, limits: TransportLimits, call: Call) -> ProviderResponse:
-        """Send the request and wait for status and headers.
+    def send(
+        self, request: ProviderRequest, limits: TransportLimits, call: Call, *, may_reuse: bool = True
+    ) -> ProviderResponse:
+        """Send the request once, on a kept connection or a new one, and wait for status and headers.
 
-        Raises ProviderError or ProviderTimeout, and Interrupted if the call was ended from outside.
+        Raises ProviderError or ProviderTimeout, and Interrupted if the call was ended from outside; NotReceived if the
+        provider had closed the kept connection: then it may be sent again, with `may_reuse=False`.
         """
         url = urlsplit(request.url)
         head = _request_head(url, request)
         call.idle_seconds = limits.idle
         origin = f"{url.scheme}://{url.netloc}"
         try:
-            if (connection := self._idle_connection(origin)) is not None:
-                try:
-                    return self._send_request(connection, head, request.body, limits, call)
-                except Crossed:
-                    # The provider closed an idle connection: send once more, on a new one.
-                    if call.end is not None:
-                        raise
-            return self._send_request(self._open(request.url, origin, limits, call), head, request.body, limits, call)
+            kept = self._idle_connection(origin) if may_reuse else None
+            connection = kept or self._open(request.url, origin, limits, call)
+            return self._send_request(connection, head + request.body, limits, call, is_kept=kept is not None)
         except (BadReply, OSError) as error:
             raise as_gateway_error(call, error) from error
 
@@ -246,19 +243,22 @@ class Transport:
         return Connection(origin, sock)
 
     def _send_request(
-        self, connection: Connection, head: bytes, body: bytes, limits: TransportLimits, call: Call
+        self, connection: Connection, data: bytes, limits: TransportLimits, call: Call, *, is_kept: bool
     ) -> ProviderResponse:
         try:
             call.attach(connection.sock)
             call.expect(End.FIRST_BYTE, limits.first_byte)
+            response = HTTPResponse(connection.sock, limit=limits.response_bytes, on_bytes=call.received)
             try:
-                connection.sock.sendall(head + body)  # in one piece, and gone before the wait
+                connection.sock.sendall(data)  # in one piece, and gone before the wait
                 if connection.is_secure:
                     bound_waits(connection.sock, receive=self._heartbeat_seconds)
-            except ConnectionError as error:
-                raise Crossed("it closed the connection while the request was sent") from error
-            response = HTTPResponse(connection.sock, limit=limits.response_bytes, on_bytes=call.received)
-            read_head(response)
+                response.read_head()
+            except (ConnectionError, ssl.SSLError, NoReply) as error:
+                is_cut = isinstance(error, OSError)  # its end was not even written
+                if is_kept and call.end is None and (is_cut or connection.is_unacknowledged(len(data))):
+                    raise NotReceived("The provider had closed the connection before the request arrived.") from error
+                raise
             return ProviderResponse(self.release, connection, response, call)
         except BaseException:
             call.detach()

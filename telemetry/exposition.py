@@ -54,6 +54,12 @@ SUMS = (
 GAUGES = (
     Family(GaugeMetricFamily, "requests_in_flight", "Work requests being served."),
     Family(GaugeMetricFamily, "provider_resting", "1 while a provider's circuit breaker is open.", ("provider",)),
+    Family(
+        GaugeMetricFamily,
+        "provider_rest_seconds",
+        "Seconds that a provider still rests which sent Retry-After.",
+        ("provider",),
+    ),
     Family(GaugeMetricFamily, "journal_backlog_bytes", "Log records that are not in the database yet."),
     Family(GaugeMetricFamily, "journal_backlog_seconds", "The greatest possible age of the oldest of them."),
     Family(

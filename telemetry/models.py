@@ -63,7 +63,7 @@ class Candidate(models.TextChoices):
     STORED = "stored", "stored answer served"
     FAILED = "failed", "failed"
     INTERRUPTED = "interrupted", "interrupted"
-    RESTING = "resting", "resting after failures"
+    RESTING = "resting", "resting"
     FULL = "full", "at its limits"
     UNFIT = "unfit", "cannot take this request"
     NOT_WANTED = "not_wanted", "not asked for"

@@ -91,7 +91,7 @@ class Exchange:
     following: "Following | None" = None  # look_up_cache, while it waits for another's answer
     flight: "Flight | None" = None  # look_up_cache, if this request leads it
     target: "Target | None" = None  # call_provider; look_up_cache on a hit; drop_candidate: None again
-    asked_provider_ids: tuple[int, ...] = ()  # call_provider
+    asked_provider_ids: tuple[int, ...] = ()  # call_provider: one for each sending
     # call_provider: names of parameters that the provider did not get; read_response: and of parts of its answer that
     # the client does not get; look_up_cache on a hit
     dropped: str = ""
@@ -122,7 +122,7 @@ class Exchange:
 
     @property
     def attempts(self) -> int:
-        """How many providers were asked."""
+        """How many requests were sent to providers."""
         return len(self.asked_provider_ids)
 
     @property

@@ -30,6 +30,7 @@ from licensing.status import LimitStatus
 from providers.calls import End
 from providers.health import Breakers
 from providers.models import Provider
+from providers.rests import Rests
 from providers.standing import Health
 from providers.transport import Transport
 from telemetry.housekeeping import Housekeeper
@@ -52,6 +53,7 @@ class Gateway:
     watcher: Watcher
     relay: Relay
     breakers: Breakers
+    rests: Rests
     full_providers: FullProviders
     recounter: Recounter
     journal: Journal
@@ -171,6 +173,7 @@ def _make() -> Gateway:
         watcher=Watcher(),
         relay=Relay(heartbeat_seconds=settings.GATEWAY_HEARTBEAT),
         breakers=Breakers(failures=settings.GATEWAY_BREAKER_FAILURES, cooldown=settings.GATEWAY_BREAKER_COOLDOWN),
+        rests=Rests(),
         full_providers=FullProviders(),
         recounter=Recounter(state, shipper, interval=settings.GATEWAY_LOG_INTERVAL),
         journal=journal,

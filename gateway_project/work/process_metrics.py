@@ -19,12 +19,11 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 def process_gauges(gateway: "Gateway") -> Gauges:
     """Every gauge by name, as (label values, value) pairs."""
     snapshot, backlog = gateway.snapshot, gateway.shipper.backlog()
-    resting = gateway.breakers.resting()
+    resting, providers = gateway.breakers.resting(), list(snapshot.providers.values())
     return {
         "requests_in_flight": [((), gateway.metrics.in_flight)],
-        "provider_resting": [
-            ((provider.name,), float(provider.id in resting)) for provider in list(snapshot.providers.values())
-        ],
+        "provider_resting": [((provider.name,), float(provider.id in resting)) for provider in providers],
+        "provider_rest_seconds": [((provider.name,), gateway.rests.seconds_left(provider)) for provider in providers],
         "journal_backlog_bytes": [((), backlog.bytes)],
         "journal_backlog_seconds": [((), backlog.seconds)],
         "snapshot_age_seconds": [((), time.monotonic() - gateway.follower.last_success)],

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
@@ -26,8 +26,11 @@ def health_of(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]
     sums, processes = gateway.metrics.gather(process_gauges(gateway))
     failures, usage = _failures(sums), _usage()
     known, resting = _circuits(processes.values())
+    ends = _rest_ends(processes.values())
     return [
-        Health(row.enabled, known[row.name], resting[row.name], failures[row.name], usage.get(row.pk))
+        Health(
+            row.enabled, known[row.name], resting[row.name], failures[row.name], usage.get(row.pk), ends.get(row.name)
+        )
         for row in providers
     ]
 
@@ -47,6 +50,16 @@ def _circuits(processes: Iterable[Gauges]) -> tuple[Counter[str], Counter[str]]:
             known[name] += 1
             resting[name] += int(rests)
     return known, resting
+
+
+def _rest_ends(processes: Iterable[Gauges]) -> dict[str, datetime]:
+    """By provider name, until when it rests because it sent Retry-After."""
+    seconds: dict[str, float] = defaultdict(float)
+    for gauges in processes:
+        for (name,), left in gauges.get("provider_rest_seconds", ()):
+            seconds[name] = max(seconds[name], left)
+    now = timezone.now()
+    return {name: now + timedelta(seconds=left) for name, left in seconds.items() if left}
 
 
 def _failures(sums: Sums) -> dict[str, dict[str, int]]:

@@ -38,6 +38,17 @@ def test_an_open_circuit_stands_on_the_provider_in_the_list_and_on_the_first_pag
         assert window.check() == []
 
 
+def test_a_rest_that_a_provider_asked_for_stands_there_with_its_end(administrator, world):
+    world.allow()
+    provider = world.provider()
+    row = world.row(provider)
+    provider.default = Answer(status=429, headers={"Retry-After": "600"})
+    assert world.ask().status_code == 429
+    page = f"providers/provider/{row.pk}/change/"
+    world.until(lambda: "Circuit closed Rest until" in told(administrator, page), seconds=10)
+    assert "resting" in told(administrator, f"providers/provider/?q={row.name}")
+
+
 def test_one_that_is_not_enabled_is_not_asked(administrator, world):
     row = world.row(world.provider())
     update_provider(row, enabled=False)

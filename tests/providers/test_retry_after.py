@@ -29,7 +29,7 @@ def said(text):
         ("1m0.5s", 60.5),
         ("12ms", LEAST_SECONDS),
         ("0", LEAST_SECONDS),
-        ("3600", MOST_SECONDS),
+        ("7200", MOST_SECONDS),
         ("24h0m0s", MOST_SECONDS),
         ("9" * 400 + "s", MOST_SECONDS),
     ],

@@ -15,6 +15,11 @@ from tests.provider_answers import Answer
 TOKEN = "a token of more than thirty-two characters"
 
 
+def rests_of(world, provider):
+    """For how long it rests, by process."""
+    return [value for (_, name), value in samples(world, "provider_rest_seconds").items() if name == provider]
+
+
 def scraped(world, **options):
     return requests.get(f"{world.gateway.url}/metrics", timeout=10, **options)
 
@@ -139,6 +144,12 @@ class TestWhatIsTold:
         for number in range(2):
             world.ask(f"fails {number}")
         assert samples(world, "provider_resting")["0", name] == 1
+
+    def test_for_how_long_a_provider_rests(self, world, provider):
+        provider.default = Answer(status=503, headers={"Retry-After": "30"})
+        name = world.row(provider).name
+        assert world.ask().status_code == 503
+        world.until(lambda: 25 < max(rests_of(world, name)) <= 30)
 
     def test_a_refused_look_at_the_models_begins_before_it_ends(self, own_gateway):
         world = own_gateway()

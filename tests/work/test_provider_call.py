@@ -301,7 +301,7 @@ class TestRefusals:
             ({"retry-after-ms": "2500"}, {3}),
             ({"Retry-After": "9", "Retry-After-Ms": "400"}, {1}),
             ({"Retry-After": "1m30s"}, {90}),
-            ({"Retry-After": "99999"}, {600}),
+            ({"Retry-After": "99999"}, {3600}),
             ({"Retry-After": formatdate(time.time() - 60, usegmt=True)}, {1}),
         ],
     )

@@ -1,12 +1,15 @@
 """Stage 4: which provider, and what happens when it fails before it has begun to answer."""
 
 import time
+from email.utils import formatdate
 
 import pytest
 
 from providers.services import update_provider
+from tests.management import refused
 from tests.provider import refusing_port
 from tests.provider_answers import Answer
+from tests.work.test_metrics import samples
 
 
 def not_selected(response):
@@ -258,9 +261,79 @@ class TestBreaker:
         self.fail(world, 7)
         assert counts(*pair) == (7, 7)
 
+    def test_a_provider_that_names_the_end_of_its_overload_has_not_failed(self, world, provider):
+        """After so many failures the breaker would rest; the rest that was asked for ends sooner."""
+        for _ in range(6):
+            provider.answers(status=503, headers={"Retry-After-Ms": "1"})
+            assert world.ask().status_code == 503
+            time.sleep(1.05)
+        name = world.row(provider).name
+        assert samples(world, "provider_resting")["0", name] == 0
+
     def test_a_provider_that_stands_alone_is_asked_however_often_it_failed(self, world, provider):
         provider.default = Answer(status=500)
         self.fail(world, 7)
         assert counts(provider) == (7,)
         provider.default = Answer()
         assert world.ask().status_code == 200
+
+
+class TestRests:
+    """A provider that answers 429 or 503 with Retry-After is not asked until then."""
+
+    def statuses(self, world, count=20):
+        return [world.ask(f"{time.monotonic()} {number}") for number in range(count)]
+
+    @pytest.mark.parametrize("status", [429, 503, 529])
+    def test_a_provider_that_stands_alone_is_asked_once(self, world, provider, status):
+        provider.default = Answer(status=status, headers={"Retry-After": "30"})
+        code = 429 if status == 429 else 503
+        responses = self.statuses(world)
+        assert counts(provider) == (1,)
+        for response in responses:
+            refused(response, code, "ProviderOverloaded")
+            assert 20 <= int(response.headers["Retry-After"]) <= 30
+        entry = world.entry(responses[-1])
+        assert (entry.attempts, entry.candidates[0][1]) == (0, "resting")
+
+    @pytest.mark.parametrize("status", [429, 503])
+    def test_the_other_candidate_serves_meanwhile(self, world, pair, status):
+        pair[0].default = Answer(status=status, headers={"Retry-After": formatdate(time.time() + 30, usegmt=True)})
+        responses = self.statuses(world)
+        assert {response.status_code for response in responses} == {200}
+        assert counts(*pair) == (1, 20)
+
+    def test_it_is_asked_again_when_the_rest_is_over(self, world, provider):
+        provider.answers(status=429, headers={"Retry-After": "1"})
+        assert world.ask("one").status_code == world.ask("two").status_code == 429
+        time.sleep(1.1)
+        assert world.ask("three").status_code == 200
+        assert counts(provider) == (2,)
+
+    def test_who_is_ready_first_says_when_to_come_back(self, world, pair):
+        pair[0].default = Answer(status=503, headers={"Retry-After": "300"})
+        pair[1].default = Answer(status=429, headers={"Retry-After": "30"})
+        world.ask("begins both rests")
+        response = world.ask("refused")
+        refused(response, 429, "ProviderOverloaded")
+        assert 20 <= int(response.headers["Retry-After"]) <= 30
+        assert counts(*pair) == (1, 1)
+
+    def test_a_provider_whose_breaker_is_open_is_better_than_one_that_rests(self, world, pair):
+        pair[0].default = Answer(status=429, headers={"Retry-After": "30"})
+        pair[1].default = Answer(status=500)
+        self.statuses(world, 7)
+        assert counts(*pair) == (1, 7)
+
+    def test_a_cached_answer_is_served_while_its_provider_rests(self, world, provider):
+        assert world.ask("cached").status_code == 200
+        provider.default = Answer(status=503, headers={"Retry-After": "30"})
+        assert world.ask("other").status_code == 503
+        assert world.ask("cached").headers["X-Svc-Cache"] == "HIT"
+
+    def test_another_credential_ends_the_rest(self, world, provider):
+        provider.answers(status=429, headers={"Retry-After": "300"})
+        assert world.ask("one").status_code == world.ask("two").status_code == 429
+        update_provider(world.row(provider), credential="sk-of-another-account")
+        world.settle()
+        assert world.ask("three").status_code == 200

@@ -174,7 +174,7 @@ def _asked_before(exchange: Exchange) -> list[int] | None:
     """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
     target = exchange.target
     others = [number for number in exchange.asked_provider_ids if target is None or number != target.provider.id]
-    return others[:MAX_ASKED_BEFORE] or None
+    return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 
 
 def stage_timings(exchange: Exchange) -> list[tuple[str, float, float]]:

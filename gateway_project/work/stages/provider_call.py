@@ -1,5 +1,6 @@
 """Stage 6: call the provider; of several candidates the first that answers."""
 
+import math
 from collections.abc import Callable
 from time import perf_counter, time
 
@@ -8,6 +9,7 @@ from gateway_project.errors import (
     GatewayError,
     LimitError,
     ProviderError,
+    ProviderOverloaded,
     ProviderTimeout,
     ServiceUnavailable,
     UpstreamError,
@@ -22,6 +24,7 @@ from gateway_project.work.stages.cache import drop_candidate, look_up_cache
 from gateway_project.work.stages.log import write_start
 from providers.calls import End, Interrupted
 from providers.formats.dropped import dropped_header
+from providers.provider_response import NotReceived, ProviderResponse
 from providers.transport import ProviderRequest
 from telemetry.models import Candidate
 
@@ -42,7 +45,7 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
         while exchange.answer is None:
             gateway.watcher.add(exchange.call)
             target, failed = exchange.remaining[0], None
-            if _may_be_asked(exchange, gateway, target):
+            if not _rests(exchange, gateway, target) and _may_be_asked(exchange, gateway, target):
                 try:
                     admit_to_provider(exchange, gateway, target)
                     _attempt(exchange, gateway, target, attempt)
@@ -69,13 +72,33 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
 
 
 def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
-    """Whether its limits had room at admission, and its breaker admits a call or it is the last candidate."""
+    """Whether its limits had room at admission, and its breaker admits a call or no other candidate can serve."""
     if target in exchange.full_candidates:
         return False
-    if len(exchange.remaining) == 1 or gateway.breakers.admits(target.provider.id):
+    is_last = all(gateway.rests.current(other.provider) for other in exchange.remaining[1:])
+    if is_last or gateway.breakers.admits(target.provider.id):
         return True
     note_outcome(exchange, target, Candidate.RESTING)
     return False
+
+
+def _rests(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
+    """Whether it asked for a rest that is not over; the error says when the first of the candidates may be asked."""
+    rest = gateway.rests.current(target.provider)
+    if rest is None:
+        return False
+    seconds = math.ceil(gateway.rests.seconds_left(target.provider))
+    resting = ProviderOverloaded(
+        f"The provider asked for a pause of {seconds} more seconds.", code=rest.code, retry_after=seconds
+    )
+    note_outcome(exchange, target, Candidate.RESTING, resting)
+    if exchange.failure is None or _rests_longer(exchange.failure, seconds):
+        exchange.failure = resting
+    return True
+
+
+def _rests_longer(failure: GatewayError, seconds: float) -> bool:
+    return isinstance(failure, ProviderOverloaded) and failure.retry_after is not None and failure.retry_after > seconds
 
 
 def _run(exchange: Exchange, gateway: Gateway, name: str, step: Attempt) -> None:
@@ -106,22 +129,40 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Send the request; set the response once the provider has accepted it with status 200."""
-    write_start(exchange, gateway, calls_provider=True)
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
-    exchange.asked_provider_ids += (provider.id,)
     exchange.dropped = dropped_header(outgoing.dropped)
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
     request = ProviderRequest(address, outgoing.body, {**authentication, **outgoing.headers})
     exchange.call.attempt(provider.total_seconds)
-    response = gateway.transport.send(request, provider.transport_limits, exchange.call)
+    response = _send(exchange, gateway, request)
     if response.status != 200:
         raise _refusal(exchange.target, response)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         response.close()
         raise ProviderError("The provider sent a compressed answer although it was asked not to.")
     exchange.provider_response = response
+
+
+def _send(exchange: Exchange, gateway: Gateway, request: ProviderRequest) -> ProviderResponse:
+    """Send the request; once more on a new connection if the provider had closed the kept one before it arrived.
+
+    Each sending is an attempt. The first is no failure for the breaker: to close idle connections is no fault.
+    """
+    provider = exchange.target.provider
+    _note_attempt(exchange, gateway)
+    try:
+        return gateway.transport.send(request, provider.transport_limits, exchange.call)
+    except NotReceived as error:
+        gateway.metrics.attempt_failed(provider.name, error.exception)
+    _note_attempt(exchange, gateway)
+    return gateway.transport.send(request, provider.transport_limits, exchange.call, may_reuse=False)
+
+
+def _note_attempt(exchange: Exchange, gateway: Gateway) -> None:
+    write_start(exchange, gateway, calls_provider=True)
+    exchange.asked_provider_ids += (exchange.target.provider.id,)
 
 
 def hide_credential(error: GatewayError, target: Target) -> None:
@@ -153,8 +194,15 @@ def _refusal(target: Target, response) -> GatewayError:
 
 
 def _note_failure(error: GatewayError, exchange: Exchange, gateway: Gateway) -> None:
-    """Tell the breaker: 429 is a working provider, the client's own deadline says nothing, all else is a failure."""
-    if error.code == 429:
-        gateway.breakers.succeeded(exchange.target.provider.id)
+    """Tell the breaker: who is overloaded for a time that it names, or limits us (429), works; all else is a failure.
+
+    The client's own deadline says nothing.
+    """
+    provider = exchange.target.provider
+    names_its_end = isinstance(error, ProviderOverloaded) and error.retry_after is not None
+    if names_its_end:
+        gateway.rests.begin(provider, error.code, error.retry_after)
+    if names_its_end or error.code == 429:
+        gateway.breakers.succeeded(provider.id)
     elif exchange.call.end is not End.TOTAL:
-        gateway.breakers.failed(exchange.target.provider.id)
+        gateway.breakers.failed(provider.id)
