@@ -2,10 +2,12 @@
 
 import logging
 
+from django.contrib import admin
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 
+from gateway_project.console.site import wants_page
 from gateway_project.delivery import error_response
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
 
@@ -31,7 +33,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    if request.path == "/" and "text/html" in request.headers.get("Accept", ""):
+    if request.path == "/" and wants_page(request):
         return HttpResponseRedirect(reverse("admin:index"))  # a browser at the address that quickstart prints
     return error_response(NotFound(f"There is nothing at {request.path}.")).to_django()
 
@@ -42,4 +44,6 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
     text = "This form has expired or does not come from a page of the gateway. Open the page again."
+    if wants_page(request) and request.path.startswith(reverse("admin:index")) and admin.site.has_permission(request):
+        return admin.site.refusal(request, "This form", text, PermissionDenied.code)
     return error_response(PermissionDenied(text)).to_django()

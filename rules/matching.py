@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Any
 
+from providers.catalogue import Target
+
 # How many models an audience caches; bounded, as callers can send any model name.
 REMEMBERED_MODELS = 2048
 
@@ -58,6 +60,20 @@ class RuleBook:
         self._groups: dict[int, AudienceRules] = {}
         for rule in sorted(rules, key=lambda rule: rule.id):
             self._rules_for(rule).add(rule)
+
+    def judge(
+        self, model: str, offers: tuple[Target, ...], *, user_id: int, group_ids: Collection[int]
+    ) -> tuple[RuleSnapshot | None, tuple[Target, ...]]:
+        """The first rule that lets this caller ask for the model, and the offers that it allows."""
+        rule = self.first(
+            user_id=user_id,
+            group_ids=group_ids,
+            model=offers[0].model if offers else model,
+            provider_ids=[target.provider.id for target in offers],
+        )
+        if rule is not None and rule.provider_id is not None:
+            offers = tuple(target for target in offers if target.provider.id == rule.provider_id)
+        return rule, offers
 
     def first(
         self, *, user_id: int, group_ids: Collection[int], model: str, provider_ids: Collection[int]

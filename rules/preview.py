@@ -1,6 +1,7 @@
 """Previews the effect of a rule before it is stored."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,20 +10,32 @@ from django.db.models import Count
 
 from accounts.models import Group, User
 from gateway_project.errors import ValidationError
-from providers.models import Model
-from rules.linter import OfferedModel, RuleDraft, covered, warnings
+from keys.models import ApiKey
+from providers.catalogue import Target
+from providers.formats import FORMATS
+from providers.models import Provider
+from rules.linter import LAST, OfferedProvider, Offers, RuleDraft, allowed_links, allowed_models, warnings
+from rules.matching import RuleSnapshot
 from rules.models import Rule
 from rules.patterns import compile_pattern
 
 MAX_SHOWN = 50
 
+Audience = tuple[str, int]  # ("everyone", 0), ("user", id) or ("group", id)
+EVERYONE: Audience = ("everyone", 0)
+Links = Mapping[Audience | None, Collection[int]]
+
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The audience in words, the models that the rule allows, and its warnings."""
+    """The audience in words, what the rule allows, and its warnings.
+
+    `linked_providers` are the names of those that keys of the audience are linked to.
+    """
 
     audience: str
-    models: list[OfferedModel] = field(default_factory=list)
+    models: list[Target] = field(default_factory=list)
+    linked_providers: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -31,18 +44,20 @@ class Preview:
         return max(0, len(self.models) - MAX_SHOWN)
 
     @property
-    def shown(self) -> list[OfferedModel]:
+    def shown(self) -> list[Target]:
         return self.models[:MAX_SHOWN]
 
 
 def preview(rule: Rule) -> Preview:
-    """The effect of a rule, stored or not, on the present users and models."""
-    offers = _offered_models()
+    """The effect of a rule, stored or not, on the present users, keys and models."""
+    offers = _offers()
     try:
-        models = covered(_draft(rule), offers)
-    except ValidationError:
-        models = []
-    return Preview(_audience(rule), models, _warnings(rule, _empty_groups([rule]), _enabled_drafts(), offers))
+        draft = _draft(rule, _links([rule]))
+    except ValidationError as error:
+        return Preview(_audience(rule), warnings=[error.message])
+    links = [target.provider.name for target in allowed_links(draft, offers)]
+    problems = warnings(draft, _enabled_rules(), offers, nobody=_why_nobody(rule, _empty_groups([rule])))
+    return Preview(_audience(rule), allowed_models(draft, offers), links, problems)
 
 
 def warnings_of(rules: Sequence[Rule], *, among: int) -> list[list[str]]:
@@ -50,19 +65,19 @@ def warnings_of(rules: Sequence[Rule], *, among: int) -> list[list[str]]:
 
     Each is compared with the first `among` enabled rules only: comparing ten thousand takes a second.
     """
-    empty_groups, others, offers = _empty_groups(rules), _enabled_drafts(among), _offered_models()
-    return [_warnings(rule, empty_groups, others, offers) for rule in rules]
+    empty_groups, others, offers, links = _empty_groups(rules), _enabled_rules(among), _offers(), _links(rules)
+    return [_warnings(rule, empty_groups, others, offers, links) for rule in rules]
 
 
-def _enabled_drafts(most: int | None = None) -> list[RuleDraft]:
-    return list(_valid_drafts(Rule.objects.enabled().order_by("id")[:most]))
+def _enabled_rules(most: int | None = None) -> list[RuleSnapshot]:
+    return list(_valid_rules(Rule.objects.enabled().order_by("id")[:most]))
 
 
 def _warnings(
-    rule: Rule, empty_groups: Mapping[int, str], others: list[RuleDraft], offers: list[OfferedModel]
+    rule: Rule, empty_groups: Mapping[int, str], others: list[RuleSnapshot], offers: Offers, links: Links
 ) -> list[str]:
     try:
-        return warnings(_draft(rule), others, offers, nobody=_why_nobody(rule, empty_groups))
+        return warnings(_draft(rule, links), others, offers, nobody=_why_nobody(rule, empty_groups))
     except ValidationError as error:
         return [error.message]
 
@@ -81,26 +96,59 @@ def _why_nobody(rule: Rule, empty_groups: Mapping[int, str]) -> str:
     return empty_groups.get(rule.group_id, "")
 
 
-def _offered_models() -> list[OfferedModel]:
-    rows = Model.objects.filter(provider__enabled=True).order_by("name", "provider_id")
-    return [OfferedModel(*row) for row in rows.values_list("provider_id", "provider__name", "name")]
+def _offers() -> Offers:
+    return Offers(
+        OfferedProvider(
+            id=row.pk,
+            name=row.name,
+            models=frozenset(model.name for model in row.models.all()),
+            format=FORMATS.get(row.format.name),
+        )
+        for row in Provider.objects.enabled().shown()
+    )
 
 
-def _valid_drafts(rules: Iterable[Rule]) -> Iterator[RuleDraft]:
+def _links(rules: Iterable[Rule]) -> Links:
+    """The providers that the usable keys of each audience are linked to, by audience."""
+    keys = ApiKey.objects.usable().exclude(provider=None)
+    audiences = {_reach(rule) for rule in rules} - {None}
+    users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
+    found: dict[Audience | None, set[int]] = defaultdict(set)
+    if EVERYONE in audiences:
+        found[EVERYONE].update(keys.order_by().values_list("provider_id", flat=True).distinct())
+    for kind, owners, ids in (("user", "owner_id", users), ("group", "owner__groups", groups)):
+        pairs = keys.filter(**{f"{owners}__in": ids}).order_by().values_list(owners, "provider_id").distinct()
+        for number, provider_id in pairs if ids else ():
+            found[kind, number].add(provider_id)
+    return found
+
+
+def _valid_rules(rules: Iterable[Rule]) -> Iterator[RuleSnapshot]:
     """The rules whose pattern compiles; others never match."""
     for rule in rules:
         with suppress(ValidationError):
-            yield _draft(rule)
+            yield _snapshot(rule)
 
 
-def _draft(rule: Rule) -> RuleDraft:
-    pattern = compile_pattern(rule.regex) if rule.regex else None
-    return RuleDraft(rule.pk, pattern, _reach(rule), rule.provider_id, rule.enabled, rule.name)
+def _draft(rule: Rule, links: Links) -> RuleDraft:
+    return RuleDraft(_snapshot(rule), rule.enabled, frozenset(links.get(_reach(rule), ())))
 
 
-def _reach(rule: Rule) -> tuple[str, int] | None:
+def _snapshot(rule: Rule) -> RuleSnapshot:
+    return RuleSnapshot(
+        id=LAST if rule.pk is None else rule.pk,
+        name=rule.name,
+        pattern=compile_pattern(rule.regex) if rule.regex else None,
+        user_id=rule.user_id,
+        group_id=rule.group_id,
+        everyone=bool(rule.everyone),
+        provider_id=rule.provider_id,
+    )
+
+
+def _reach(rule: Rule) -> Audience | None:
     if rule.everyone:
-        return "everyone", 0
+        return EVERYONE
     if rule.user_id is not None:
         return "user", rule.user_id
     return ("group", rule.group_id) if rule.group_id is not None else None

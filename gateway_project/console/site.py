@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -32,6 +32,9 @@ LICENCE_FREE_PAGES = (
 )
 # Apps whose fields may autocomplete without a licence.
 LICENCE_FREE_AUTOCOMPLETE = ("rules",)
+# Title, sentence and status of the pages that a browser gets instead of these errors.
+NOT_FOUND = ("Not found", "There is no page at this address.", 404)
+NOT_OFFERED = ("Not possible", "The console does not offer this.", 403)
 
 
 class ConsoleSite(UnfoldAdminSite):
@@ -55,7 +58,7 @@ class ConsoleSite(UnfoldAdminSite):
     def _checked(self, view: Page) -> Page:
         """The view, behind the checks of the licence (but for LICENCE_FREE_PAGES) and of the address.
 
-        A failed check answers with a page that says why.
+        A failed check, and an address that leads nowhere, answer with a page that says why.
         """
 
         @wraps(view)
@@ -67,13 +70,18 @@ class ConsoleSite(UnfoldAdminSite):
                     raise BadRequest
                 return view(request, *args, **kwargs)
             except LicenceInvalid as error:
-                return self._refusal(request, "The licence", error.message, error.code)
+                return self.refusal(request, "The licence", error.message, error.code)
             except (BadRequest, SuspiciousOperation):
-                return self._refusal(request, "This address", "This address is not valid.", 400)
+                return self.refusal(request, "This address", "This address is not valid.", 400)
+            except (Http404, PermissionDenied) as error:
+                if not wants_page(request):
+                    raise
+                return self.refusal(request, *(NOT_FOUND if isinstance(error, Http404) else NOT_OFFERED))
 
         return answer
 
-    def _refusal(self, request: HttpRequest, title: str, problem: str, code: int) -> HttpResponse:
+    def refusal(self, request: HttpRequest, title: str, problem: str, code: int) -> HttpResponse:
+        """A page of the console with this sentence instead of what was asked for."""
         context = self.context(request, title, problem=problem)
         return TemplateResponse(request, "console/refused.html", context, status=code)
 
@@ -110,6 +118,11 @@ class ConsoleSite(UnfoldAdminSite):
     def context(self, request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
         """The context that a page's template needs."""
         return {**self.each_context(request), "title": title, **more}
+
+
+def wants_page(request: HttpRequest) -> bool:
+    """Whether a browser asks for a page; scripts and API clients do not."""
+    return "text/html" in request.headers.get("Accept", "")
 
 
 def _is_licence_free(request: HttpRequest) -> bool:

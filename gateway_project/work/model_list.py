@@ -1,7 +1,5 @@
 """GET /v1/models: the models that the caller's rules allow, from the snapshot."""
 
-from contextlib import suppress
-
 import orjson
 
 from gateway_project.delivery import Delivery, complete_response
@@ -11,9 +9,8 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway, gateway
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.delivery import add_headers
-from gateway_project.work.stages.log import write_log
+from gateway_project.work.stages.log import write_refusal
 from gateway_project.work.stages.rules import allowed_targets
-from telemetry.journal import JournalFull
 
 
 def deliver_models(exchange: Exchange, model: str) -> Delivery:
@@ -24,10 +21,8 @@ def deliver_models(exchange: Exchange, model: str) -> Delivery:
         delivery = complete_response(200, "application/json", orjson.dumps(document))
     except GatewayError as error:
         exchange.error = error
-        if isinstance(error, AccessError):  # bad keys are logged here as for work requests
-            gateway().metrics.request_started()  # write_log() counts it as ended
-            with suppress(JournalFull):
-                write_log(exchange, gateway())
+        if isinstance(error, AccessError):
+            write_refusal(exchange, gateway())
         delivery = exchange.entrance.door.refusal(error, exchange.request_id)
     add_headers(delivery.headers, exchange)
     return delivery

@@ -4,15 +4,14 @@ Requests read `Snapshot` and not the database; `Follower` (follower.py) keeps it
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 from urllib.parse import quote
 
 from gateway_project.work.limit_book import LimitBook
 from licensing.terms import Terms
 from providers import auth
+from providers.catalogue import Catalogue, Target
 from providers.formats import DEFAULT_OPTIONS, Format, Options
 from providers.prices import Price, PriceBook
 from providers.sigv4 import Signer
@@ -127,17 +126,11 @@ def _in_bodies(secrets: Iterable[str]) -> tuple[bytes, ...]:
     return tuple(form.encode() for form in dict.fromkeys(written))
 
 
-class Target(NamedTuple):
-    """A provider that a request may go to, and that provider's name of the model."""
-
-    provider: ProviderSnapshot
-    model: str
-
-
-class Snapshot:
+class Snapshot(Catalogue[ProviderSnapshot]):
     """The current rows. Only the follower changes it, each entry by one assignment."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.loaded = False
         self.keys: dict[str, KeySnapshot] = {}
         self.public_ids: dict[int, tuple[str, ...]] = {}  # by key id; a rotated key has two for a while
@@ -145,9 +138,6 @@ class Snapshot:
         self.callers: dict[int, Caller] = {}
         self.rules = RuleBook()
         self.rule_rows: dict[int, RuleSnapshot] = {}
-        self.providers: dict[int, ProviderSnapshot] = {}
-        self.providers_by_name: dict[str, ProviderSnapshot] = {}
-        self.targets_by_model: dict[str, tuple[Target, ...]] = {}
         self.prices = PriceBook()
         self.terms: Terms | None = None  # of the licence, or the defaults without one
         self.limits = LimitBook()
@@ -171,28 +161,7 @@ class Snapshot:
         self.rule_rows = {rule.id: rule for rule in rules}
         self.rules = RuleBook(self.rule_rows.values())
 
-    def put_providers(self, providers: Iterable[ProviderSnapshot]) -> None:
-        found = {provider.id: provider for provider in providers}
-        targets_by_model = defaultdict(list)
-        for provider in found.values():
-            for model in provider.models:
-                targets_by_model[model].append(Target(provider, model))
-        self.targets_by_model = {model: tuple(targets) for model, targets in targets_by_model.items()}
-        self.providers_by_name = {provider.name: provider for provider in found.values()}
-        self.providers = found
-
     def price(self, target: Target, at: float) -> Price | None:
         """The price of the target's model at this time (seconds since 1970); None if none is set."""
         provider, model = target
         return self.prices.price(provider.id, provider.host, model, at)
-
-    def targets_for(self, model: str) -> tuple[Target, ...]:
-        """Every enabled provider with this model; `provider/model` selects one provider.
-
-        A model whose own name contains a slash takes precedence.
-        """
-        if found := self.targets_by_model.get(model):
-            return found
-        name, slash, bare = model.partition("/")
-        provider = self.providers_by_name.get(name) if slash else None
-        return (Target(provider, bare),) if provider is not None and bare in provider.models else ()

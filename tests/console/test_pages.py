@@ -33,6 +33,17 @@ def test_a_page_is_whole(console, look):
         assert window.check() == [], path
 
 
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_wrong_address_has_a_whole_page_with_a_way_back(console, look):
+    window = console(look)
+    window.open("nowhere/")
+    assert all("404" in problem for problem in window.problems)
+    window.problems.clear()
+    assert window.check() == []
+    window.page.click("text=Back to the overview")
+    window.page.wait_for_url(f"{window.url}/admin/")
+
+
 def test_the_sign_in_is_whole(visitor):
     for look in LOOKS:
         window = visitor(look)

@@ -5,7 +5,8 @@ from html import unescape
 import pytest
 
 from accounts.services import create_group, delete_group, delete_user, update_user
-from providers.services import create_provider
+from keys.services import issue_key, update_key
+from providers.services import create_provider, update_provider
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.preview import warnings_of
 from rules.services import create_rule
@@ -52,6 +53,38 @@ def test_the_list_says_which_rules_let_nobody_through(console):
     assert told["broken"].startswith("this is not a valid RE2 pattern")
 
 
+def test_a_linked_key_may_use_any_model_that_the_rule_matches(console):
+    provider = create_provider(name="east", format_name="openai", url="http://127.0.0.1:9/v1", models=["gpt-5"])
+    ann, ben = new_user(), new_user()
+    group = create_group(name="staff", member_ids=[ann.pk])
+    rules = {
+        "ann": create_rule(name="ann", user_id=ann.pk, regex="claude.*"),
+        "ben": create_rule(name="ben", user_id=ben.pk, regex="claude.*"),
+        "staff": create_rule(name="staff", group_id=group.pk, regex="claude.*"),
+        "all": create_rule(name="all", user_id=0, regex="claude.*"),
+    }
+
+    def said() -> dict[str, bool]:
+        """Of each rule, whether it is said to allow nothing."""
+        problems = warnings_of(list(rules.values()), among=10)
+        return {name: any("allows nothing" in one for one in told) for name, told in zip(rules, problems, strict=True)}
+
+    assert said() == dict.fromkeys(rules, True)
+    key = issue_key(owner=ann, name="linked", provider=provider).key
+    assert said() == {"ann": False, "ben": True, "staff": False, "all": False}
+    path = f"/admin/rules/rule/preview/?name=r&regex=claude.*&audience=user&user={ann.pk}"
+    page = console.get(path).text
+    assert "any model name" in page
+    assert "east" in page
+    assert "allows nothing" not in page
+    assert "allows nothing" in console.get(path.replace(f"user={ann.pk}", f"user={ben.pk}")).text
+    update_provider(provider, enabled=False)
+    assert said() == dict.fromkeys(rules, True)
+    update_provider(provider, enabled=True)
+    update_key(key, locked=True)
+    assert said() == dict.fromkeys(rules, True)
+
+
 def test_a_rule_for_somebody_who_cannot_come_any_more_says_so(console):
     ann, ben = new_user(username="ann"), new_user(username="ben")
     group = create_group(name="gone", member_ids=[ann.pk, ben.pk])
@@ -74,7 +107,7 @@ def test_the_list_asks_once_about_the_members_of_all_groups(console, django_asse
     groups = [create_group(name=name, member_ids=ids) for name, ids in (("a", [ben.pk]), ("b", []), ("c", [ben.pk]))]
     rules = [create_rule(name=group.name, group_id=group.pk) for group in groups]
     update_user(ben, is_active=False)
-    with django_assert_num_queries(3):  # and once about the models, and once about the other rules
+    with django_assert_num_queries(4):  # and once about the models, the linked keys, and the other rules
         told = [" ".join(warnings) for warnings in warnings_of(rules, among=10)]
     assert [sentence.partition(".")[0] for sentence in told] == [
         "The group has no usable members", "The group has no members", "The group has no usable members",

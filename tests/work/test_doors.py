@@ -228,14 +228,17 @@ class TestModels:
         world.provider()
         assert world.model not in self.names(world)
 
-    def test_a_bad_key(self, world):
-        response = world.get("/v1/models", key="nonsense")
-        error(response, 401, "invalid_api_key")
-        assert world.entry(response).status == 401
-
-    def test_a_key_without_the_permission(self, world):
-        key = world.new_key(permissions=[]).text
-        error(world.get("/v1/models", key=key), 403, "permission_denied")
+    def test_a_refused_look_is_logged_and_is_no_work(self, world):
+        for key, code, name in (
+            ("nonsense", 401, "invalid_api_key"),
+            (world.new_key(permissions=[]).text, 403, "permission_denied"),
+        ):
+            response = world.get("/v1/models", key=key)
+            error(response, code, name)
+            entry = world.entry(response, "Message")
+            assert (entry.status, entry.outcome, entry.severity) == (code, "denied", "warning")
+            assert entry.message == response.json()["error"]["message"]
+            assert world.entries(correlation_id=response.headers["X-Svc-Request-ID"]) == 0
 
     def test_another_method(self, world):
         response = world.post({}, path="/v1/models")

@@ -64,6 +64,14 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.shipper.record_key_use(exchange.key.id, exchange.started_at)
 
 
+def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
+    """Write the Message entry of a refused request that is no work: neither usage nor metrics count it."""
+    entry = empty_log_entry() | _identity(exchange)
+    _describe_result(entry, exchange)
+    with suppress(JournalFull):
+        gateway.journal.append_event(to_record(_error_entry(entry, exchange)))
+
+
 def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
     whole = to_record(entry | {"payload": _payload(exchange)})
     number, exchange.journal_number = exchange.journal_number, None

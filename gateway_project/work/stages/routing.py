@@ -11,12 +11,13 @@ from gateway_project.work.candidate_outcomes import note_outcome
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Target
+from providers.catalogue import servable
 from telemetry.models import Candidate
 
 
 def select_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Set the candidates in the order in which they are tried. Raises ProviderNotSelected."""
-    usable = [target for target in exchange.allowed if target.provider.format is not None]
+    usable = list(servable(exchange.allowed))
     if not usable:
         raise ProviderNotSelected(_why_none(exchange))
     if len(usable) > 1 and (name := exchange.request.stateful_parameter):

@@ -4,6 +4,7 @@ from gateway_project.errors import RuleDenied
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot import Caller, KeySnapshot, Snapshot, Target
+from providers.catalogue import servable
 from rules.matching import RuleSnapshot
 
 
@@ -21,31 +22,17 @@ def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
 def allowed_targets(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
     """The targets that may and can serve this caller's request for the model."""
     rule, allowed = _judge(model, _offers(model, key, snapshot), caller, snapshot)
-    return tuple(target for target in allowed if rule is not None and target.provider.format is not None)
+    return servable(allowed) if rule is not None else ()
 
 
 def _offers(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
     """The key's own provider, else every provider with the model."""
     if key is None or key.provider_id is None:
         return snapshot.targets_for(model)
-    provider = snapshot.providers.get(key.provider_id)
-    if provider is None:
-        return ()
-    # A model whose name contains a slash takes precedence over provider/model.
-    named = model if model in provider.models else model.removeprefix(f"{provider.name}/")
-    return (Target(provider, named),)
+    return snapshot.linked_targets(model, key.provider_id)
 
 
 def _judge(
     model: str, offered: tuple[Target, ...], caller: Caller, snapshot: Snapshot
 ) -> tuple[RuleSnapshot | None, tuple[Target, ...]]:
-    """The first rule that lets the caller ask for the model, and the offers that it allows."""
-    rule = snapshot.rules.first(
-        user_id=caller.id,
-        group_ids=caller.group_ids,
-        model=offered[0].model if offered else model,
-        provider_ids=[target.provider.id for target in offered],
-    )
-    if rule is not None and rule.provider_id is not None:
-        offered = tuple(target for target in offered if target.provider.id == rule.provider_id)
-    return rule, offered
+    return snapshot.rules.judge(model, offered, user_id=caller.id, group_ids=caller.group_ids)

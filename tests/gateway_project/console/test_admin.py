@@ -122,3 +122,48 @@ def test_a_page_for_a_new_row_does_not_look_like_the_list(console):
         return re.sub(r"<[^>]*>", " ", re.search(r"<h1.*?</h1>", console.get(path).text, re.DOTALL)[0]).split()
 
     assert heading(f"{USERS}add/") == [*heading(USERS), "chevron_right", "New"]
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+WRONG = ["nowhere/", "nowhere", "rules/rule", "rules/nowhere/", "search/", "accounts/user/999999/sign-out/", "a//b"]
+
+
+class TestAWrongAddress:
+    @pytest.mark.parametrize("path", WRONG)
+    def test_a_browser_gets_a_page_of_the_console(self, console, path):
+        answer = console.get(f"/admin/{path}", headers=BROWSER)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+        assert "There is no page at this address." in answer.text
+        assert '<a class="text-primary-700 underline dark:text-primary-400" href="/admin/">' in answer.text
+        assert "/admin/rules/rule/" in answer.text  # the menu
+
+    @pytest.mark.parametrize("path", WRONG)
+    @pytest.mark.parametrize("accept", ["*/*", "application/json", "application/vnd.api+json"])
+    def test_any_other_client_gets_the_error_of_the_api(self, console, path, accept):
+        answer = console.get(f"/admin/{path}", headers={"Accept": accept})
+        assert (answer.status_code, answer.json()["exception"]) == (404, "NotFound")
+
+    @pytest.mark.parametrize("headers", [BROWSER, {}])
+    def test_a_stranger_does_not_learn_which_addresses_exist(self, client, db, headers):
+        for path in ("nowhere/", "rules/rule/", "accounts/user/1/change/", "telemetry/logentry/add/"):
+            answer = client.get(f"/admin/{path}", headers=headers)
+            assert (answer.status_code, answer.headers["Location"]) == (302, f"/admin/login/?next=/admin/{path}")
+
+    def test_the_text_of_the_address_is_not_repeated(self, console):
+        assert "<b>" not in console.get("/admin/<b>x</b>", headers=BROWSER).text.partition("<h1")[2]
+
+    def test_a_page_that_is_not_offered_says_so(self, console):
+        path = "/admin/telemetry/logentry/add/"
+        answer = console.get(path, headers=BROWSER)
+        assert (answer.status_code, "The console does not offer this." in answer.text) == (403, True)
+        assert console.get(path).json()["exception"] == "PermissionDenied"
+
+
+def test_a_form_that_has_expired_is_refused_with_a_page(console):
+    console.handler.enforce_csrf_checks = True
+    answer = console.post(USERS, headers=BROWSER)
+    assert (answer.status_code, "This form has expired" in answer.text) == (403, True)
+    assert 'href="/admin/">Back to the overview' in answer.text
+    assert console.post(USERS).json()["exception"] == "PermissionDenied"
+    console.cookies.clear()
+    assert console.post(USERS, headers=BROWSER).json()["exception"] == "PermissionDenied"

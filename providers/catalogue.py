@@ -1,0 +1,66 @@
+"""Which provider has which model, and where a request may go before rules are asked. Pure."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+
+class Offering(Protocol):
+    """A provider as the catalogue needs it; `format` is None for one that this version cannot speak to."""
+
+    id: int
+    name: str
+    models: Collection[str]
+    format: Any
+
+
+P = TypeVar("P", bound=Offering)
+
+
+class Target(NamedTuple, Generic[P]):
+    """A provider that a request may go to, and that provider's name of the model."""
+
+    provider: P
+    model: str
+
+
+class Catalogue(Generic[P]):
+    """The enabled providers and their models."""
+
+    def __init__(self, providers: Iterable[P] = ()) -> None:
+        self.put_providers(providers)
+
+    def put_providers(self, providers: Iterable[P]) -> None:
+        found = {provider.id: provider for provider in providers}
+        targets_by_model = defaultdict(list)
+        for provider in found.values():
+            for model in provider.models:
+                targets_by_model[model].append(Target(provider, model))
+        self.targets_by_model = {model: tuple(targets) for model, targets in targets_by_model.items()}
+        self.providers_by_name = {provider.name: provider for provider in found.values()}
+        self.providers: dict[int, P] = found
+
+    def targets_for(self, model: str) -> tuple[Target[P], ...]:
+        """Every provider with this model; `provider/model` selects one provider.
+
+        A model whose own name contains a slash takes precedence.
+        """
+        if found := self.targets_by_model.get(model):
+            return found
+        name, slash, bare = model.partition("/")
+        provider = self.providers_by_name.get(name) if slash else None
+        return (Target(provider, bare),) if provider is not None and bare in provider.models else ()
+
+    def linked_targets(self, model: str, provider_id: int) -> tuple[Target[P], ...]:
+        """The provider that a key is linked to, with any model name; () while it is disabled."""
+        provider = self.providers.get(provider_id)
+        if provider is None:
+            return ()
+        # A model whose name contains a slash takes precedence over provider/model.
+        named = model if model in provider.models else model.removeprefix(f"{provider.name}/")
+        return (Target(provider, named),)
+
+
+def servable(targets: Iterable[Target[P]]) -> tuple[Target[P], ...]:
+    """Those whose provider speaks a format that this version does too."""
+    return tuple(target for target in targets if target.provider.format is not None)
