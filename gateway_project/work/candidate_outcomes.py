@@ -6,6 +6,7 @@ Stages note what only they know; everything else follows from the exchange once 
 from typing import TYPE_CHECKING
 
 from gateway_project.errors import GatewayError, UpstreamError
+from gateway_project.work.secret_masking import mask_secrets_in_message
 from gateway_project.work.snapshot import Target
 from telemetry.models import Candidate
 
@@ -60,4 +61,4 @@ def _target_outcome(exchange: "Exchange") -> Outcome:
 
 
 def _detail(error: GatewayError | None) -> str:
-    return f"{error.exception}: {error.message}"[:DETAIL_LENGTH] if error is not None else ""
+    return f"{error.exception}: {mask_secrets_in_message(error.message)}"[:DETAIL_LENGTH] if error is not None else ""

@@ -213,6 +213,25 @@ class TestPayload:
             assert "It is …!" in kept
             assert written not in kept
 
+    def test_credentials_in_prompts_answers_and_errors_are_not_kept(self, world):
+        secrets = [world.new_key().text, "AKIAIOSFODNN7EXAMPLE", "sk-ant-api03-Zm9vYmFyYmF6cXV4"]
+        world.allow()
+        provider = world.provider()
+        provider.answers(text=f"Your key is {secrets[1]}.")
+        answered = world.ask(f"My key is {secrets[0]}.", body={"metadata": {"password": "hunter2"}})
+        assert secrets[1] in answered.text  # what is served is untouched
+        sent = provider.seen[-1].body
+        assert secrets[0].encode() in sent
+        assert b"hunter2" in sent
+        provider.answers(status=400, body=json.dumps({"error": {"message": f"bad key {secrets[2]}"}}).encode())
+        refused = world.ask("again")
+        entries = [world.entry(answered), world.entry(refused), world.entry(refused, "Message")]
+        stored = CacheEntry.objects.get(request_hash=entries[0].cache_hash)
+        texts = [text for entry in entries for text in (entry.payload, entry.message, str(entry.candidates))]
+        for text in [*texts, stored.response]:
+            assert not [secret for secret in (*secrets, "hunter2") if secret in text]
+        assert "svc_***" in entries[0].payload
+
     @pytest.mark.parametrize("path", ["/work", "/v1/chat/completions", "/v1/messages"])
     def test_an_answer_that_holds_the_credential_is_given_to_nobody(self, world, path):
         world.allow()

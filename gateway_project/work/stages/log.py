@@ -24,6 +24,7 @@ from gateway_project.work.cached_answer import CachedAnswer
 from gateway_project.work.candidate_outcomes import candidate_outcomes
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.secret_masking import LOOK_AHEAD_BYTES, mask_secrets, mask_secrets_in_message
 from gateway_project.work.snapshot import ProviderSnapshot
 from providers.prices import Cost
 from telemetry.journal import JournalFull
@@ -225,8 +226,9 @@ def _message(exchange: Exchange, outcome: str) -> str:
 
 def _error_message(exchange: Exchange) -> str:
     """The error's message, prefixed with the provider's name if it is the provider's error."""
+    message = mask_secrets_in_message(exchange.error.message)
     named = exchange.target is not None and isinstance(exchange.error, UpstreamError)
-    return f"{exchange.target.provider.name}: {exchange.error.message}" if named else exchange.error.message
+    return f"{exchange.target.provider.name}: {message}" if named else message
 
 
 def _needs_message_entry(error: GatewayError | None) -> bool:
@@ -240,7 +242,7 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's message may quote a URL that contains the credential
         context = exchange.target.provider.redact(context)
-    message = f"{_error_message(exchange)}{context[:MAX_MESSAGE_LENGTH]}"
+    message = f"{_error_message(exchange)}{mask_secrets_in_message(context)[:MAX_MESSAGE_LENGTH]}"
     return empty_log_entry() | {
         **{name: value for name, value in entry.items() if name not in COUNTED},
         "entry_type": "Message",
@@ -292,8 +294,10 @@ def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
 
 
 def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None) -> bytes:
-    """The part of a body that is kept, without the provider's credential."""
-    return body[:max_bytes] if provider is None else provider.redact_body(body, max_bytes)
+    """The part of a body that is kept, without credentials; they are masked before it is cut."""
+    if provider is not None:
+        body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
+    return mask_secrets(body, max_bytes)[:max_bytes]
 
 
 def _json(kept: bytes, size: int, max_bytes: int) -> str:
