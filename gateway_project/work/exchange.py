@@ -95,6 +95,7 @@ class Exchange:
     # call_provider: names of parameters that the provider did not get; read_response: and of parts of its answer that
     # the client does not get; look_up_cache on a hit
     dropped: str = ""
+    added: str = ""  # call_provider: the parameter that the provider got although the client did not send it
     provider_response: "ProviderResponse | None" = None  # call_provider
     answer: Answer | None = None  # read_response; look_up_cache on a hit
     cached_answer: "CachedAnswer | None" = None  # look_up_cache on a hit

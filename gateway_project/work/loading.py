@@ -252,7 +252,9 @@ def _provider(row: Provider, before: ProviderSnapshot | None) -> ProviderSnapsho
         cache_scope=max(row.cache_scope or "global", settings.GATEWAY_CACHE_SCOPE, key=SCOPES.index),
         cache_seconds=settings.GATEWAY_CACHE_TTL if row.cache_ttl_seconds is None else row.cache_ttl_seconds,
         models=frozenset(model.name for model in row.models.all()),
-        options=Options(unknown_parameters=row.unknown_parameters),
+        options=Options(
+            unknown_parameters=row.unknown_parameters, default_max_tokens=settings.GATEWAY_ANTHROPIC_MAX_TOKENS
+        ),
         max_output_tokens={model.name: tokens for model in row.models.all() if (tokens := model.max_output_tokens)},
         header_name=row.name if row.name.isascii() else quote(row.name),
         auth_headers=headers,

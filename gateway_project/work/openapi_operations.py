@@ -36,6 +36,11 @@ HEADERS = {
         "shape has no place for; of a stream the latter is told in a comment at its end.",
         required=False,
     ),
+    "X-Svc-Added": header(
+        "`name=value` of a parameter that the provider requires and the client did not send; not with answers from the "
+        "cache.",
+        required=False,
+    ),
     "X-Svc-Estimate": header("`tokens` if the gateway counted them because no provider did.", required=False),
     "RateLimit": header("What is left of the limits that apply.", required=False),
     "RateLimit-Policy": header("The limits that apply.", required=False),

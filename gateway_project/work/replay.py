@@ -96,7 +96,8 @@ def _doors(sample: Sample) -> Iterator[tuple[str, WorkRequest]]:
 
 def _request(sample: Sample) -> str:
     outgoing = sample.format.request(sample.work, sample.model)
-    return f"{outgoing.path} {json.dumps(outgoing.headers)} {list(outgoing.dropped)} {outgoing.body.decode()}"
+    added = f" +{outgoing.added}" if outgoing.added else ""
+    return f"{outgoing.path} {json.dumps(outgoing.headers)} {list(outgoing.dropped)}{added} {outgoing.body.decode()}"
 
 
 def _answer(sample: Sample, work: WorkRequest) -> str:

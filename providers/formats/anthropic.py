@@ -7,7 +7,7 @@ newer 2026-10-21 it differs in what is refused alone (temperature, top_p, top_k)
 import re
 from typing import Any
 
-from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ValidationError
+from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
 from providers.formats.anthropic_blocks import (
     FINISH_REASONS,
     FOREIGN,
@@ -140,7 +140,8 @@ class Anthropic(TranslatedFormat):
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
         system, messages = system_of(chat)
-        most = self._max_tokens(chat, model, options)
+        most = _max_tokens(chat, model, options)
+        most = options.default_max_tokens if most is None else most
         thinking, effort = thinking_of(chat, model, most)
         more = bool(self.native_tools_in(chat))
         body: dict[str, Any] = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
@@ -158,17 +159,8 @@ class Anthropic(TranslatedFormat):
         body.update({name: getattr(chat, name) for name in sorted(sampling_of(chat, model))})
         return body
 
-    def _max_tokens(self, chat: Chat, model: str, options: Options) -> int:
-        most = options.max_output_tokens or claude(model).max_output
-        if chat.max_tokens is not None:
-            return chat.max_tokens
-        if most is None:
-            raise ValidationError(
-                f"max_tokens is missing: this provider requires it, and the longest answer of {model} is not known. "
-                "Send it, or let an administrator set maxOutputTokens of the model.",
-                field="max_tokens",
-            )
-        return most
+    def added_parameter(self, chat: Chat, model: str, options: Options) -> str:
+        return "" if _max_tokens(chat, model, options) is not None else f"max_tokens={options.default_max_tokens}"
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.operation != COUNT_TOKENS:
@@ -368,3 +360,10 @@ def output_config(chat: Chat, effort: str) -> dict[str, Any]:
     if chat.output is not None and chat.output.kind == "schema":
         config["format"] = {"type": "json_schema", "schema": chat.output.schema or {}}
     return config
+
+
+def _max_tokens(chat: Chat, model: str, options: Options) -> int | None:
+    """The maximum length of the answer: the client's, else the model's; None if neither is known."""
+    if chat.max_tokens is not None:
+        return chat.max_tokens
+    return options.max_output_tokens or claude(model).max_output

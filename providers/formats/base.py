@@ -161,6 +161,7 @@ class OutgoingRequest:
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()  # names of client parameters that the provider does not get
+    added: str = ""  # what the provider gets although the client did not send it: name=value
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ class Options:
 
     unknown_parameters: str = "pass"  # the policy for parameters that the format does not know: refuse, drop or pass
     max_output_tokens: int | None = None  # of the model, for formats whose requests must state a maximum
+    default_max_tokens: int = 8192  # for these, where the maximum of the model is not known
 
 
 DEFAULT_OPTIONS = Options()

@@ -101,7 +101,7 @@ class TranslatedFormat(Format):
             return OutgoingRequest(path, self.passthrough_body(work, model), headers)
         if work.operation == "embedding":
             unknown, inapplicable = self.unknown_embedding_parameters(work.embedding, model), frozenset()
-            body = self.embedding_body(work, work.embedding, model)
+            body, added = self.embedding_body(work, work.embedding, model), ""
         else:
             chat = self.restrict_tools(work.chat)
             native = self.native_values(chat)
@@ -111,9 +111,14 @@ class TranslatedFormat(Format):
             body = self.chat_body(work, chat, model, options)
             _add_native(body, {name: value for name, value in native.items() if name not in useless})
             _add_tools(body, self.native_tools_in(chat))
+            added = self.added_parameter(chat, model, options)
         hints = unknown & HINTS
         dropped = _apply_policy(options.unknown_parameters, unknown - hints, inapplicable, work, body)
-        return OutgoingRequest(path, dumped(body), headers, tuple(sorted(dropped | hints)))
+        return OutgoingRequest(path, dumped(body), headers, tuple(sorted(dropped | hints)), added)
+
+    def added_parameter(self, chat: Chat, model: str, options: Options) -> str:
+        """`name=value` of a parameter that chat_body() adds because the provider requires it; '' if there is none."""
+        return ""
 
     def restrict_tools(self, chat: Chat) -> Chat:
         """The conversation with only the tools that may be called, for providers that cannot forbid one."""

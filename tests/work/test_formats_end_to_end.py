@@ -206,3 +206,17 @@ class TestGemini:
         response = world.ask(body={"store": True, "logit_bias": {"1": 2}})
         assert response.headers["X-Svc-Dropped"] == "logit_bias, store"
         assert provider.seen[0].json == {"contents": [{"role": "user", "parts": [{"text": "Hello!"}]}]}
+
+
+@pytest.mark.parametrize(("sent", "added"), [({}, "max_tokens=8192"), ({"max_tokens": 7}, None)])
+def test_anthropic_gets_a_maximum_length_where_nobody_knows_one(world, sent, added):
+    world.allow()
+    provider = world.provider(format_name="anthropic")
+    provider.answers(
+        body=b'{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hi"}],'
+        b' "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}'
+    )
+    response = world.ask(body=sent)
+    assert response.status_code == 200
+    assert response.headers.get("X-Svc-Added") == added
+    assert provider.seen[-1].json["max_tokens"] == sent.get("max_tokens", 8192)

@@ -99,6 +99,8 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
         headers.append(("X-Svc-Provider", exchange.target.provider.header_name))
     if exchange.dropped:
         headers.append(("X-Svc-Dropped", exchange.dropped))
+    if exchange.added:
+        headers.append(("X-Svc-Added", exchange.added))
     if exchange.answer is not None and exchange.answer.estimated:
         headers.append(("X-Svc-Estimate", "tokens"))
     if exchange.limit_statuses:

@@ -131,7 +131,7 @@ def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Send the request; set the response once the provider has accepted it with status 200."""
     provider, model = exchange.target
     outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
-    exchange.dropped = dropped_header(outgoing.dropped)
+    exchange.dropped, exchange.added = dropped_header(outgoing.dropped), outgoing.added
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
     request = ProviderRequest(address, outgoing.body, {**authentication, **outgoing.headers})
