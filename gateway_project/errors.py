@@ -112,7 +112,7 @@ class GatewayError(Exception):
     @property
     def sentence(self) -> str:
         """The message for people who do not see which field it is about."""
-        return _truncated(" ".join(problem.sentence for problem in self.problems), MAX_MESSAGE_LENGTH)
+        return sentence_of(self.problems)
 
     def body(self) -> dict[str, int | str]:
         """The three members that every error has."""
@@ -129,6 +129,11 @@ class GatewayError(Exception):
             problem.error_object(root, status=self.code, code=self.exception, title=title)
             for problem in problems[:MAX_PROBLEMS]
         ]
+
+
+def sentence_of(problems: Sequence[Problem]) -> str:
+    """All problems with the names of their places, as a message."""
+    return _truncated(" ".join(problem.sentence for problem in problems), MAX_MESSAGE_LENGTH)
 
 
 def _truncated(text: str, max_length: int) -> str:
@@ -149,8 +154,11 @@ class ValidationError(RequestError):
 
     @classmethod
     def from_problems(cls, problems: Sequence[Problem]) -> Self:
-        """One error for several problems; its message has all of them."""
-        error = cls(" ".join(problem.sentence for problem in problems))
+        """One error for all problems; the message of several has the names of their places."""
+        if len(problems) == 1:
+            (one,) = problems
+            return cls(one.detail, field=one.field, parameter=one.parameter, header=one.header)
+        error = cls(sentence_of(problems))
         error._problems = tuple(problems)
         return error
 

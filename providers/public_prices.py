@@ -70,7 +70,7 @@ def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPr
             yield _entry(entry, currency=currency, valid_from=now, source=source)
         except FieldsRefused as refused:
             problems = {NAMES.get(field, field): texts for field, texts in refused.message_dict.items()}
-            told = ValidationError.from_fields(problems).message
+            told = ValidationError.from_fields(problems).sentence
             raise ValidationError(f"{path}, price {number}: {told}") from None
         except (TypeError, ValueError, OverflowError) as error:
             raise ValidationError(f"{path}, price {number}: {error}.") from None

@@ -35,7 +35,7 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
     if error is None:
         log.exception("Request %s failed.", context["request"].correlation_id)
         error = errors.InternalError()
-    names = _attribute_names(context["view"]) if any(problem.field for problem in error.problems) else {}
+    names = _attribute_names(context["view"]) if error is exception else {}  # a serializer has those of the wire
     return Response(Plain(document(error, names)), status=error.code, headers=error.headers)
 
 
@@ -45,8 +45,11 @@ def document(error: errors.GatewayError, names: Mapping[str, str] = MappingProxy
     problems = [
         replace(problem, field=_wire_path(field)) for problem, field in zip(error.problems, fields, strict=True)
     ]
-    message = errors.ValidationError.from_problems(problems).message
-    return {**error.body(), "message": message, "errors": error.error_objects(problems, ATTRIBUTES)}
+    return {
+        **error.body(),
+        "message": errors.sentence_of(problems),
+        "errors": error.error_objects(problems, ATTRIBUTES),
+    }
 
 
 def _attribute_names(view: Any) -> dict[str, str]:

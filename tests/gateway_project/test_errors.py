@@ -93,6 +93,36 @@ def test_the_problems_of_fields_become_one_sentence():
     assert errors.ValidationError.from_fields(problems).message == "name: Too long. Taken. Both are set."
 
 
+def test_the_problem_of_one_field_is_named_apart_from_its_message():
+    error = errors.ValidationError.from_fields({"name": ["Too long."]})
+    assert (error.message, error.field, error.sentence) == ("Too long.", "name", "name: Too long.")
+
+
+@pytest.mark.parametrize(
+    ("error", "source"),
+    [
+        (errors.ValidationError("x", field="messages[0].calls[1].a/b"), {"pointer": "/messages/0/calls/1/a~1b"}),
+        (errors.ValidationError("x", field="/data/id"), {"pointer": "/data/id"}),
+        (errors.ValidationError("x", parameter="page[size]"), {"parameter": "page[size]"}),
+        (errors.ValidationError("x", header="X-Svc-Timeout"), {"header": "X-Svc-Timeout"}),
+        (
+            errors.ProviderRejected("x", field="messages[0]"),
+            None,
+        ),  # a place in the provider's request, not the client's
+        (errors.NotFound("x"), None),
+    ],
+)
+def test_an_error_object_names_the_place(error, source):
+    (found,) = error.document()["errors"]
+    assert found.pop("source", None) == source
+    assert found == {"status": str(error.code), "code": error.exception, "title": found["title"], "detail": "x"}
+
+
+def test_no_document_has_more_error_objects_than_it_may():
+    problems = {f"field{number}": ["Wrong."] for number in range(5000)}
+    assert len(errors.ValidationError.from_fields(problems).document()["errors"]) == errors.MAX_PROBLEMS
+
+
 def test_what_is_long_is_cut_after_what_nobody_may_read_was_taken_out_of_all_of_it():
     secret = "sk-secret"
     error = errors.ProviderRejected("x" * 2044 + secret, code=400, field="f" * 252 + secret, reason=secret)

@@ -374,3 +374,60 @@ def test_a_body_shorter_than_it_says_is_refused(admin):
         sock.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: sock.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 400"), answer
+
+
+def sources(response) -> list[dict]:
+    return [error.get("source") for error in response.json()["errors"]]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_each_problem_is_an_error_object_with_its_place(admin, flat):
+    response = admin.send("POST", "/users/", json=body(userName=" x", email="nobody"), flat=flat)
+    refused(response, 400, "ValidationError", "userName: ", "email: ", "password: ")
+    named = [{"pointer": f"/data/attributes/{name}"} for name in ("email", "password", "userName")]
+    assert sorted(sources(response), key=str) == named
+    (error,) = admin.send("GET", "/users/?active=maybe", flat=flat).json()["errors"]
+    assert error == {
+        "status": "400",
+        "code": "ValidationError",
+        "title": "The request is not valid",
+        "detail": "must be true or false.",
+        "source": {"parameter": "active"},
+    }
+
+
+def test_what_services_refuse_names_the_attribute_that_was_sent(admin, ann):
+    roles = admin.post("/users/", userName="x", password="a long pass phrase", roles=[{"id": 987654}])
+    assert sources(roles) == [{"pointer": "/data/attributes/roles"}]
+    own = admin.patch("/users/", newPassword="another pass phrase", currentPassword="wrong")
+    assert sources(own) == [{"pointer": "/data/attributes/currentPassword"}]
+    assert own.json()["message"] == "currentPassword: is wrong."
+    licence = admin.post("/licence/", licenceKey="x")
+    assert sources(licence) == [{"pointer": "/data/attributes/licenceKey"}]
+    role = admin.post("/roles/", name="a/b")
+    assert sources(role) == [{"pointer": "/data/attributes/name"}]
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer"),
+    [
+        ({"data": {"attributes": {}}, "dta": 1}, "/dta"),
+        ({"data": {"attributes": {}, "a/b~": 1}}, "/data/a~1b~0"),
+        ({"data": {"attributes": {"a.b/c": 1}}}, "/data/attributes/a.b~1c"),
+        ({"data": {"attributes": {}, "type": 5}}, "/data/type"),
+        ({"data": {"attributes": {}, "id": []}}, "/data/id"),
+        ({"data": {"attributes": {"id": "x", "name": "y"}}}, "/data/attributes/id"),
+    ],
+)
+def test_a_pointer_leads_to_the_member_that_is_wrong(admin, document, pointer):
+    response = admin.send("PATCH", "/roles/", json=document)
+    refused(response, 400, "ValidationError")
+    assert sources(response) == [{"pointer": pointer}]
+
+
+def test_errors_outside_of_resources_are_the_same(admin, nobody):
+    refused(nobody.get("/schema/?format=xml"), 400, "ValidationError", "format: must be json or yaml.")
+    assert sources(nobody.get("/schema/?format=xml")) == [{"parameter": "format"}]
+    refused(nobody.send("POST", "/healthz"), 405, "MethodNotAllowed")
+    refused(nobody.get("/v1/nosuch"), 404, "NotFound")
+    refused(nobody.get("/metrics", headers={"X-Forwarded-For": "x"}), 401, "AuthenticationFailed")

@@ -79,10 +79,10 @@ def test_the_database_itself_refuses_a_second_live_key_of_a_name(ann):
 
 
 def test_a_key_that_nobody_could_use_is_not_made(ann):
-    with pytest.raises(ValidationError, match="^expiry: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "expiry"):
         issue_key(owner=ann, name="laptop", expiry=timezone.now())
     delete_user(ann)
-    with pytest.raises(ValidationError, match="^owner: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "owner"):
         issue_key(owner=ann, name="laptop")
     assert not ApiKey.objects.exists()
 
@@ -101,7 +101,7 @@ def test_a_change_of_a_key_that_is_gone_finds_nothing(ann, change, gone):
 
 @pytest.mark.parametrize("name", ["", " laptop", "x" * 101, "a\0b"])
 def test_a_key_has_a_name_that_can_be_read(ann, name):
-    with pytest.raises(ValidationError, match="^name: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "name"):
         issue_key(owner=ann, name=name)
 
 

@@ -82,7 +82,7 @@ def test_a_credential_that_can_never_be_sent_is_refused_and_not_repeated(make, s
         make(credential=credential, auth_method=method)
     assert "hidden" not in refusal.value.message
     provider = make(credential="sk-1234567890")
-    with pytest.raises(ValidationError, match="^apiKey: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "api_key"):
         update_provider(provider, credential=credential, auth_method=method)
     assert opened(provider, settings) == "sk-1234567890"
 
@@ -90,7 +90,7 @@ def test_a_credential_that_can_never_be_sent_is_refused_and_not_repeated(make, s
 @pytest.mark.parametrize("method", ["aws-sigv4", "basic"])
 def test_a_method_that_cannot_send_the_credential_that_stays_is_refused(make, method):
     provider = make(credential="sk-1234567890")
-    with pytest.raises(ValidationError, match="^authMethod: ") as refusal:
+    with pytest.raises(ValidationError, check=lambda error: error.field == "auth_method") as refusal:
         update_provider(provider, auth_method=method)
     assert "7890" not in refusal.value.message
     assert Provider.objects.get().auth_method == "bearer"
@@ -200,10 +200,10 @@ def test_a_stored_credential_opens_nothing_in_another_row(make, settings):
     ],
 )
 def test_a_url_leads_to_one_host_over_http_or_https(make, url):
-    with pytest.raises(ValidationError, match="^url: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "url"):
         make(url=url)
     provider = make()
-    with pytest.raises(ValidationError, match="^url: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "url"):
         update_provider(provider, url=url)
     assert Provider.objects.get().url == URL
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_stored_is_refused(make, wrong):
 
 
 def test_an_unknown_format_or_option_is_refused(make):
-    with pytest.raises(ValidationError, match="^format: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "format"):
         make(format_name="nosuch")
     with pytest.raises(TypeError):
         make(is_nice=True)
@@ -268,7 +268,7 @@ def test_a_provider_has_each_model_once(make):
         add_model(provider=provider, name="fast")
     assert add_model(provider=second, name="fast").provider == second
     for name in ("", "x" * 201, "fast "):
-        with pytest.raises(ValidationError, match="^name: "):
+        with pytest.raises(ValidationError, check=lambda error: error.field == "name"):
             add_model(provider=second, name=name)
     assert Model.objects.of(second).count() == 1
 

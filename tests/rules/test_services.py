@@ -25,7 +25,7 @@ def test_a_rule_is_stored_as_it_was_given(db):
 
 @pytest.mark.parametrize("regex", ["(", "(?=a)", "(a)\\1", "(a{900}){900}", "x" * 1001, "a\0b", "\ud800"])
 def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(db, regex):
-    with pytest.raises(ValidationError, match="^regex: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == "regex"):
         create_rule(name="r", regex=regex)
     assert not Rule.objects.exists()
 
