@@ -55,7 +55,7 @@ def processes_share_a_store(settings: Any) -> Iterator[CheckMessage]:
     if processes > 1 and not settings.REDIS_URL:
         yield Error(
             f"{processes} processes run without REDIS_URL: each would count limits and cache for itself.",
-            hint="Set REDIS_URL, or WEB_CONCURRENCY=1 and GATEWAY_PROCESSES=1.",
+            hint="Set REDIS_URL, or WEB_CONCURRENCY=1 without GATEWAY_PROCESSES.",
             id="gateway.E004",
         )
 
@@ -109,11 +109,11 @@ def hosts_are_reachable(settings: Any) -> Iterator[CheckMessage]:
 
 
 def processes_are_counted(settings: Any) -> Iterator[CheckMessage]:
-    if settings.GATEWAY_PROCESSES < settings.WEB_CONCURRENCY:
+    if 0 < settings.GATEWAY_PROCESSES < settings.WEB_CONCURRENCY:
         yield Warning(
             f"GATEWAY_PROCESSES is {settings.GATEWAY_PROCESSES} where this machine alone has "
             f"{settings.WEB_CONCURRENCY}: while Redis is away they would let in more than the limits.",
-            hint="Set GATEWAY_PROCESSES to the processes of all machines, the sum of their WEB_CONCURRENCY.",
+            hint="Leave GATEWAY_PROCESSES out: processes count each other. Or set it to the number on all machines.",
             id="gateway.W004",
         )
 

@@ -257,7 +257,8 @@ GATEWAY_LIMITS = {
 }
 # The tokens reserved for the answer to a request that does not limit its length.
 GATEWAY_RESERVED_OUTPUT_TOKENS = env.integer("GATEWAY_RESERVED_OUTPUT_TOKENS", 1024)
-GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", WEB_CONCURRENCY, minimum=1)
+# Of all machines, for each one's share of a limit while Redis is down; 0: they count each other in Redis.
+GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", 0)
 
 # -- Licence ----------------------------------------------------------------------------------------
 # The vendor's public key: without it, no licence key verifies.

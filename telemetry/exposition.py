@@ -53,6 +53,7 @@ SUMS = (
 )
 GAUGES = (
     Family(GaugeMetricFamily, "requests_in_flight", "Work requests being served."),
+    Family(GaugeMetricFamily, "processes", "Processes on all machines that share the limits, as this one knows."),
     Family(GaugeMetricFamily, "provider_resting", "1 while a provider's circuit breaker is open.", ("provider",)),
     Family(
         GaugeMetricFamily,

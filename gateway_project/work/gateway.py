@@ -202,11 +202,12 @@ def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
 def _state() -> SharedState:
     if not settings.REDIS_URL:
         return LocalState(cache_bytes=settings.GATEWAY_CACHE_MAX_BYTES)
+    from gateway_project.work.process_count import ProcessCount
     from gateway_project.work.redis_state import RedisState
 
     return RedisState(
         prefix=settings.GATEWAY_REDIS_PREFIX,
-        processes=settings.GATEWAY_PROCESSES,
+        processes=ProcessCount(local=settings.WEB_CONCURRENCY, fixed=settings.GATEWAY_PROCESSES),
         connections=settings.GATEWAY_REDIS_CONNECTIONS,
         timeout=settings.GATEWAY_REDIS_TIMEOUT,
     )

@@ -16,6 +16,11 @@ class LocalShare(LocalState):
         self._changed: dict[tuple[str, str], LimitCheck] = {}
         self._in_flight: dict[tuple[str, str], LimitCheck] = {}
 
+    def share_among(self, processes: int) -> None:
+        """Set the number of processes that share each limit while Redis is down."""
+        with self._lock:
+            self._counters.share_of = processes
+
     def observe_admission(self, token: str, admission: Admission, now: float) -> None:
         """Remember the status of the limits and what this process holds, after Redis has admitted a request."""
         self._counters.note_redis_statuses(admission.statuses, now)

@@ -22,6 +22,7 @@ def process_gauges(gateway: "Gateway") -> Gauges:
     resting, providers = gateway.breakers.resting(), list(snapshot.providers.values())
     return {
         "requests_in_flight": [((), gateway.metrics.in_flight)],
+        "processes": [((), gateway.state.processes)],
         "provider_resting": [((provider.name,), float(provider.id in resting)) for provider in providers],
         "provider_rest_seconds": [((provider.name,), gateway.rests.seconds_left(provider)) for provider in providers],
         "journal_backlog_bytes": [((), backlog.bytes)],

@@ -221,7 +221,23 @@ end
 return told
 """
 
+# A sign of life, and the number of processes that gave one of late. KEYS: the processes, a sorted set by the time at
+# which each lapses. ARGV: this process, the time after which it lapses (ms). What is not such a set is replaced; times
+# that no sign of life can have are removed, as after a change of Redis' clock.
+COUNT_PROCESSES = (
+    COMMON
+    + """
+local lapses = ms + tonumber(ARGV[2])
+if type(redis.pcall('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms)) == 'table' then redis.call('DEL', KEYS[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. whole(lapses), '+inf')
+redis.call('ZADD', KEYS[1], whole(lapses), ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return redis.call('ZCARD', KEYS[1])
+"""
+)
+
 ALL = (
+    COUNT_PROCESSES,
     *ALONE.values(),
     STORE,
     RELEASE,

@@ -26,6 +26,7 @@ from gateway_project.work.limits import (
     window_end,
 )
 from gateway_project.work.local_share import LocalShare
+from gateway_project.work.process_count import LAPSE_MS, ProcessCount
 from gateway_project.work.redis_admission import ADMIT, ADMIT_PLAIN
 from gateway_project.work.redis_client import RedisClient, RedisUnavailable
 from gateway_project.work.redis_connection import RedisReplyError
@@ -46,14 +47,15 @@ NEVER_MS = 10**15
 class RedisState:
     """The shared state of any number of processes."""
 
-    def __init__(self, *, prefix: str, processes: int, connections: int, timeout: float) -> None:
+    def __init__(self, *, prefix: str, processes: ProcessCount, connections: int, timeout: float) -> None:
         self._prefix = prefix
         self._client = RedisClient(connections=connections, timeout=timeout)
         self._process = f"{getrandbits(64):016x}"
         self._epoch = self._key("limits", "since")
         self._memory = Memory()
         self.clock = Clock()
-        self._share = LocalShare(share_of=processes, clock=self.clock)
+        self._processes = processes
+        self._share = LocalShare(share_of=processes.current, clock=self.clock)
         self._holds: dict[str, list[Hold]] = {}
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
@@ -62,6 +64,10 @@ class RedisState:
     @property
     def degraded(self) -> bool:
         return self._client.degraded
+
+    @property
+    def processes(self) -> int:
+        return self._processes.current
 
     def admit(
         self,
@@ -276,7 +282,7 @@ class RedisState:
         return True
 
     def probe(self) -> None:
-        """Once a second, in the background: check that Redis accepts writes, its memory and its clock."""
+        """Once a second, in the background: check that Redis accepts writes, its memory, clock and processes."""
         if time.monotonic() - self._probed < PROBE_SECONDS:
             return
         self._probed = time.monotonic()
@@ -284,6 +290,14 @@ class RedisState:
         with suppress(RedisUnavailable, RedisReplyError):
             self._note_memory(memory_of(self._client.command("INFO", "memory")))
             self._sync_clock()
+        if self._processes.is_due():
+            self._count_processes()
+
+    def _count_processes(self) -> None:
+        keys, arguments = [self._key("processes", "")], (self._process, LAPSE_MS)
+        with suppress(RedisUnavailable):
+            self._processes.observe(self._client.run(scripts.COUNT_PROCESSES, keys, arguments))
+        self._share.share_among(self._processes.current)
 
     def _sync_clock(self) -> None:
         sent = time.time()

@@ -25,6 +25,10 @@ class SharedState(Protocol):
     degraded: bool
     warning: str  # for administrators; empty for nothing
 
+    @property
+    def processes(self) -> int:
+        """The number of processes that share it, as far as this one knows."""
+
     def admit(
         self,
         checks: Checks,
@@ -99,6 +103,7 @@ class LocalState:
 
     degraded = False
     warning = ""
+    processes = 1
 
     def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()

@@ -5,6 +5,7 @@ import secrets
 
 import pytest
 
+from gateway_project.work.process_count import ProcessCount
 from gateway_project.work.state import LocalState
 
 needs_redis = pytest.mark.skipif(not os.environ.get("REDIS_URL"), reason="needs a Redis at REDIS_URL")
@@ -16,8 +17,8 @@ PATIENT = 10.0
 def redis_state(**options):
     from gateway_project.work.redis_state import RedisState
 
-    given = {"prefix": f"test-{secrets.token_hex(6)}", "processes": 4, "connections": 8, "timeout": PATIENT}
-    return RedisState(**given | options)
+    given = {"prefix": f"test-{secrets.token_hex(6)}", "connections": 8, "timeout": PATIENT}
+    return RedisState(**given | {"processes": ProcessCount(local=4)} | options)
 
 
 @pytest.fixture(params=["local", pytest.param("redis", marks=[pytest.mark.servers, needs_redis])])

@@ -48,6 +48,7 @@ OF_SHARES = {
     "changed_uses": lambda share: share.changed_uses(include_all=True),
     "observe_settlement": lambda share: share.observe_settlement(SETTLEMENT, counted_in_redis=False),
     "hand_over": lambda share: share.hand_over(),
+    "share_among": lambda share: share.share_among(3),
     "take_back": lambda share: share.take_back([Count(REQUESTS, 0, 0.0, used=1)]),
 }
 # What needs no lock: memory is never away, and nobody else is there to be told.
@@ -64,7 +65,7 @@ def test_every_method_of_a_state_holds_its_lock(name):
 def test_every_method_of_a_share_holds_its_lock(name):
     share = LocalShare(share_of=2, clock=Clock())
     share.admit([REQUESTS])
-    guarded(share._counters, share._lock, "_counts", "_leases", "uses")
+    guarded(share._counters, share._lock, "_counts", "_leases", "uses", "share_of")
     OF_SHARES[name](guarded(share, share._lock, "_changed", "_in_flight"))
 
 

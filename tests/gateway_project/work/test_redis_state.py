@@ -26,9 +26,10 @@ SHARE = LIMIT.amount // 4
 PRESS = """
 import sys, django
 django.setup()
+from gateway_project.work.process_count import ProcessCount
 from gateway_project.work.redis_state import RedisState
 from gateway_project.work.limits import LimitCheck, window_begin
-state = RedisState(prefix=sys.argv[1], processes=4, connections=2, timeout=2)
+state = RedisState(prefix=sys.argv[1], processes=ProcessCount(local=4), connections=2, timeout=2)
 admitted = [state.admit([LimitCheck("key 1", 100, 86400)], "k", "", read=False) for _ in range(60)]
 print(sum(admission.refused is None for admission in admitted))
 """
