@@ -287,6 +287,9 @@ GATEWAY_KEY_DAYS = env.integer("GATEWAY_KEY_DAYS", 365, minimum=1)
 # -- Metrics ----------------------------------------------------------------------------------------
 GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
 
+# -- Releases ---------------------------------------------------------------------------------------
+GATEWAY_RELEASE_FEED = env.location("GATEWAY_RELEASE_FEED")
+
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
