@@ -70,6 +70,7 @@ def _facts() -> list[tuple[str, Any]]:
     revision = " ".join(filter(None, (known["git"][:12], known["branch"])))
     return [
         ("Product", f"{known['productVersion']} ({revision})" if revision else known["productVersion"]),
+        ("Update available", {"true": "yes", "false": "no"}.get(known["updateAvailable"], "unknown")),
         ("Python, Django", f"{platform.python_version()}, {django.get_version()}"),
         ("Machine", f"{platform.system()}, {platform.machine()}"),
         ("Database", f"{connection.vendor} {_database_version()}"),

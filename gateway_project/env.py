@@ -84,6 +84,15 @@ class Env:
         return url
 
     @reader
+    def location(self, name: str) -> str:
+        """A URL over HTTP without a credential before the host, or the absolute path of a file; '' by default."""
+        text = self.text(name)
+        if text and not text.startswith("/") and not re.fullmatch(r"https?://[^/?#@\s]+([/?][^#\s]*)?", text):
+            shown = text if "@" not in text else "an address with a name or a password"
+            raise _invalid(name, shown, "a URL such as https://example.org/feed.json, or the absolute path of a file")
+        return text
+
+    @reader
     def host_names(self, name: str, default: str = "") -> list[str]:
         """Names to compare with the header Host, without scheme and port."""
         names = self.names(name, default)

@@ -290,6 +290,9 @@ GATEWAY_KEY_MAX_DAYS = env.integer("GATEWAY_KEY_MAX_DAYS", 0, maximum=36_500)
 # -- Metrics ----------------------------------------------------------------------------------------
 GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
 
+# -- Releases ---------------------------------------------------------------------------------------
+GATEWAY_RELEASE_FEED = env.location("GATEWAY_RELEASE_FEED")
+
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,

@@ -12,6 +12,7 @@ from gateway_project import PRODUCT_VERSION
 from gateway_project.jsonapi.documents import Plain
 from gateway_project.jsonapi.response_specs import ResponseSpec
 from gateway_project.jsonapi.viewsets import ApiViewSet
+from gateway_project.work.gateway import update_available
 
 
 class VersionRecord(serializers.Serializer):
@@ -20,7 +21,9 @@ class VersionRecord(serializers.Serializer):
     branch = serializers.CharField()
     git = serializers.CharField()
     product_version = serializers.CharField()
-    update_available = serializers.CharField()
+    update_available = serializers.CharField(
+        help_text="true or false by the release feed (GATEWAY_RELEASE_FEED); unknown without one, or while it fails."
+    )
 
 
 class VersionAnswer(serializers.Serializer):
@@ -41,13 +44,18 @@ class VersionViewSet(ApiViewSet):
         return Response(Plain(data=version()))
 
 
-@lru_cache(maxsize=1)
 def version() -> dict[str, str]:
-    """The version record. Nobody is asked for updates: a gateway calls no address that was not configured."""
+    """The version record. Only a release feed that was configured says whether there is an update."""
     branch, commit = revision(settings.BASE_DIR)
-    return {"branch": branch, "git": commit, "productVersion": PRODUCT_VERSION, "updateAvailable": "false"}
+    return {
+        "branch": branch,
+        "git": commit,
+        "productVersion": PRODUCT_VERSION,
+        "updateAvailable": update_available(),
+    }
 
 
+@lru_cache(maxsize=1)
 def revision(directory: Path) -> tuple[str, str]:
     """(branch, commit): the two words in the file REVISION, which images are built with, else git's; or empty."""
     try:

@@ -20,6 +20,7 @@ from gateway_project.work.periodic_tasks import PeriodicTask, PeriodicTasks
 from gateway_project.work.provider_health import health_of
 from gateway_project.work.recount import Recounter
 from gateway_project.work.relay import Relay
+from gateway_project.work.releases import UNKNOWN, ReleaseFeed
 from gateway_project.work.snapshot import Snapshot
 from gateway_project.work.state import LocalState, SharedState
 from gateway_project.work.watch import Watcher
@@ -60,6 +61,7 @@ class Gateway:
     shipper: Shipper
     database_tasks: PeriodicTasks
     log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
+    release_feed: ReleaseFeed | None  # None if no feed is configured
     metrics: Metrics
     body_memory: MemoryBudget
     # Settings that every request needs: reading Django's settings is a function call each time.
@@ -83,6 +85,8 @@ class Gateway:
         self.shipper.start()
         self.database_tasks.start()
         self.log_housekeeper.start()
+        if self.release_feed is not None:
+            self.release_feed.start()
 
     def end_calls(self) -> None:
         """End every call in flight; their clients get the error that the gateway is stopping."""
@@ -94,6 +98,8 @@ class Gateway:
         self.housekeeper.stop()
         self.follower.stop()
         self.log_housekeeper.stop()
+        if self.release_feed is not None:
+            self.release_feed.stop()
         self.database_tasks.stop()
         self.recounter.stop()
         self.shipper.stop()
@@ -155,6 +161,12 @@ def provider_health(providers: Sequence[Provider]) -> list[Health]:
     return health_of(gateway(), providers)
 
 
+def update_available() -> str:
+    """Whether the release feed names a newer version: `true`, `false` or, also without a feed, `unknown`."""
+    feed = _gateway.release_feed if _gateway is not None else None
+    return UNKNOWN if feed is None else feed.update_available()
+
+
 def _make() -> Gateway:
     snapshot = Snapshot()
     # The journal reserves room for the end of every open request; a segment has to hold much more than that.
@@ -180,6 +192,7 @@ def _make() -> Gateway:
         shipper=shipper,
         database_tasks=PeriodicTasks("chores", _database_tasks(state)),
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
+        release_feed=ReleaseFeed(settings.GATEWAY_RELEASE_FEED, transport) if settings.GATEWAY_RELEASE_FEED else None,
         metrics=own_metrics(),
         body_memory=MemoryBudget(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),
         max_body_bytes=settings.GATEWAY_MAX_BODY_BYTES,

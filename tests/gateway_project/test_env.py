@@ -211,3 +211,17 @@ def test_a_postgresql_url_names_everything():
 def test_a_postgresql_url_may_name_a_socket():
     database = Env({"X": "postgresql:///gateway?host=/run/postgresql"}).database("X", "")
     assert (database["HOST"], database["NAME"], database["PORT"]) == ("/run/postgresql", "gateway", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/etc/releases.json", "https://example.org/a?b=c", "http://[::1]:8080/a", "http://h"]
+)
+def test_a_location_is_a_url_or_a_path(text):
+    assert Env({"X": text}).location("X") == text
+
+
+@pytest.mark.parametrize("text", ["feed.json", "ftp://h/x", "https://", "https://me:secret@h/x", "http://h/a b"])
+def test_anything_else_is_none_and_its_password_is_not_shown(text):
+    with pytest.raises(ImproperlyConfigured, match="absolute path of a file") as caught:
+        Env({"X": text}).location("X")
+    assert "secret" not in str(caught.value)
