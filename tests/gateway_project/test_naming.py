@@ -15,6 +15,7 @@ from tests.management import PASSWORD, new_admin, new_user, refused
 
 COMPOSED, APART = "café", "cafe\u0301"
 RESOURCES = {"groups": Group, "roles": Role, "rules": Rule, "keys": ApiKey}
+IN_ANY_ALPHABET = [resource for resource in RESOURCES if resource != "roles"]  # those take letters of ASCII alone
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_a_key_is_its_own_key():
     assert all(name_key(name_key(one)) == name_key(one) for one in some if unicodedata.category(one)[0] in "LNM")
 
 
-@pytest.mark.parametrize("resource", RESOURCES)
+@pytest.mark.parametrize("resource", IN_ANY_ALPHABET)
 def test_a_name_is_the_same_however_it_is_put_together(admin, resource):
     assert admin.post(f"/{resource}/", name=APART).status_code == 201
     refused(admin.post(f"/{resource}/", name=COMPOSED), 409, "Conflict", COMPOSED)
@@ -55,7 +56,7 @@ def test_a_name_is_the_same_however_it_is_put_together(admin, resource):
 
 
 def test_a_row_is_found_by_its_name_however_that_is_put_together(admin):
-    for resource in ("groups", "roles", "rules"):
+    for resource in ("groups", "rules"):
         admin.post(f"/{resource}/", name=COMPOSED)
         assert len(admin.rows(f"/{resource}/?name=cafe%CC%81")) == 1
     admin.post("/keys/", name=COMPOSED)

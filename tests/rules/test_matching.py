@@ -138,8 +138,9 @@ def test_no_pattern_takes_more_than_linear_time(pattern):
 
 @pytest.mark.parametrize("pattern", ["(", "a**", "(?<=a)b", "(a)\\1", "((a{100}){100}){100}", "[z-a]", "\\"])
 def test_what_takes_more_than_linear_time_or_memory_is_no_pattern(pattern):
-    with pytest.raises(ValidationError, match="regex"):
+    with pytest.raises(ValidationError) as refusal:
         compile_pattern(pattern)
+    assert refusal.value.field == "regex"
 
 
 @given(st.text(max_size=40))
