@@ -46,11 +46,11 @@ test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not servers and not exhaustive" $(LEFT)
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
-	$(BIN)/python -m tests.servers $(PARALLEL) -m "not slow and not browser" --ignore tests/fault $(WITHOUT_DATABASE:%=--ignore %)
-	$(BIN)/python -m tests.servers -n 3 --dist loadfile -m "not slow" tests/fault
+	$(BIN)/python -m tests.support.servers $(PARALLEL) -m "not slow and not browser" --ignore tests/fault $(WITHOUT_DATABASE:%=--ignore %)
+	$(BIN)/python -m tests.support.servers -n 3 --dist loadfile -m "not slow" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
-	$(BIN)/python -m tests.servers -m slow
+	$(BIN)/python -m tests.support.servers -m slow
 
 lint: $(VENV)/.installed-dev  ## style, import layers, migrations
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 # Imported without Django, which the master does not need: it is 10 MB.
 from gateway_project.env import InvalidSetting
-from telemetry import slots
+from telemetry.metrics import slots
 
 try:
     from gateway_project import settings
@@ -20,7 +20,9 @@ workers = settings.WEB_CONCURRENCY
 threads = settings.GATEWAY_THREADS
 # More than threads: connections above this number wait until others end.
 worker_connections = max(settings.GATEWAY_THREADS * 4, 4000)
-worker_class = "gateway_project.worker.GatewayThreadWorker" if settings.GATEWAY_WORKER_CLASS == "thread" else "gevent"
+worker_class = (
+    "gateway_project.server.worker.GatewayThreadWorker" if settings.GATEWAY_WORKER_CLASS == "thread" else "gevent"
+)
 backlog = 2048
 keepalive = 75
 timeout = 120
@@ -67,7 +69,7 @@ def post_worker_init(worker):
     """Start the gateway's threads in the worker, never in the process that forks it."""
     refuse_wrong_configuration()
     bound_statements()
-    from gateway_project.work.gateway import gateway
+    from gateway_project.work.runtime import gateway
 
     gateway()
     settle_memory()
@@ -76,7 +78,7 @@ def post_worker_init(worker):
 def bound_statements():
     """Set the time-out of statements, so that no request waits for a frozen database; commands have none."""
     if settings.DATABASES["default"]["ENGINE"].endswith("postgresql"):
-        from gateway_project.postgresql.base import TimeoutConnection
+        from gateway_project.database.postgresql.base import TimeoutConnection
 
         TimeoutConnection.statement_timeout = settings.GATEWAY_DATABASE_TIMEOUT
 
@@ -92,7 +94,7 @@ def refuse_wrong_configuration():
 
 def settle_memory():
     """Release what imports left behind, a seventh of the worker, and exclude the rest from garbage collection."""
-    from gateway_project.memory import release_free_memory
+    from gateway_project.server.memory import release_free_memory
 
     gc.collect()
     gc.freeze()
@@ -101,6 +103,6 @@ def settle_memory():
 
 def worker_exit(server, worker):
     """Ship what the journal holds before the worker is gone."""
-    from gateway_project.work.gateway import stop
+    from gateway_project.work.runtime import stop
 
     stop()

@@ -16,10 +16,10 @@ from unfold.widgets import UnfoldAdminPasswordWidget
 from accounts import services, sessions, viewsets
 from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Group, Role, Session, User
-from gateway_project.console.admin import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.console.audit import caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.row_actions import row_action
+from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.errors import GatewayError
 
 # Django's own, which nothing here reads; it comes out of the module that registers it.

@@ -8,7 +8,7 @@ from accounts import cookies
 from accounts.models import Session, User
 from accounts.querysets import SessionQuerySet
 from accounts.tokens import AccessToken, RefreshToken, read_access, read_refresh
-from gateway_project.access import Caller
+from gateway_project.api.access import Caller
 from gateway_project.errors import AuthenticationFailed
 
 SAFE = ("GET", "HEAD", "OPTIONS")

@@ -8,11 +8,11 @@ from accounts import cookies, sessions
 from accounts.authentication import AccessTokens, RefreshCookie, SessionCookies, caller_of
 from accounts.serializers import LoginAttributes, LogoutAttributes, NewTokens
 from accounts.tokens import read_access, read_refresh
-from gateway_project.access import Caller
+from gateway_project.api.access import Caller
+from gateway_project.api.documents import Plain
+from gateway_project.api.response_specs import CodeAndMessage, ResponseSpec
+from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.errors import AuthenticationFailed, PermissionDenied, RateLimited, ValidationError
-from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.response_specs import CodeAndMessage, ResponseSpec
-from gateway_project.jsonapi.viewsets import ApiViewSet
 
 SETS_COOKIES = {"Set-Cookie": "SvcUserCookie, the access token, and SvcAuthCookie, the refresh token."}
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
 from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
-from gateway_project.naming import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
+from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
 LONGEST_USERNAME = 150
 

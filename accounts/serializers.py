@@ -16,7 +16,7 @@ from accounts.models import (
     check_name,
     check_text,
 )
-from gateway_project.jsonapi.fields import Attributes, Boolean, Choice, Id, Named, References, Text
+from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Named, References, Text
 
 MAX_TOKEN_LENGTH = 8192
 

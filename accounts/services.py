@@ -13,8 +13,8 @@ from django.db.models import Q, QuerySet
 from accounts.builtin import ADMIN_ROLE, ROLES, USER_ROLE
 from accounts.models import MAX_PASSWORD_LENGTH, Feature, Group, Role, User, check_text
 from accounts.sessions import end_sessions
+from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, NotFound, ValidationError
-from gateway_project.saving import lock_row, rows_by_id, save_or_refuse
 
 
 @transaction.atomic

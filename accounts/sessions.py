@@ -18,7 +18,7 @@ from accounts.models import Session, User
 from accounts.throttle import guess
 from accounts.tokens import issue_access, issue_refresh, read_refresh
 from gateway_project.errors import AuthenticationFailed, ValidationError
-from gateway_project.proxies import read_address
+from gateway_project.server.proxies import read_address
 
 # Called with a message, `user` (None: unknown) and `severity`, to write a log entry.
 RecordEvent = Callable[..., None]

@@ -16,9 +16,9 @@ from django.conf import settings
 from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 
+from gateway_project.database.names import name_key
 from gateway_project.errors import AuthenticationFailed, RateLimited
-from gateway_project.naming import name_key
-from gateway_project.proxies import read_address
+from gateway_project.server.proxies import read_address
 
 log = logging.getLogger("gateway.login")
 

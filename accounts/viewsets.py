@@ -10,14 +10,14 @@ from rest_framework.response import Response
 from accounts import serializers, services
 from accounts.models import Feature, Group, Role, User
 from accounts.sessions import check_own_password
-from gateway_project.access import OWNER, require_access
+from gateway_project.api.access import OWNER, require_access
+from gateway_project.api.documents import Plain
+from gateway_project.api.fields import Attributes, read_id
+from gateway_project.api.filters import Boolean, Integer, Text
+from gateway_project.api.paging import OptionalPagination
+from gateway_project.api.response_specs import ResponseSpec
+from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.errors import NotFound, PermissionDenied, RateLimited
-from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.fields import Attributes, read_id
-from gateway_project.jsonapi.filters import Boolean, Integer, Text
-from gateway_project.jsonapi.paging import OptionalPagination
-from gateway_project.jsonapi.response_specs import ResponseSpec
-from gateway_project.jsonapi.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 
 BY_ID_AND_NAME = {"id": Integer("id"), "name": Text("name")}
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.measure import ROOT, MeasuringFailed, pinned, tree
 
-GATEWAY_WORKER = "gateway_project.worker.GatewayThreadWorker"
+GATEWAY_WORKER = "gateway_project.server.worker.GatewayThreadWorker"
 START_TIMEOUT = 60
 STOP_TIMEOUT = 20
 

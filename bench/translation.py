@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bench.report import table
-from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS, Options
 from providers.formats.base import Dialect
-from providers.formats.eventstream import FrameSplitter
+from providers.formats.bedrock.event_stream import FrameSplitter
 from providers.formats.json_stream import LineSplitter
 from providers.formats.sse import EventSplitter
 from tests.providers.formats.samples import Sample, request, streams, whole
+from tests.support.recorded_samples import SHAPES
 
 MOST_US, MOST_CHUNK_US = 150, 15
 ROUNDS, CALLS = 15, 200

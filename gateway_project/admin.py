@@ -16,13 +16,13 @@ from django.template.response import TemplateResponse
 from django.views.decorators.http import require_POST
 
 from accounts.tokens import issue_access
-from gateway_project.console.admin import plain_decimal
 from gateway_project.console.audit import LOGIN
-from gateway_project.version import version
-from gateway_project.work.gateway import gateway
-from gateway_project.work.process_metrics import process_gauges
+from gateway_project.console.tables import plain_decimal
+from gateway_project.status.version import version
+from gateway_project.work.runtime import gateway
+from gateway_project.work.tasks.process_metrics import process_gauges
 from providers.models import Model
-from telemetry.metrics import Gauges
+from telemetry.metrics.counters import Gauges
 from telemetry.models import JournalPosition
 
 # Whoever adds a setting that is a secret gives it one of these names; tests hold every one against this.

@@ -11,10 +11,14 @@ class GatewayConfig(AppConfig):
     verbose_name = "Gateway"
 
     def ready(self) -> None:
-        from gateway_project import checks, naming, routes, triggers  # now settings and models are complete
+        # now settings and models are complete
+        from gateway_project import checks
+        from gateway_project.api import routes
+        from gateway_project.change_feed import triggers
+        from gateway_project.database import names
 
         framework.register(checks.check_configuration, "gateway")
         framework.register(routes.check_routes, "gateway")
-        connection_created.connect(naming.add_to_sqlite, dispatch_uid="gateway.naming")
+        connection_created.connect(names.add_to_sqlite, dispatch_uid="gateway.names")
         pre_migrate.connect(triggers.drop_before_migrations, sender=self, dispatch_uid="gateway.triggers")
         post_migrate.connect(triggers.install, sender=self, dispatch_uid="gateway.triggers")

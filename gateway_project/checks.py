@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings as configured
 from django.core.checks import CheckMessage, Error, Warning
 
-from gateway_project.proxies import is_loopback
+from gateway_project.server.proxies import is_loopback
 from gateway_project.settings import LOCAL_DATABASE, LOCAL_HOSTS
 from licensing.signing import KeyRefused, read_public_key
 

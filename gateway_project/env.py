@@ -229,7 +229,7 @@ def _postgresql(name: str, url: str, pool_size: int) -> dict:
         raise _invalid(name, "without a database name", expected)
     options = dict(parse_qsl(parts.query))
     return {
-        "ENGINE": "gateway_project.postgresql",
+        "ENGINE": "gateway_project.database.postgresql",
         "NAME": database,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),

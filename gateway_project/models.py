@@ -6,7 +6,7 @@ from django.utils import timezone
 
 
 class Change(models.Model):
-    """A watched row changed; triggers write it (gateway_project/triggers.py), ChangeFeed reads it.
+    """A watched row changed; triggers write it (gateway_project/change_feed/triggers.py), ChangeFeed reads it.
 
     `row_id` 0 says: reload everything of this kind. On PostgreSQL the table has one column more, `xid`, the
     transaction that wrote the row: ids are given out before commits and say nothing about their order.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway_project.console import theme
 from gateway_project.env import Env, InvalidSetting
-from gateway_project.keyfile import KeyFile, local_secret
+from gateway_project.key_file import KeyFile, local_secret
 
 env = Env(collect_problems=True)  # one error names all invalid variables
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -118,9 +118,9 @@ INSTALLED_APPS = [
     "licensing",
 ]
 MIDDLEWARE = [
-    "gateway_project.middleware.assign_request_id",
+    "gateway_project.server.middleware.assign_request_id",
     "django.middleware.security.SecurityMiddleware",
-    "gateway_project.middleware.set_content_security_policy",
+    "gateway_project.server.middleware.set_content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -176,7 +176,7 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 CSRF_TRUSTED_ORIGINS = ["/".join(GATEWAY_BASE_URL.lower().split("/")[:3])]  # as in the header Origin: without a path
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CSRF_TRUSTED_ORIGINS[0].startswith("https:")
-CSRF_FAILURE_VIEW = "gateway_project.responses.forged"
+CSRF_FAILURE_VIEW = "gateway_project.error_views.forged"
 UNFOLD = theme.UNFOLD
 
 # -- Management API ---------------------------------------------------------------------------------
@@ -186,19 +186,19 @@ REST_FRAMEWORK = {
         "accounts.authentication.AccessTokens",
         "accounts.authentication.SessionCookies",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["gateway_project.access.TablePermission"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.jsonapi.documents.Negotiation",
+    "DEFAULT_PERMISSION_CLASSES": ["gateway_project.api.access.TablePermission"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway_project.api.documents.Negotiation",
     "DEFAULT_PARSER_CLASSES": [
-        "gateway_project.jsonapi.documents.ApiParser",
-        "gateway_project.jsonapi.documents.FlatParser",
+        "gateway_project.api.documents.ApiParser",
+        "gateway_project.api.documents.FlatParser",
     ],
     "DEFAULT_RENDERER_CLASSES": [
-        "gateway_project.jsonapi.documents.ApiRenderer",
-        "gateway_project.jsonapi.documents.FlatRenderer",
+        "gateway_project.api.documents.ApiRenderer",
+        "gateway_project.api.documents.FlatRenderer",
     ],
-    "DEFAULT_FILTER_BACKENDS": ["gateway_project.jsonapi.filters.ApiFilters"],
-    "DEFAULT_PAGINATION_CLASS": "gateway_project.jsonapi.paging.ApiPagination",
-    "EXCEPTION_HANDLER": "gateway_project.jsonapi.problems.handle",
+    "DEFAULT_FILTER_BACKENDS": ["gateway_project.api.filters.ApiFilters"],
+    "DEFAULT_PAGINATION_CLASS": "gateway_project.api.paging.ApiPagination",
+    "EXCEPTION_HANDLER": "gateway_project.api.problems.handle",
     "DEFAULT_METADATA_CLASS": None,
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
@@ -215,13 +215,13 @@ GATEWAY_AUDIT = "telemetry.audit.record"
 # Raises LicenceInvalid while the installed licence is expired or invalid.
 GATEWAY_LICENCE_CHECK = "licensing.services.require_licence"
 # Counts the active uses of all processes.
-GATEWAY_ACTIVE_USES = "gateway_project.work.gateway.active_uses"
+GATEWAY_ACTIVE_USES = "gateway_project.work.runtime.active_uses"
 # Returns the status of limits: how much is used, and until when.
-GATEWAY_LIMIT_STANDING = "gateway_project.work.gateway.limit_statuses"
+GATEWAY_LIMIT_STANDING = "gateway_project.work.runtime.limit_statuses"
 # Returns the health of providers: their circuits, failures and work.
-GATEWAY_PROVIDER_HEALTH = "gateway_project.work.gateway.provider_health"
+GATEWAY_PROVIDER_HEALTH = "gateway_project.work.runtime.provider_health"
 # Deletes answers that are purged through the API from the cache.
-GATEWAY_FORGET = "gateway_project.work.gateway.forget_answers"
+GATEWAY_FORGET = "gateway_project.work.runtime.forget_answers"
 
 # -- Work requests ----------------------------------------------------------------------------------
 GATEWAY_MAX_BODY_BYTES = env.integer("GATEWAY_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)
@@ -299,8 +299,8 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "filters": {
-        "refusals": {"()": "gateway_project.logs.SkipUnavailable"},
-        **{name: {"()": "gateway_project.logs.OncePerMinute"} for name in ("hosts", "journal", "pool")},
+        "refusals": {"()": "gateway_project.server.logs.SkipUnavailable"},
+        **{name: {"()": "gateway_project.server.logs.OncePerMinute"} for name in ("hosts", "journal", "pool")},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "WARNING"},

@@ -6,13 +6,13 @@ from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
-from gateway_project import health, metrics
-from gateway_project.jsonapi.routes import ID, path, resource
-from gateway_project.openapi import views as openapi
-from gateway_project.version import VersionViewSet
+from gateway_project.api.openapi import views as openapi
+from gateway_project.api.resource_routes import ID, path, resource
+from gateway_project.status import health, metrics
+from gateway_project.status.version import VersionViewSet
 from gateway_project.work import views
 from gateway_project.work.doors import AZURE, DEPLOYED, DEPLOYMENT, ENTRANCES, OPENAI
-from gateway_project.work.openapi_operations import entrance_operation, models_operation
+from gateway_project.work.openapi import entrance_operation, models_operation
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
 from providers.viewsets import FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
@@ -74,7 +74,7 @@ urlpatterns = [
     *resource(VersionViewSet, item=False),
 ]
 
-handler400 = "gateway_project.responses.bad_request"
-handler403 = "gateway_project.responses.forbidden"
-handler404 = "gateway_project.responses.not_found"
-handler500 = "gateway_project.responses.server_error"
+handler400 = "gateway_project.error_views.bad_request"
+handler403 = "gateway_project.error_views.forbidden"
+handler404 = "gateway_project.error_views.not_found"
+handler500 = "gateway_project.error_views.server_error"

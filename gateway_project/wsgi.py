@@ -12,16 +12,17 @@ django_application: WSGIHandler = get_wsgi_application()
 
 from django.conf import settings  # noqa: E402
 
-from gateway_project import metrics  # noqa: E402
-from gateway_project.delivery import error_response  # noqa: E402
 from gateway_project.errors import GatewayError  # noqa: E402
-from gateway_project.health import is_alive, is_ready  # noqa: E402
-from gateway_project.http1 import has_arrived  # noqa: E402
-from gateway_project.proxies import TrustedProxies  # noqa: E402
+from gateway_project.server.client_response import error_response  # noqa: E402
+from gateway_project.server.http1 import has_arrived  # noqa: E402
+from gateway_project.server.management_bodies import ManagementBodies  # noqa: E402
+from gateway_project.server.proxies import TrustedProxies  # noqa: E402
+from gateway_project.server.request_ids import request_id  # noqa: E402
+from gateway_project.status import metrics  # noqa: E402
+from gateway_project.status.health import is_alive, is_ready  # noqa: E402
 from gateway_project.work.doors import is_ours  # noqa: E402
-from gateway_project.work.gateway import gateway  # noqa: E402
-from gateway_project.work.management_bodies import ManagementBodies  # noqa: E402
-from gateway_project.work.views import answer, request_id  # noqa: E402  needs the settings
+from gateway_project.work.runtime import gateway  # noqa: E402
+from gateway_project.work.views import answer  # noqa: E402  needs the settings
 
 PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
 BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // 2), gateway, has_arrived)

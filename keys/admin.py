@@ -16,8 +16,8 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBooleanSwitchWidget
 
 from accounts.models import Feature, User
-from gateway_project.console.admin import ServiceAdmin, ServiceForm
 from gateway_project.console.row_actions import row_action
+from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from keys import services
 from keys.models import ApiKey
 from keys.secrets import without_secrets

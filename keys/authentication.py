@@ -3,7 +3,7 @@
 from rest_framework.authentication import BaseAuthentication
 
 from accounts.models import User
-from gateway_project.access import Caller
+from gateway_project.api.access import Caller
 from gateway_project.errors import AuthenticationFailed
 from keys import secrets, services
 from keys.models import ApiKey

@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from accounts.models import User, check_name
-from gateway_project.naming import NameField
+from gateway_project.database.names import NameField
 from keys.querysets import ApiKeyQuerySet
 from providers.models import Provider
 

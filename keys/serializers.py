@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.models import Feature
-from gateway_project.jsonapi.fields import Attributes, Boolean, DateTime, Id, Integer, Text
-from gateway_project.jsonapi.response_specs import Message
+from gateway_project.api.fields import Attributes, Boolean, DateTime, Id, Integer, Text
+from gateway_project.api.response_specs import Message
 from keys.models import ApiKey
 
 MAX_PERMISSIONS = 1000

@@ -12,8 +12,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import Feature, User
+from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
-from gateway_project.saving import lock_row, save_or_refuse
 from keys import secrets
 from keys.models import ApiKey
 from providers.models import Provider

@@ -8,13 +8,13 @@ from django.db.models import QuerySet
 from rest_framework.response import Response
 
 from accounts.models import User
-from gateway_project.access import OWNER, require_access
+from gateway_project.api.access import OWNER, require_access
+from gateway_project.api.documents import Plain, flat
+from gateway_project.api.filters import DIGITS, Boolean, Integer, Text, read_parameters
+from gateway_project.api.response_specs import Message, ResponseSpec
+from gateway_project.api.viewsets import ListMixin
+from gateway_project.database.saving import rows_by_id
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
-from gateway_project.jsonapi.documents import Plain, flat
-from gateway_project.jsonapi.filters import DIGITS, Boolean, Integer, Text, read_parameters
-from gateway_project.jsonapi.response_specs import Message, ResponseSpec
-from gateway_project.jsonapi.viewsets import ListMixin
-from gateway_project.saving import rows_by_id
 from keys import services
 from keys.models import ApiKey
 from keys.serializers import (

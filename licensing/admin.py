@@ -17,8 +17,8 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
-from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.console.audit import record
+from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.errors import GatewayError
 from keys.models import ApiKey
 from licensing import services

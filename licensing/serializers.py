@@ -8,10 +8,10 @@ from django.db.models import Model, QuerySet
 from rest_framework import serializers
 
 from accounts.models import Group, User
-from gateway_project.jsonapi.documents import flat
-from gateway_project.jsonapi.fields import Attributes, Choice, Id, Text
-from gateway_project.jsonapi.names import camel
-from gateway_project.saving import rows_by_id
+from gateway_project.api.documents import flat
+from gateway_project.api.fields import Attributes, Choice, Id, Text
+from gateway_project.api.names import camel
+from gateway_project.database.saving import rows_by_id
 from keys.models import ApiKey
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.signing import MAX_SENT_LENGTH

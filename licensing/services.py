@@ -14,9 +14,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.env import MAX_AMOUNT, MAX_COST
 from gateway_project.errors import LicenceInvalid, ValidationError
-from gateway_project.saving import lock_row, save_or_refuse
 from licensing import terms
 from licensing.models import DailyPeak, Licence, Limit, Measure, Window
 from licensing.signing import Claims, KeyRefused, verify

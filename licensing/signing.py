@@ -11,8 +11,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import ValidationError
-from gateway_project.strictjson import parse_object
 
 MAX_LENGTH = 4096
 MAX_SENT_LENGTH = 2 * MAX_LENGTH  # with the blanks of the file that it was copied from

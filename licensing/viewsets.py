@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from rest_framework.response import Response
 
-from gateway_project.jsonapi.documents import Plain
-from gateway_project.jsonapi.filters import Choice, Filter, Integer
-from gateway_project.jsonapi.response_specs import CodeAndMessage, ResponseSpec
-from gateway_project.jsonapi.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.api.documents import Plain
+from gateway_project.api.filters import Choice, Filter, Integer
+from gateway_project.api.response_specs import CodeAndMessage, ResponseSpec
+from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from licensing import services
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.serializers import (

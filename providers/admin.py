@@ -13,13 +13,13 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
-from gateway_project.console.admin import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.console.row_actions import row_action
+from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
 from providers import services
 from providers.discovery import ask_for_models
+from providers.health.status import health_of
 from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider
-from providers.standing import health_of
-from providers.transport import Transport
+from providers.transport.transport import Transport
 from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
 LISTED = ("input", "output", "cache_read")

@@ -5,9 +5,9 @@ from itertools import islice
 import orjson
 
 from gateway_project.errors import GatewayError, ProviderError
-from providers import auth
-from providers.provider_response import describe_failure
-from providers.transport import RefusedAddress, Transport
+from providers.transport import auth
+from providers.transport.provider_response import describe_failure
+from providers.transport.transport import RefusedAddress, Transport
 
 SECONDS = 5
 OK = 200

@@ -9,10 +9,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from gateway_project.naming import SearchedField, is_clear
+from gateway_project.database.names import SearchedField, is_clear
 from providers.credentials import origin_of
 from providers.formats.usage import MONEY_DECIMALS
-from providers.prices import PRICE_DECIMALS, Offer, Price
+from providers.pricing.prices import PRICE_DECIMALS, Offer, Price
 from providers.querysets import ModelPriceQuerySet, ModelQuerySet, ProviderQuerySet
 
 MASK = "…"

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from providers.prices import PriceBook
+from providers.pricing.prices import PriceBook
 
 if TYPE_CHECKING:
     from providers.models import Provider

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 from rest_framework import serializers
 
-from gateway_project.jsonapi.fields import Attributes, Boolean, Choice, DateTime, Id, Integer, Named, Text
+from gateway_project.api.fields import Attributes, Boolean, Choice, DateTime, Id, Integer, Named, Text
 from providers.formats.usage import MONEY_DECIMALS
 from providers.models import (
     AMOUNTS,

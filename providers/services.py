@@ -13,9 +13,8 @@ from django.db import transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
+from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ProviderError, ValidationError
-from gateway_project.saving import lock_row, save_or_refuse
-from providers import auth
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
 from providers.formats import FORMATS
 from providers.models import (
@@ -31,6 +30,7 @@ from providers.models import (
     ProviderFormat,
     UnknownParameters,
 )
+from providers.transport import auth
 
 CHANGEABLE = (*OPTIONS, "name", "url", "auth_method")
 # Names with an underscore are none of the Internet's, but many a container has one.

@@ -5,12 +5,12 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
+from gateway_project.api.fields import read_id
+from gateway_project.api.filters import Boolean, Choice, Integer, Text
+from gateway_project.api.paging import OptionalPagination
+from gateway_project.api.response_specs import ResponseSpec
+from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.errors import NotFound, PermissionDenied
-from gateway_project.jsonapi.fields import read_id
-from gateway_project.jsonapi.filters import Boolean, Choice, Integer, Text
-from gateway_project.jsonapi.paging import OptionalPagination
-from gateway_project.jsonapi.response_specs import ResponseSpec
-from gateway_project.jsonapi.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from providers import services
 from providers.models import Model, ModelPrice, PriceSource, Provider, ProviderFormat
 from providers.serializers import (

@@ -11,8 +11,8 @@ from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from gateway_project.console.admin import ServiceAdmin, ServiceForm
 from gateway_project.console.row_actions import row_action
+from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from rules import services
 from rules.models import Everyone, Rule
 from rules.preview import preview, warnings_of

@@ -6,7 +6,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models import Group, User, check_name, check_text
-from gateway_project.naming import NameField
+from gateway_project.database.names import NameField
 from providers.models import Provider
 from rules.querysets import RuleQuerySet
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from gateway_project.jsonapi.fields import Attributes, Boolean, Id, Text
+from gateway_project.api.fields import Attributes, Boolean, Id, Text
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Everyone, Rule
 
 MAX_NAME_LENGTH = Rule._meta.get_field("name").max_length

@@ -6,8 +6,8 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from accounts.models import Group, User
+from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import ValidationError
-from gateway_project.saving import lock_row, rows_by_id, save_or_refuse
 from providers.models import Provider
 from rules.models import Everyone, Rule
 from rules.patterns import compile_pattern

@@ -4,9 +4,9 @@ from typing import Any
 
 from rest_framework.response import Response
 
-from gateway_project.jsonapi.filters import Boolean, Filter, Integer, Text
-from gateway_project.jsonapi.paging import whole_list
-from gateway_project.jsonapi.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.api.filters import Boolean, Filter, Integer, Text
+from gateway_project.api.paging import whole_list
+from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from rules import services
 from rules.models import Everyone, Rule
 from rules.serializers import RuleAttributes, RuleSerializer

@@ -19,10 +19,10 @@ from unfold.decorators import display
 from unfold.paginator import InfinitePaginator as ThemesPaginator
 
 import telemetry.console  # noqa: F401 - its page
-from gateway_project.console.admin import ReadOnlyAdmin
 from gateway_project.console.audit import record
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.money import exactly
+from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
 from telemetry import services
 from telemetry.details import LONG_FIELDS, all_input, details

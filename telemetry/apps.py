@@ -10,14 +10,14 @@ class TelemetryConfig(AppConfig):
     verbose_name = "Traffic"  # where it stands in the console
 
     def ready(self) -> None:
-        post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.partitions")
+        post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.retention.partitions")
 
 
 def make_partitions(using: str, **signal: object) -> None:
     """Make the partitions of now and of the time to come, where the log has partitions by now."""
     from django.utils import timezone
 
-    from telemetry import partitions
+    from telemetry.retention import partitions
 
     if using == "default" and connection.vendor == "postgresql" and partitions.tables():
         partitions.create_ahead(timezone.now())

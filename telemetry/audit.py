@@ -2,7 +2,7 @@
 
 import orjson
 
-from gateway_project.jsonapi.audit import Change
+from gateway_project.api.audit import Change
 from telemetry.models import EntryType, LogEntry
 
 VERBS = {

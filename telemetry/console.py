@@ -14,9 +14,10 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from gateway_project.console import charts
 from gateway_project.console.money import money
 from gateway_project.errors import GatewayError
-from telemetry import services, statistics
-from telemetry.rollups import MICROSECOND
-from telemetry.statistics import DIMENSIONS, UsageQuery
+from telemetry import services
+from telemetry.usage import statistics
+from telemetry.usage.rollups import MICROSECOND
+from telemetry.usage.statistics import DIMENSIONS, UsageQuery
 from telemetry.viewsets import csv_response
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, LABEL_LENGTH = 100, 30, 40

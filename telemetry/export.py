@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from django.db.models import Q
 
-from gateway_project.jsonapi.names import camel
+from gateway_project.api.names import camel
 from telemetry.models import LogEntry
 from telemetry.paging import statement_timeout
 from telemetry.querysets import LogEntryQuerySet

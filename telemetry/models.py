@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from gateway_project.naming import SearchedText
+from gateway_project.database.names import SearchedText
 from telemetry.querysets import CacheEntryQuerySet, LogEntryQuerySet
 
 

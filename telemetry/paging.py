@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from django.core.cache import caches
 from django.db import OperationalError, connection, transaction
 
+from gateway_project.api.paging import ApiPagination, PagePosition
 from gateway_project.errors import ValidationError
-from gateway_project.jsonapi.paging import ApiPagination, PagePosition
 from telemetry.querysets import EntryQuerySet
 
 MAX_COUNTED = 100_000

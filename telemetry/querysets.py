@@ -10,7 +10,7 @@ from django.db import connection, models
 from django.db.models import Q
 from django.utils import timezone
 
-from gateway_project.naming import upper_case
+from gateway_project.database.names import upper_case
 
 # The newest entries are looked for in the last so many days, then in the whole log.
 RECENT_DAYS = (1, 16)

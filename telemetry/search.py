@@ -6,8 +6,8 @@ search looks at the newest entries first and ends when its page is full, or when
 
 from django.db import connection
 
-from telemetry import partitions
 from telemetry.models import LogEntry
+from telemetry.retention import partitions
 
 INDEX = "log_text"
 TABLE = LogEntry._meta.db_table

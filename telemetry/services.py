@@ -14,13 +14,13 @@ from accounts.models import Group, User
 from gateway_project.errors import ServiceUnavailable, ValidationError
 from keys.models import ApiKey
 from providers.models import Model, ModelPrice, Provider
-from telemetry import statistics
 from telemetry.export import usage_as_csv
 from telemetry.models import CacheEntry
 from telemetry.paging import MAX_OFFSET, PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import CacheEntryQuerySet
-from telemetry.rollups import MICROSECOND, ceil_hour, floor_day, floor_hour
-from telemetry.statistics import SHOWN, Page, UsageQuery
+from telemetry.usage import statistics
+from telemetry.usage.rollups import MICROSECOND, ceil_hour, floor_day, floor_hour
+from telemetry.usage.statistics import SHOWN, Page, UsageQuery
 
 BATCH = 1000
 DEFAULT_PERIOD = timedelta(days=29)  # and today

@@ -7,18 +7,19 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.response import Response
 
+from gateway_project.api.documents import Plain, prefers
+from gateway_project.api.fields import read_id
+from gateway_project.api.filters import Choice, DateTime, Filter, Integer, Text, read_parameters
+from gateway_project.api.names import camel, snake
+from gateway_project.api.paging import ApiPagination, PagePosition, listing
+from gateway_project.api.viewsets import PAGING, ApiViewSet, ListMixin
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
-from gateway_project.jsonapi.documents import Plain, prefers
-from gateway_project.jsonapi.fields import read_id
-from gateway_project.jsonapi.filters import Choice, DateTime, Filter, Integer, Text, read_parameters
-from gateway_project.jsonapi.names import camel, snake
-from gateway_project.jsonapi.paging import ApiPagination, PagePosition, listing
-from gateway_project.jsonapi.viewsets import PAGING, ApiViewSet, ListMixin
-from telemetry import services, statistics
+from telemetry import services
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry
 from telemetry.paging import EntryPagination
 from telemetry.querysets import EntryQuerySet
 from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, UnpricedSerializer, UsageSerializer
+from telemetry.usage import statistics
 
 CSV = "text/csv"
 COMMON = {

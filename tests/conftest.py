@@ -14,15 +14,15 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from accounts.models import User
-from gateway_project.work import gateway as gateway_of_process
+from gateway_project.work import runtime as gateway_of_process
 from providers.models import Provider
 from providers.services import create_provider
-from tests.emptying import empty_quickly
-from tests.fault.proxy import FaultProxy
-from tests.licences import Vendor
-from tests.management import PASSWORD, QUICK_HASHERS, Client, new_admin, new_user
-from tests.running import RunningGateway, Store, fresh_store
-from tests.world import World
+from tests.support.emptying import empty_quickly
+from tests.support.fault_proxy import FaultProxy
+from tests.support.licences import Vendor
+from tests.support.management import PASSWORD, QUICK_HASHERS, Client, new_admin, new_user
+from tests.support.running import RunningGateway, Store, fresh_store
+from tests.support.world import World
 
 # The same examples each time: what is found by chance belongs into a test of its own, and not into somebody else's
 # change. How fast a busy machine makes them says nothing about us.
@@ -157,7 +157,7 @@ def known_provider(db) -> Provider:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs PostgreSQL and Redis is skipped where they are not named; tests/servers.py names them."""
+    """What needs PostgreSQL and Redis is skipped where they are not named; tests/support/servers.py names them."""
     tests = Path(__file__).parent
     items.sort(key=lambda item: item.path.relative_to(tests).parts[0] not in LONG)
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):

@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.urls import resolve
 
-from gateway_project.access import TABLE
-from gateway_project.routes import routes
-from tests.running import ROOT
+from gateway_project.api.access import TABLE
+from gateway_project.api.routes import routes
+from tests.support.running import ROOT
 from tests.test_newcomer import machine, served  # noqa: F401  fixtures
 
 PAGE = ROOT / "docs/api.md"

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.clients.test_openai_node import FOLDER, installed  # noqa: F401  a fixture
-from tests.running import ROOT
+from tests.support.running import ROOT
 from tests.test_api_doc import fits
 from tests.test_newcomer import machine, served  # noqa: F401  fixtures
 

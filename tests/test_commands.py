@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.pace import patience
-from tests.running import ROOT
+from tests.support.pace import patience
+from tests.support.running import ROOT
 
 # As a terminal starts it, whatever the tests were started by.
 STARTED = "import signal, manage; signal.signal(signal.SIGINT, signal.default_int_handler); manage.main()"

@@ -18,9 +18,9 @@ from accounts.models import User
 from licensing.services import set_limit
 from providers.models import PriceSource
 from providers.services import set_price
-from tests.management import JSON_API, Client, new_admin, token_of
-from tests.running import RunningGateway, fresh_store
-from tests.world import World
+from tests.support.management import JSON_API, Client, new_admin, token_of
+from tests.support.running import RunningGateway, fresh_store
+from tests.support.world import World
 
 JSON = "application/json"
 CONFIGURATION = Path(__file__).parent / "schemathesis.toml"

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import pytest
 import requests
 
-from tests.running import ROOT, RunningGateway
-from tests.world import World
+from tests.support.running import ROOT, RunningGateway
+from tests.support.world import World
 
 IGNORED, *RULES = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
 TAKEN = [rule.removeprefix("!") for rule in RULES if rule.startswith("!")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.running import ROOT, free_port
+from tests.support.running import ROOT, free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 

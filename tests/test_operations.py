@@ -12,9 +12,9 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from django.db import connection
 
-from tests.management import Client, body, new_admin
-from tests.running import ROOT, RunningGateway, Store, fresh_store, manage
-from tests.world import World, sends
+from tests.support.management import Client, body, new_admin
+from tests.support.running import ROOT, RunningGateway, Store, fresh_store, manage
+from tests.support.world import World, sends
 
 UNSET = {"SECRET_KEY": "", "GATEWAY_ENCRYPTION_KEYS": "", "REDIS_URL": ""}
 
@@ -81,7 +81,7 @@ def token_signed_with(secret: str) -> str:
 
     from django.test import override_settings
 
-    from tests.management import token_of
+    from tests.support.management import token_of
 
     key = hashlib.blake2b(b"gateway access tokens", key=secret.encode()[:64]).hexdigest()
     with override_settings(GATEWAY_TOKEN_KEY=key):

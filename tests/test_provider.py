@@ -9,8 +9,8 @@ import time
 import pytest
 import requests
 
-from tests.pace import patience
-from tests.provider import ScriptedProvider, refusing_port
+from tests.support.pace import patience
+from tests.support.provider import ScriptedProvider, refusing_port
 
 CHAT = {"model": "small", "messages": [{"role": "user", "content": "Capital of Portugal?"}]}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from gateway_project.access import Caller
-from gateway_project.jsonapi import audit
+from gateway_project.api import audit
+from gateway_project.api.access import Caller
 
 LOGIN = "login"  # the key in the console's session of the login that it belongs to
 

@@ -11,8 +11,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.module_loading import import_string
 from unfold.sites import UnfoldAdminSite
 
+from gateway_project.api import licence
 from gateway_project.errors import LicenceInvalid
-from gateway_project.jsonapi import licence
 
 Page = Callable[[HttpRequest], HttpResponse]
 # Whether a login is still alive; a dotted path, since this module may not import accounts.

@@ -12,7 +12,7 @@ UNFOLD = {
     ],
     "STYLES": [f"{SIDEBAR}.style"],
     "SCRIPTS": [f"{SIDEBAR}.script"],
-    "DASHBOARD_CALLBACK": "gateway_project.overview.fill",
+    "DASHBOARD_CALLBACK": "gateway_project.console.dashboard.fill",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 def add_transaction_id(apps, schema_editor):
-    """On PostgreSQL note which transaction wrote each change; gateway_project/changes.py tells why."""
+    """On PostgreSQL note which transaction wrote each change; gateway_project/change_feed/feed.py tells why."""
     if schema_editor.connection.vendor == "postgresql":
         table = schema_editor.quote_name("gateway_project_change")
         schema_editor.execute(

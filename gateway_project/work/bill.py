@@ -6,14 +6,14 @@ from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway_project.errors import UpstreamError
-from providers.calls import End
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
-from providers.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
+from providers.pricing.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
+from providers.transport.calls import End
 
 if TYPE_CHECKING:
     from gateway_project.work.exchange import Exchange
-    from gateway_project.work.snapshot import Snapshot
+    from gateway_project.work.snapshot.records import Snapshot
 
 # The fields with the text of a request; all others are parameters.
 TEXT_FIELDS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "texts", "contents")

@@ -2,26 +2,25 @@
 
 import time
 from dataclasses import dataclass, field
-from random import getrandbits
 from typing import TYPE_CHECKING, Any
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors import WORK
 from gateway_project.work.doors.base import Entrance
-from gateway_project.work.limit_book import NO_LIMITS, LimitBook, Limits
-from providers.calls import Call
+from gateway_project.work.limits.book import NO_LIMITS, LimitBook, Limits
 from providers.formats import Answer, StreamReader, WorkRequest
+from providers.transport.calls import Call
 
 if TYPE_CHECKING:
     from gateway_project.work.bill import Bill
-    from gateway_project.work.cached_answer import CachedAnswer
-    from gateway_project.work.candidate_outcomes import Outcome
-    from gateway_project.work.demand import Demand
-    from gateway_project.work.flights import Flight, Following
-    from gateway_project.work.limits import CheckStatus, Hold
-    from gateway_project.work.snapshot import Caller, KeySnapshot, Target
+    from gateway_project.work.cache.flights import Flight, Following
+    from gateway_project.work.cache.packing import CachedAnswer
+    from gateway_project.work.limits.checks import CheckStatus, Hold
+    from gateway_project.work.limits.demand import Demand
+    from gateway_project.work.routing.outcomes import Outcome
+    from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
     from providers.formats.sse import ChunkTemplate
-    from providers.provider_response import ProviderResponse
+    from providers.transport.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
 
 
@@ -142,17 +141,3 @@ class Exchange:
         return self.stream is not None or (
             self.cached_answer is not None and self.cached_answer.chunk_sizes is not None
         )
-
-
-def decoded(text: str) -> str:
-    """The text of a path or header: WSGI passes bytes as Latin-1 (PEP 3333), clients send UTF-8."""
-    return text if text.isascii() else text.encode("latin-1", "replace").decode("utf-8", "replace")
-
-
-def new_request_id() -> str:
-    """A correlation id for a request without one: unique, not secret, and made without a system call.
-
-    It begins with the time (in units of about a millisecond): new ids are adjacent in the index of a log of millions,
-    while random ones would each be written to a page of their own.
-    """
-    return f"{time.time_ns() >> 20:011x}{getrandbits(84):021x}"

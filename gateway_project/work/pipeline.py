@@ -9,24 +9,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 
-from gateway_project.delivery import Delivery
 from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable
+from gateway_project.server.client_response import Delivery
+from gateway_project.work.cache.flights import FlightPending
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.flights import FlightPending
-from gateway_project.work.gateway import Gateway
+from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
+from gateway_project.work.runtime import Gateway
 from gateway_project.work.stages.admission import admit
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import end_flight, look_up_cache, update_cache
 from gateway_project.work.stages.counting import count_tokens
-from gateway_project.work.stages.delivery import deliver, deliver_later
-from gateway_project.work.stages.log import CANNOT_BE_LOGGED, write_log
 from gateway_project.work.stages.provider_call import call_provider, each_candidate, interruption_error
 from gateway_project.work.stages.reading import read_request
 from gateway_project.work.stages.response import read_response
 from gateway_project.work.stages.routing import select_provider
 from gateway_project.work.stages.rules import apply_rules
-from providers.calls import End, Interrupted
-from telemetry.journal import JournalFull
+from gateway_project.work.streaming.delivery import deliver, deliver_later
+from providers.transport.calls import End, Interrupted
+from telemetry.journal.files import JournalFull
 
 log = logging.getLogger("gateway.work")
 

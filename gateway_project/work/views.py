@@ -1,24 +1,21 @@
 """POST /work and the doors for SDKs: parse, run, deliver."""
 
-import re
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from gateway_project.delivery import Delivery
+from gateway_project.api.openapi.endpoints import Operation, View, endpoint, refusal
 from gateway_project.errors import GatewayError, NotFound
-from gateway_project.openapi.endpoints import Operation, View, endpoint, refusal
-from gateway_project.work import model_list
-from gateway_project.work.doors import MODELS, door_of, entrance_of
+from gateway_project.server.client_response import Delivery
+from gateway_project.server.request_ids import decode, request_id
+from gateway_project.work.doors import MODELS, door_of, entrance_of, model_list
 from gateway_project.work.doors.base import Door, Entrance
-from gateway_project.work.exchange import Exchange, Incoming, decoded, new_request_id
-from gateway_project.work.gateway import Gateway, gateway
-from gateway_project.work.openapi_operations import WORK
+from gateway_project.work.exchange import Exchange, Incoming
+from gateway_project.work.openapi import WORK
 from gateway_project.work.pipeline import serve
-from providers.calls import Call
-
-REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
+from gateway_project.work.runtime import Gateway, gateway
+from providers.transport.calls import Call
 
 
 @endpoint(post=WORK)
@@ -40,12 +37,12 @@ def door(**operations: Operation) -> View:
 
 def answer(environ: dict[str, Any]) -> Delivery:
     """The response to a work request, or to any request at a door; `environ` is WSGI's."""
-    path = decoded(environ["PATH_INFO"]).removesuffix("/")
+    path = decode(environ["PATH_INFO"]).removesuffix("/")
     if entrance := entrance_of(path):
         return _work(environ, entrance)
     found = door_of(environ)
     if not (models := MODELS.fullmatch(path)):
-        return _refused(NotFound(f"There is nothing at {decoded(environ['PATH_INFO'])}."), environ, found)
+        return _refused(NotFound(f"There is nothing at {decode(environ['PATH_INFO'])}."), environ, found)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _refused(refusal(["GET", "HEAD"]), environ, found)
     return model_list.deliver_models(_exchange(environ, Entrance(found), gateway()), models["model"] or "")
@@ -70,9 +67,3 @@ def _refused(error: GatewayError, environ: dict[str, Any], door: Door) -> Delive
     delivery = door.refusal(error, wanted := request_id(environ))
     delivery.headers += [(name, wanted) for name in ("X-Svc-Request-ID", door.request_id_header) if name]
     return delivery
-
-
-def request_id(environ: dict[str, Any]) -> str:
-    """The client's request id where it is a good one, else a new one."""
-    wanted = environ.get("HTTP_X_SVC_REQUEST_ID", "")
-    return wanted if wanted and REQUEST_ID.match(wanted) else new_request_id()

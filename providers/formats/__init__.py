@@ -1,7 +1,6 @@
 """The wire formats by name; adding one is adding a module and a line here."""
 
-from providers.formats.anthropic import Anthropic
-from providers.formats.azure_openai import AzureOpenAI
+from providers.formats.anthropic.format import Anthropic
 from providers.formats.base import (
     DEFAULT_OPTIONS,
     Answer,
@@ -12,14 +11,15 @@ from providers.formats.base import (
     StreamReader,
     WorkRequest,
 )
-from providers.formats.bedrock import Bedrock
-from providers.formats.cohere import Cohere
-from providers.formats.gemini import Gemini
-from providers.formats.mistral import Mistral
-from providers.formats.ollama import Ollama
-from providers.formats.openai import OpenAI
-from providers.formats.openai_responses import OpenAIResponses
-from providers.formats.passthrough import Passthrough
+from providers.formats.bedrock.format import Bedrock
+from providers.formats.cohere.format import Cohere
+from providers.formats.gemini.format import Gemini
+from providers.formats.mistral.format import Mistral
+from providers.formats.ollama.format import Ollama
+from providers.formats.openai.azure import AzureOpenAI
+from providers.formats.openai.format import OpenAI
+from providers.formats.openai.responses import OpenAIResponses
+from providers.formats.passthrough.format import Passthrough
 from providers.formats.usage import Usage
 
 ALL: tuple[Format, ...] = (

@@ -15,7 +15,7 @@ from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, de
 from providers.formats.sse import ChunkTemplate
 from providers.formats.surrogates import SurrogateJoiner
 from providers.formats.usage import Usage
-from providers.retry_after import retry_after as seconds_of
+from providers.transport.retry_after import retry_after as seconds_of
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 MAX_CODE_LENGTH = 128

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gateway_project.strictjson import is_deeper
+from gateway_project.api.strict_json import is_deeper
 from providers.formats.sse import BYTE_ORDER_MARK
 
 # Answers are bounded as requests are (strictjson), with more room: one may consist of vectors, or have twenty log

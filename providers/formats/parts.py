@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
 
+from gateway_project.api.strict_json import is_deeper
 from gateway_project.errors import ValidationError
-from gateway_project.strictjson import is_deeper
 from providers.formats.json_values import MAX_DEPTH, as_dict, as_text, dumped
 from providers.formats.neutral import (
     Chat,

@@ -8,7 +8,7 @@ from providers.models import Provider
 from providers.services import create_provider
 from telemetry.models import LogEntry
 from tests.console.forms import fields_of
-from tests.management import PASSWORD, new_admin, new_user
+from tests.support.management import PASSWORD, new_admin, new_user
 
 pytestmark = pytest.mark.django_db
 NEW = "another long pass phrase"

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from accounts.models import Session, User
 from telemetry.models import LogEntry
-from tests.management import PASSWORD, new_user
+from tests.support.management import PASSWORD, new_user
 
 pytestmark = pytest.mark.django_db
 NEW = "another long pass phrase"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from accounts.models import Session
-from tests.accounts.logins import OWN, cookies_of, logged_in, with_cookies, works
-from tests.management import body, new_user, refused
+from tests.support.logins import OWN, cookies_of, logged_in, with_cookies, works
+from tests.support.management import body, new_user, refused
 
 
 class TestCookies:

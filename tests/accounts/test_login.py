@@ -11,8 +11,8 @@ from accounts.models import Session
 from accounts.services import create_user
 from gateway_project.errors import AuthenticationFailed
 from telemetry.models import LogEntry
-from tests.accounts.logins import by_password, by_refresh, cookies_of, logged_in, works
-from tests.management import PASSWORD, body, new_user, refused
+from tests.support.logins import by_password, by_refresh, cookies_of, logged_in, works
+from tests.support.management import PASSWORD, body, new_user, refused
 
 
 class TestPasswords:

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from accounts.builtin import FEATURES
 from accounts.models import Feature, Group, Role, Session, User
-from gateway_project.naming import APART
-from tests.management import new_admin, new_user
+from gateway_project.database.names import APART
+from tests.support.management import new_admin, new_user
 
 
 def test_every_instance_has_the_built_in_features_and_roles(db):

@@ -12,8 +12,8 @@ from django.utils import timezone
 from accounts import tokens
 from accounts.models import Session
 from accounts.sessions import delete_expired
-from tests.accounts.logins import OWN, by_refresh, cookies_of, logged_in, with_cookies, works
-from tests.management import Client, body, new_admin, new_user, refused, token_of
+from tests.support.logins import OWN, by_refresh, cookies_of, logged_in, with_cookies, works
+from tests.support.management import Client, body, new_admin, new_user, refused, token_of
 
 
 class TestTokens:

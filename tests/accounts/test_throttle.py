@@ -6,9 +6,9 @@ import pytest
 
 from accounts.sessions import log_in
 from gateway_project.errors import AuthenticationFailed, RateLimited
-from tests.accounts.logins import by_password
-from tests.management import PASSWORD, new_user, refused
-from tests.servers import own_redis
+from tests.support.logins import by_password
+from tests.support.management import PASSWORD, new_user, refused
+from tests.support.servers import own_redis
 
 
 def shared_cache(url):

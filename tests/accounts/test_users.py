@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from accounts.models import Group, Session, User
-from gateway_project.jsonapi.names import camel
+from gateway_project.api.names import camel
 from tests.accounts.values import WRONG, role
-from tests.management import PASSWORD, body, new_admin, new_user, refused, token_of
+from tests.support.management import PASSWORD, body, new_admin, new_user, refused, token_of
 
 KNOWN = ["userName", "password", "displayName", "email", "active", "isDeleted", "roles"]
 

@@ -6,7 +6,7 @@ from accounts.models import Feature, Group, Role, User
 from rules.services import create_rule
 from telemetry.models import LogEntry
 from tests.accounts.values import WRONG, role
-from tests.management import PASSWORD, body, new_admin, new_user, refused, token_of
+from tests.support.management import PASSWORD, body, new_admin, new_user, refused, token_of
 
 
 class TestRolesAndFeatures:

@@ -23,7 +23,7 @@ from providers.formats.sse import data_of, events_in
 from tests.clients.recorded import CALLS, recorded, script
 from tests.providers.formats.samples import streams
 from tests.providers.formats.test_contract import calls_of, gathered
-from tests.running import ROOT
+from tests.support.running import ROOT
 
 PAGE = (ROOT / "docs/clients.md").read_text()
 SHOWN = {"base": "http://127.0.0.1:8000", "key": "svc_…", "model": "demo"}

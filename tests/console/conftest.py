@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.console.checks import problems_on
-from tests.running import RunningGateway, Store, fresh_store
+from tests.support.running import RunningGateway, Store, fresh_store
 
 # The first has no windows of its own, and takes half as long.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

@@ -11,7 +11,7 @@ import requests
 from playwright.sync_api import Page, sync_playwright
 
 from tests.console.conftest import CHROMIUM, LOOKS, OPTIONS
-from tests.running import ROOT, free_port
+from tests.support.running import ROOT, free_port
 
 IMAGES = ROOT / "docs" / "images"
 # Name of the picture: path below /admin/, look.

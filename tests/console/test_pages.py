@@ -4,7 +4,7 @@ import pytest
 from django.contrib import admin
 from django.urls import reverse
 
-from gateway_project.console.admin import ReadOnlyAdmin
+from gateway_project.console.tables import ReadOnlyAdmin
 from tests.console.conftest import LOOKS
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 from providers.services import update_provider
 from tests.console.conftest import LOOKS
-from tests.provider_answers import Answer
+from tests.support.provider_answers import Answer
 
 
 def told(administrator, path: str) -> str:

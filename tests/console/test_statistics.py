@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from accounts.models import Group
 from providers.models import Provider
-from telemetry.batches import insert_log_entries
+from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageDay, UsageHour
-from telemetry.statistics import DIMENSIONS
+from telemetry.usage.statistics import DIMENSIONS
 from tests.console.conftest import LOOKS
 from tests.telemetry.conftest import entry
 

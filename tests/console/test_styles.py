@@ -4,7 +4,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.running import ROOT
+from tests.support.running import ROOT
 
 TEMPLATES = (*sorted(ROOT.glob("templates/console/*.html")), ROOT / "templates/admin/index.html")
 OWN = ROOT / "gateway_project/static/gateway"

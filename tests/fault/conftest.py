@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault.proxy import FaultProxy
-from tests.running import RunningGateway, Store
-from tests.world import World
+from tests.support.fault_proxy import FaultProxy
+from tests.support.running import RunningGateway, Store
+from tests.support.world import World
 
 # Load is meant to reach what it is aimed at.
 UNLIMITED = {"GATEWAY_KEY_REQUESTS_PER_MINUTE": "0"}

@@ -11,13 +11,13 @@ from contextlib import ExitStack
 import pytest
 import requests
 
-from gateway_project.work.limits import LEASE_SECONDS
-from tests.fault.load import wait_until
-from tests.fault.proxy import FaultProxy
-from tests.management import Client, new_admin
-from tests.running import RunningGateway, fresh_store
-from tests.servers import own_redis
-from tests.world import World, keys_of_users, ready
+from gateway_project.work.limits.checks import LEASE_SECONDS
+from tests.support.fault_proxy import FaultProxy
+from tests.support.load import wait_until
+from tests.support.management import Client, new_admin
+from tests.support.running import RunningGateway, fresh_store
+from tests.support.servers import own_redis
+from tests.support.world import World, keys_of_users, ready
 
 pytestmark = pytest.mark.servers
 MOST = 6

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway_project.work.limits import DAY
+from gateway_project.work.limits.checks import DAY
 from licensing.models import Limit
-from tests.servers import own_redis
+from tests.support.servers import own_redis
 
 pytestmark = pytest.mark.servers
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ import requests
 from django.db import connection, transaction
 
 from keys.models import ApiKey
-from tests.fault.load import Load, check_books, wait_until
-from tests.management import Client, new_admin, refused
-from tests.pace import patience
+from tests.support.load import Load, check_books, wait_until
+from tests.support.management import Client, new_admin, refused
+from tests.support.pace import patience
 
 pytestmark = pytest.mark.servers
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from accounts.models import Group
-from tests.fault.load import Load, check_books, wait_until
-from tests.world import World
+from tests.support.load import Load, check_books, wait_until
+from tests.support.world import World
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 

@@ -13,16 +13,16 @@ import pytest
 import requests
 from django.db.models import Count, Sum
 
-from gateway_project.work import gateway as gateway_of_process
+from gateway_project.work import runtime as gateway_of_process
 from licensing.models import Limit
 from telemetry.models import LogEntry, UsageHour
 from tests.fault.conftest import UNLIMITED
-from tests.fault.load import Load, check_books, wait_until
-from tests.fault.proxy import FaultProxy
-from tests.provider import ScriptedProvider, SeenRequest
-from tests.provider_answers import Answer
-from tests.running import RunningGateway, Store
-from tests.world import World
+from tests.support.fault_proxy import FaultProxy
+from tests.support.load import Load, check_books, wait_until
+from tests.support.provider import ScriptedProvider, SeenRequest
+from tests.support.provider_answers import Answer
+from tests.support.running import RunningGateway, Store
+from tests.support.world import World
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(400)]
 SECONDS, LONGEST_FAULT_SECONDS = 60, 3

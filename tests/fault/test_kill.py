@@ -10,11 +10,11 @@ import pytest
 import requests
 
 from providers.models import Provider
-from telemetry.journal import START, read_records
+from telemetry.journal.files import START, read_records
 from telemetry.models import LogEntry
 from tests.fault.conftest import has_servers
-from tests.fault.load import Load, Sent, check_books, wait_until
-from tests.pace import patience
+from tests.support.load import Load, Sent, check_books, wait_until
+from tests.support.pace import patience
 
 BOTH_KINDS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.fault.load import wait_until
-from tests.pace import patience
-from tests.provider import read_headers
-from tests.running import RunningGateway
-from tests.world import World
+from tests.support.load import wait_until
+from tests.support.pace import patience
+from tests.support.provider import read_headers
+from tests.support.running import RunningGateway
+from tests.support.world import World
 
 EVENT = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
 MIB = 1024 * 1024

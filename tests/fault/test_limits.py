@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 import pytest
 import requests
 
-from gateway_project.work.limits import DAY, LEASE_SECONDS
+from gateway_project.work.limits.checks import DAY, LEASE_SECONDS
 from licensing.models import Limit
-from tests.fault.load import wait_until
-from tests.fault.proxy import FaultProxy
-from tests.provider_answers import Answer
-from tests.running import RunningGateway, Store
-from tests.servers import OwnRedis, own_redis
-from tests.work.test_limits import left
-from tests.world import World, ready
+from tests.end_to_end.test_limits import left
+from tests.support.fault_proxy import FaultProxy
+from tests.support.load import wait_until
+from tests.support.provider_answers import Answer
+from tests.support.running import RunningGateway, Store
+from tests.support.servers import OwnRedis, own_redis
+from tests.support.world import World, ready
 
 pytestmark = pytest.mark.servers
 USED = {"prompt_tokens": 10, "completion_tokens": 20}

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 import pytest
 import requests
 
-from tests.fault.load import wait_until
-from tests.pace import in_one_minute
-from tests.running import RunningGateway, Store
-from tests.servers import OwnRedis, own_redis
-from tests.work.test_metrics import samples
-from tests.world import World, limited_key
+from tests.end_to_end.test_metrics import samples
+from tests.support.load import wait_until
+from tests.support.pace import in_one_minute
+from tests.support.running import RunningGateway, Store
+from tests.support.servers import OwnRedis, own_redis
+from tests.support.world import World, limited_key
 
 pytestmark = pytest.mark.servers
 LIMIT = 60

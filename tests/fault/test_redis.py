@@ -11,12 +11,12 @@ import pytest
 import requests
 
 from licensing.models import Limit
-from tests.fault.load import Load, wait_until
-from tests.fault.proxy import FaultProxy
-from tests.pace import in_one_minute, patience
-from tests.running import RunningGateway, Store
-from tests.servers import OwnRedis, own_redis
-from tests.world import World, limited_key, ready
+from tests.support.fault_proxy import FaultProxy
+from tests.support.load import Load, wait_until
+from tests.support.pace import in_one_minute, patience
+from tests.support.running import RunningGateway, Store
+from tests.support.servers import OwnRedis, own_redis
+from tests.support.world import World, limited_key, ready
 
 pytestmark = pytest.mark.servers
 PREFIX = "fault"

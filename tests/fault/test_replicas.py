@@ -10,12 +10,12 @@ import pytest
 import requests
 from django.utils import timezone
 
-from gateway_project.work.state import FLIGHT_SECONDS
+from gateway_project.work.state.shared import FLIGHT_SECONDS
 from keys.models import ApiKey
-from tests.fault.load import wait_until
-from tests.pace import in_one_minute, patience
-from tests.running import RunningGateway, Store
-from tests.world import World, limited_key
+from tests.support.load import wait_until
+from tests.support.pace import in_one_minute, patience
+from tests.support.running import RunningGateway, Store
+from tests.support.world import World, limited_key
 
 pytestmark = pytest.mark.servers
 

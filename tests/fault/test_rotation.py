@@ -9,10 +9,10 @@ from django.test import override_settings
 from providers.credentials import decrypt, is_sealed_with
 from providers.models import Provider
 from providers.services import update_provider
-from tests.fault.load import Load
-from tests.management import Client, body, new_admin
-from tests.running import manage
-from tests.world import sends
+from tests.support.load import Load
+from tests.support.management import Client, body, new_admin
+from tests.support.running import manage
+from tests.support.world import sends
 
 NEW = "the new key of more than thirty-two characters"
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.running import ROOT, free_port
+from tests.support.running import ROOT, free_port
 
 SLOW = pytest.mark.slow
 SECRETS = {

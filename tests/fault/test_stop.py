@@ -9,8 +9,8 @@ import time
 import pytest
 import requests
 
-from tests.fault.load import Load, Sent, ask, check_books, seen_ids, wait_until
-from tests.pace import patience
+from tests.support.load import Load, Sent, ask, check_books, seen_ids, wait_until
+from tests.support.pace import patience
 
 EVENT = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
 DONE = "data: [DONE]\n\n"

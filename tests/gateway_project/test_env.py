@@ -196,7 +196,7 @@ def test_a_sqlite_url_names_a_path():
 def test_a_postgresql_url_names_everything():
     env = Env({"X": "postgres://an%40n:p%2Fw@db.example:5433/gate%20way?sslmode=require"})
     database = env.database("X", "")
-    assert database["ENGINE"] == "gateway_project.postgresql"
+    assert database["ENGINE"] == "gateway_project.database.postgresql"
     assert (database["USER"], database["PASSWORD"], database["HOST"], database["PORT"], database["NAME"]) == (
         "an@n",
         "p/w",

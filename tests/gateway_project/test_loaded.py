@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from tests.running import ROOT
+from tests.support.running import ROOT
 
 
 def loaded_by(code: str, *modules: str) -> str:
@@ -19,11 +19,12 @@ def loaded_by(code: str, *modules: str) -> str:
 
 def test_the_server_that_starts_the_workers_loads_neither_django_nor_a_driver():
     """It serves nothing, and its memory comes on top of theirs."""
-    code = "import runpy, gunicorn.app.wsgiapp; runpy.run_path('gunicorn.conf.py'); import gateway_project.worker"
+    configure = "import runpy, gunicorn.app.wsgiapp; runpy.run_path('gunicorn.conf.py')"
+    code = f"{configure}; import gateway_project.server.worker"
     assert loaded_by(code, "django.conf", "django.http", "django.db", "asyncio", "psycopg") == ""
 
 
 def test_a_worker_loads_what_logins_and_the_schema_need_with_the_first_of_them():
     """Each brings Django's test client along: together 5 MB of every worker that serves work alone."""
-    assert loaded_by("import gateway_project.wsgi", "gateway_project.work.gateway") == "gateway_project.work.gateway"
+    assert loaded_by("import gateway_project.wsgi", "gateway_project.work.runtime") == "gateway_project.work.runtime"
     assert loaded_by("import gateway_project.wsgi", "django.test", "drf_spectacular", "jwt", "unittest") == ""

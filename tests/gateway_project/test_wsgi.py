@@ -2,7 +2,7 @@
 
 import requests
 
-from tests.management import Client, new_admin
+from tests.support.management import Client, new_admin
 
 
 def test_head_is_get_without_a_body_that_anybody_would_be_warned_of(world):

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from keys.models import ApiKey
 from keys.services import issue_key
-from tests.management import new_user, refused
+from tests.support.management import new_user, refused
 
 
 @pytest.fixture

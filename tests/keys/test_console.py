@@ -11,7 +11,7 @@ from accounts.services import delete_user, update_user
 from keys.models import ApiKey
 from keys.services import delete_keys, issue_key, update_key
 from providers.services import create_provider
-from tests.management import new_user
+from tests.support.management import new_user
 
 
 def added(console, **fields):

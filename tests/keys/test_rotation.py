@@ -9,7 +9,7 @@ from keys.models import ApiKey
 from keys.secrets import parse
 from keys.services import issue_key, rotate_key
 from telemetry.models import LogEntry
-from tests.management import new_user, refused
+from tests.support.management import new_user, refused
 
 
 @pytest.fixture

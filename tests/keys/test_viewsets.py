@@ -11,8 +11,8 @@ from keys.models import ApiKey
 from keys.secrets import parse
 from keys.services import issue_key
 from telemetry.models import LogEntry
-from tests.hostile import try_wrong
-from tests.management import body, new_admin, new_user, refused, token_of
+from tests.support.hostile import try_wrong
+from tests.support.management import body, new_admin, new_user, refused, token_of
 
 _numbers = itertools.count()
 
@@ -170,7 +170,7 @@ def test_wrong_values_are_never_a_fault_of_ours(admin, as_ann):
     sent_names = ["newName", "expire", "provider", "user", "locked", "id", "permissions"]
     try_wrong(lambda **sent: admin.patch("/keys/", **sent), sent_names, lambda: {"name": ApiKey.objects.last().name})
     try_wrong(lambda **sent: admin.patch("/keys/", **sent), ["name"], dict)
-    from tests.management import body
+    from tests.support.management import body
 
     try_wrong(lambda **sent: as_ann.delete("/keys/", json=body(**sent)), ["name", "user", "id", "expire"], dict)
 
@@ -288,7 +288,7 @@ def test_nobody_changes_or_deletes_anothers_key(as_ann, admin, bob):
     refused(as_ann.delete(f"/keys/{key.pk}/"), 404, "NotFound")
     refused(as_ann.delete("/keys/?name=of bob"), 404, "NotFound")
     refused(as_ann.delete(f"/keys/?user={bob.pk}"), 403, "PermissionDenied")
-    from tests.management import body
+    from tests.support.management import body
 
     refused(as_ann.delete("/keys/", json=body(user=bob.pk)), 403, "PermissionDenied")
     key.refresh_from_db()

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from gateway_project.work.expiry import warn_of_expiry
+from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from licensing.models import Licence
 from licensing.services import current, install, note_time
 from telemetry.models import LogEntry
-from tests.licences import in_days
-from tests.management import refused
+from tests.support.licences import in_days
+from tests.support.management import refused
 
 DAY = timedelta(days=1)
 

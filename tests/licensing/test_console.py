@@ -8,8 +8,8 @@ from licensing.models import Licence
 from licensing.services import change_limit, set_limit
 from telemetry.models import LogEntry
 from tests.console.forms import fields_of
-from tests.licences import Vendor
-from tests.management import PASSWORD, new_admin, new_user
+from tests.support.licences import Vendor
+from tests.support.management import PASSWORD, new_admin, new_user
 
 pytestmark = pytest.mark.django_db
 

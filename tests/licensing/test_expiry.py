@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from gateway_project.notices import notices
-from gateway_project.work.expiry import warn_of_expiry
+from gateway_project.console.notices import notices
+from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from licensing.models import Licence
 from licensing.services import install
 from telemetry.models import LogEntry
-from tests.licences import Vendor, in_days
+from tests.support.licences import Vendor, in_days
 
 
 def entries():

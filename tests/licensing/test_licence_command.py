@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from licensing.models import Licence
 from telemetry.models import LogEntry
-from tests.licences import Vendor, in_days
+from tests.support.licences import Vendor, in_days
 
 
 def run(*arguments: str) -> str:

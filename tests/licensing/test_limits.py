@@ -13,7 +13,7 @@ from licensing.models import Limit
 from licensing.services import change_limit
 from providers.services import create_provider
 from telemetry.models import LogEntry
-from tests.management import new_user, refused
+from tests.support.management import new_user, refused
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from licensing.models import Licence
-from tests.management import new_admin, token_of
-from tests.running import ROOT, RunningGateway, fresh_store
+from tests.support.management import new_admin, token_of
+from tests.support.running import ROOT, RunningGateway, fresh_store
 
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/licence.md").read_text(), re.DOTALL)
 

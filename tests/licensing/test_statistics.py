@@ -7,8 +7,8 @@ import pytest
 from licensing.models import DailyPeak
 from licensing.services import note_peaks
 from licensing.statistics import Uses, daily_peaks
-from tests.licences import in_days
-from tests.management import new_user, refused
+from tests.support.licences import in_days
+from tests.support.management import new_user, refused
 
 TODAY = date(2030, 3, 1)
 YESTERDAY = date(2030, 2, 28)

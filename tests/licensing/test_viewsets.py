@@ -4,8 +4,8 @@ import pytest
 
 from licensing.models import Licence
 from telemetry.models import LogEntry
-from tests.licences import Vendor, in_days
-from tests.management import new_user, refused
+from tests.support.licences import Vendor, in_days
+from tests.support.management import new_user, refused
 
 
 def status(client, *, flat: bool = False):

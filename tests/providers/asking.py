@@ -1,7 +1,7 @@
 """Requests to a provider, as its tests send them."""
 
-from providers.calls import Call
-from providers.transport import ProviderRequest, TransportLimits
+from providers.transport.calls import Call
+from providers.transport.transport import ProviderRequest, TransportLimits
 
 PATIENCE = TransportLimits(connect=1, first_byte=2, idle=2, response_bytes=100_000)
 

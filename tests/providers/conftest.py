@@ -2,7 +2,7 @@
 
 import pytest
 
-from providers.transport import Transport
+from providers.transport.transport import Transport
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from providers.health.status import Health
 from providers.models import (
     GREATEST_WHOLE,
     LONGEST_CREDENTIAL,
@@ -16,7 +17,6 @@ from providers.models import (
     Provider,
 )
 from providers.services import create_provider, end_price, set_price
-from providers.standing import Health
 from tests.console.forms import fields_of
 
 pytestmark = pytest.mark.django_db

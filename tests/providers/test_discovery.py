@@ -7,8 +7,8 @@ import pytest
 
 from gateway_project.errors import ProviderError
 from providers.discovery import ask_for_models, offered_models
-from providers.transport import Transport
-from tests.provider import ScriptedProvider, refusing_port
+from providers.transport.transport import Transport
+from tests.support.provider import ScriptedProvider, refusing_port
 
 TRANSPORT = Transport(networks="any", heartbeat_seconds=1)
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from providers.models import ModelPrice
 from providers.services import create_provider, set_price
 from telemetry.models import LogEntry
-from tests.management import refused
+from tests.support.management import refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

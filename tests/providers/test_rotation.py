@@ -5,8 +5,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from gateway_project.jsonapi.audit import operator
-from gateway_project.keyfile import KeyFile, local_secret
+from gateway_project.api.audit import operator
+from gateway_project.key_file import KeyFile, local_secret
 from providers.credentials import decrypt, is_sealed_with
 from providers.models import Provider
 from providers.services import create_provider, update_provider

@@ -10,9 +10,9 @@ import pytest
 import requests
 
 from gateway_project.errors import ProviderError
-from providers.transport import ProviderRequest, Transport, tls_context
-from tests.certificates import self_signed
+from providers.transport.transport import ProviderRequest, Transport, tls_context
 from tests.providers.asking import PATIENCE, ask, new_call
+from tests.support.certificates import self_signed
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from providers.credentials import decrypt
 from providers.models import Model, Provider, ProviderFormat
 from rules.services import create_rule
 from telemetry.models import LogEntry
-from tests.hostile import try_wrong
-from tests.management import body, new_user, refused
+from tests.support.hostile import try_wrong
+from tests.support.management import body, new_user, refused
 
 URL = "https://api.example.org/v1"
 SECRET = "sk-1234567890"
@@ -323,7 +323,7 @@ def test_every_change_is_told_to_the_log_without_the_credential(admin, make):
 
 
 def test_a_list_of_providers_costs_the_same_at_any_length(client, make, django_assert_num_queries):
-    from tests.management import new_admin, token_of
+    from tests.support.management import new_admin, token_of
 
     headers = {"Authorization": f"Bearer {token_of(new_admin())}"}
     for size in (1, 4):

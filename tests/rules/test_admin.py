@@ -11,7 +11,7 @@ from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
 from rules.preview import warnings_of
 from rules.services import create_rule
 from tests.console.forms import fields_of
-from tests.management import new_user
+from tests.support.management import new_user
 
 pytestmark = pytest.mark.django_db
 

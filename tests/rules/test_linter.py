@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_project.errors import RuleDenied
-from gateway_project.work.snapshot import Caller, Snapshot
+from gateway_project.work.snapshot.records import Caller, Snapshot
 from gateway_project.work.stages.rules import apply_rules
 from providers.catalogue import servable
 from rules.linter import LAST, OfferedProvider, Offers, RuleDraft, allowed_links, allowed_models, warnings
 from rules.matching import RuleSnapshot
 from rules.patterns import compile_pattern
-from tests.gateway_project.work.test_snapshot import provider as provider_snapshot
+from tests.gateway_project.work.snapshot.test_records import provider as provider_snapshot
 
 EAST = OfferedProvider(1, "east", frozenset({"gpt-5", "gpt-5-mini"}), "openai")
 WEST = OfferedProvider(2, "west", frozenset({"gpt-5"}), "openai")

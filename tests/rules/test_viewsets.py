@@ -7,8 +7,8 @@ import pytest
 from accounts.services import create_group, delete_user
 from rules.models import Rule
 from telemetry.models import LogEntry
-from tests.hostile import try_wrong
-from tests.management import body, new_user, refused, token_of
+from tests.support.hostile import try_wrong
+from tests.support.management import body, new_user, refused, token_of
 
 _numbers = itertools.count()
 

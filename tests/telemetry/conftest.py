@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from gateway_project.work.stages.log import timestamp
-from telemetry.journal import Journal
+from gateway_project.work.log.entry import timestamp
+from telemetry.journal.files import Journal
+from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
+from telemetry.journal.shipping import Shipper
 from telemetry.models import LogEntry
-from telemetry.records import empty_cache_entry, empty_log_entry, to_record
-from telemetry.shipping import Shipper
 
 SEGMENT = 256 * 1024
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.locking import guarded
+from tests.support.locking import guarded
 
 
 def test_threads_take_turns_in_everything_that_changes_the_journal(journal):

@@ -6,8 +6,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from tests.management import new_user, token_of
-from tests.pace import patience
+from tests.support.management import new_user, token_of
+from tests.support.pace import patience
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,12 +12,12 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.models import Sum
 
-from telemetry import journal as journals
-from telemetry.adoption import adopt
+from telemetry.journal import files as journals
+from telemetry.journal.adoption import adopt
 from telemetry.models import JournalPosition, LogEntry, UsageHour
-from tests.running import ROOT
+from tests.support.running import ROOT
 from tests.telemetry.conftest import serve, stored
-from tests.telemetry.test_rollups import HOUR
+from tests.telemetry.usage.test_rollups import HOUR
 
 pytestmark = pytest.mark.django_db(transaction=True)
 postgresql_only = pytest.mark.skipif(
@@ -31,10 +31,10 @@ import django
 django.setup()
 from django.db import DatabaseError
 from telemetry import rollups
-from telemetry.journal import Journal
-from telemetry.shipping import Shipper
+from telemetry.journal.files import Journal
+from telemetry.journal.shipping import Shipper
 from tests.telemetry.conftest import entry
-from tests.telemetry.test_rollups import HOUR
+from tests.telemetry.usage.test_rollups import HOUR
 root = Path(sys.argv[1])
 journal = Journal(root, segment_bytes=256 * 1024)
 shipper = Shipper(journal, root)

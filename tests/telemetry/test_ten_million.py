@@ -15,15 +15,16 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
-from telemetry import partitions, retention, rollups
-from telemetry.batches import insert_log_entries
-from telemetry.overview import PERIODS, overview
-from telemetry.verification import differences
+from telemetry.journal.batches import insert_log_entries
+from telemetry.retention import deletion, partitions
+from telemetry.usage import rollups
+from telemetry.usage.overview import PERIODS, overview
+from telemetry.usage.verification import differences
 from tests.console.conftest import PASSWORD, Visitor
-from tests.management import new_admin, token_of
-from tests.pace import patience
-from tests.running import RunningGateway, fresh_store
-from tests.telemetry.test_rollups import done
+from tests.support.management import new_admin, token_of
+from tests.support.pace import patience
+from tests.support.running import RunningGateway, fresh_store
+from tests.telemetry.usage.test_rollups import done
 
 pytestmark = [
     pytest.mark.slow,
@@ -76,7 +77,7 @@ def fill(days, rows):
         if back <= USED_DAYS:
             entries = rollups.log_rows('"timestamp" >= %(start)s AND "timestamp" < %(end)s')
             execute(rollups.aggregate_insert(entries), start=start, end=start + DAY)
-            for merge in (retention.merge_hours, retention.merge_days):
+            for merge in (deletion.merge_hours, deletion.merge_days):
                 while merge(timezone.now()):
                     pass
             execute("VACUUM ANALYZE telemetry_usagehour", "VACUUM ANALYZE telemetry_usageday")
@@ -134,10 +135,10 @@ def measured(gateway, days):
     batch = [done(f"new-{number}", datetime.now(UTC), user_id=number % 50) for number in range(BATCH)]
     found["insert"] = median(lambda: insert_log_entries(batch))
     with override_settings(GATEWAY_LOG_DAYS=days - PRUNED, GATEWAY_PAYLOAD_DAYS=days - PRUNED - 2):
-        empty = retention.PayloadEraser()
+        empty = deletion.PayloadEraser()
         found["empty payloads"] = median(lambda: empty(timezone.now()))
         before = len(partitions.partitions())
-        found["prune"] = median(lambda: retention.delete_entries(timezone.now()), PRUNED)
+        found["prune"] = median(lambda: deletion.delete_entries(timezone.now()), PRUNED)
         assert len(partitions.partitions()) == before - PRUNED
     return found
 

@@ -9,9 +9,9 @@ from django.core.cache import caches
 from django.db import connection
 
 from keys.services import issue_key
-from telemetry import partitions
 from telemetry.models import CacheEntry, LogEntry
-from tests.management import body, new_user, refused, token_of
+from telemetry.retention import partitions
+from tests.support.management import body, new_user, refused, token_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 POSTGRESQL = connection.vendor == "postgresql"

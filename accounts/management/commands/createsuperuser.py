@@ -10,8 +10,8 @@ from accounts import services
 from accounts.builtin import ADMIN_ROLE, USER_ROLE
 from accounts.management.passwords import typed_password
 from accounts.viewsets import UserViewSet
+from gateway_project.api.audit import record_command
 from gateway_project.errors import GatewayError
-from gateway_project.jsonapi.audit import record_command
 
 NAME, PASSWORD = "DJANGO_SUPERUSER_USERNAME", "DJANGO_SUPERUSER_PASSWORD"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from gateway_project.work import replay
+from tests.support import replay
 
 SAMPLES = "tests/providers/formats/samples"
 

@@ -7,14 +7,14 @@ ecosystem is new a `ClientDoor` (base.py: key, errors, listings), and a line in 
 import re
 from typing import Any
 
-from gateway_project.work.doors.anthropic import AnthropicDoor
-from gateway_project.work.doors.anthropic_messages import AnthropicMessages
+from gateway_project.work.doors.anthropic.door import AnthropicDoor
+from gateway_project.work.doors.anthropic.messages import AnthropicMessages
 from gateway_project.work.doors.base import ClientDoor, Door, Entrance
-from gateway_project.work.doors.openai import AzureDoor, OpenAIDoor
-from gateway_project.work.doors.openai_chat import OpenAIChat
-from gateway_project.work.doors.openai_completion import OpenAICompletion
-from gateway_project.work.doors.openai_embedding import OpenAIEmbedding
-from gateway_project.work.doors.openai_responses import OpenAIResponses
+from gateway_project.work.doors.openai.chat import OpenAIChat
+from gateway_project.work.doors.openai.completion import OpenAICompletion
+from gateway_project.work.doors.openai.door import AzureDoor, OpenAIDoor
+from gateway_project.work.doors.openai.embedding import OpenAIEmbedding
+from gateway_project.work.doors.openai.responses import OpenAIResponses
 from providers.formats.base import Dialect
 
 OPENAI, AZURE, ANTHROPIC = OpenAIDoor(), AzureDoor(), AnthropicDoor()

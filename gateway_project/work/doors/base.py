@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gateway_project.delivery import Delivery, error_response
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, QuotaExceeded
+from gateway_project.server.client_response import Delivery, error_response
 from providers.formats.base import Dialect
 
 # What is no better a moment later.

@@ -5,13 +5,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
-from gateway_project.work import licence_uses
 from gateway_project.work.bill import bill_of
-from gateway_project.work.demand import estimate_demand, with_reservations
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.gateway import Gateway
-from gateway_project.work.limit_book import CONCURRENT, NANO, TOKENS
-from gateway_project.work.limits import (
+from gateway_project.work.limits.book import CONCURRENT, NANO, TOKENS
+from gateway_project.work.limits.checks import (
     COUNT,
     LEASE,
     MAX_AMOUNT,
@@ -26,8 +23,11 @@ from gateway_project.work.limits import (
     Settlement,
     window_begin,
 )
-from gateway_project.work.snapshot import Target
-from gateway_project.work.stages.log import write_start
+from gateway_project.work.limits.demand import estimate_demand, with_reservations
+from gateway_project.work.log.entry import write_start
+from gateway_project.work.runtime import Gateway
+from gateway_project.work.snapshot.records import Target
+from gateway_project.work.tasks import licence_uses
 
 Checks = Sequence[LimitCheck]
 

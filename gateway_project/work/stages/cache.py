@@ -6,14 +6,15 @@ from django.conf import settings
 
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, UpstreamError
 from gateway_project.work.bill import Bill, bill_of
-from gateway_project.work.cache_key import cache_key
-from gateway_project.work.cached_answer import CachedAnswer, pack, unpack
-from gateway_project.work.candidate_outcomes import note_outcome
+from gateway_project.work.cache.flights import FlightPending, Following
+from gateway_project.work.cache.key import cache_key
+from gateway_project.work.cache.packing import CachedAnswer, pack, unpack
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.flights import FlightPending, Following
-from gateway_project.work.gateway import Gateway
-from gateway_project.work.limits import NOTHING_HELD, Admission
-from gateway_project.work.snapshot import Target
+from gateway_project.work.limits.checks import NOTHING_HELD, Admission
+from gateway_project.work.log.entry import cache_record, write_start
+from gateway_project.work.routing.outcomes import note_outcome
+from gateway_project.work.runtime import Gateway
+from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.admission import (
     admit,
     final_settlement,
@@ -22,12 +23,11 @@ from gateway_project.work.stages.admission import (
     settle,
     without_provider_limits,
 )
-from gateway_project.work.stages.log import cache_record, write_start
-from providers.calls import End
 from providers.formats import Answer, Usage
 from providers.formats.base import COUNT_TOKENS
+from providers.transport.calls import End
+from telemetry.journal.records import to_record
 from telemetry.models import Candidate
-from telemetry.records import to_record
 
 UNFINISHED = ("error", "pause")  # finish reasons of answers that are not cached: the next attempt may give a whole one
 

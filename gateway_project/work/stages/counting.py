@@ -2,7 +2,7 @@
 
 from gateway_project.work.bill import input_tokens
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.gateway import Gateway
+from gateway_project.work.runtime import Gateway
 from providers.formats import Answer
 from providers.formats.base import COUNT_TOKENS
 from providers.formats.json_values import dumped

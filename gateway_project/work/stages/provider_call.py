@@ -15,17 +15,17 @@ from gateway_project.errors import (
     UpstreamError,
     ValidationError,
 )
-from gateway_project.work.candidate_outcomes import note_outcome
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.gateway import Gateway
-from gateway_project.work.snapshot import Target
+from gateway_project.work.log.entry import write_start
+from gateway_project.work.routing.outcomes import note_outcome
+from gateway_project.work.runtime import Gateway
+from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.admission import admit_to_provider
 from gateway_project.work.stages.cache import drop_candidate, look_up_cache
-from gateway_project.work.stages.log import write_start
-from providers.calls import End, Interrupted
 from providers.formats.dropped import dropped_header
-from providers.provider_response import NotReceived, ProviderResponse
-from providers.transport import ProviderRequest
+from providers.transport.calls import End, Interrupted
+from providers.transport.provider_response import NotReceived, ProviderResponse
+from providers.transport.transport import ProviderRequest
 from telemetry.models import Candidate
 
 REFUSAL_BYTES = 256 * 1024

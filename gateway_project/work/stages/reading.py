@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from gateway_project.bodies import body_timeout, read_body
+from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import UnsupportedMediaType, ValidationError
-from gateway_project.strictjson import parse_object
+from gateway_project.server.bodies import body_timeout, read_body
+from gateway_project.server.request_ids import decode
 from gateway_project.work.doors import DIALECTS
-from gateway_project.work.exchange import Exchange, decoded
-from gateway_project.work.gateway import Gateway
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.runtime import Gateway
 from providers.formats import WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.formats.json_values import dumped
@@ -109,9 +110,9 @@ def _read_headers(exchange: Exchange) -> None:
     if seconds := header("HTTP_X_SVC_TIMEOUT"):
         exchange.call.shorten(_number("X-Svc-Timeout", seconds, whole=False))
     if tags := header("HTTP_X_SVC_TAGS"):
-        exchange.tags = _tags(decoded(tags))
+        exchange.tags = _tags(decode(tags))
     if provider := header("HTTP_X_SVC_PROVIDER"):
-        exchange.requested_provider = decoded(provider)
+        exchange.requested_provider = decode(provider)
 
 
 def _forwarded_headers(headers: Mapping[str, Any]) -> dict[str, str]:

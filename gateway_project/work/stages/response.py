@@ -7,13 +7,13 @@ from django.conf import settings
 
 from gateway_project.errors import ProviderError
 from gateway_project.work.exchange import Exchange, Stream
-from gateway_project.work.gateway import Gateway
-from gateway_project.work.snapshot import Target
-from providers.calls import Call
+from gateway_project.work.runtime import Gateway
+from gateway_project.work.snapshot.records import Target
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
 from providers.formats.dropped import dropped_header
-from providers.provider_response import ProviderResponse
+from providers.transport.calls import Call
+from providers.transport.provider_response import ProviderResponse
 
 MEDIA_TYPE = re.compile(
     r"[a-z]{1,32}/[a-z0-9.+-]{1,64}(; ?charset=[a-z0-9-]{1,32}(?=\s*(;|\Z)))?", re.IGNORECASE | re.ASCII

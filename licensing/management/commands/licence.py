@@ -14,8 +14,8 @@ from uuid import uuid4
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from gateway_project.api.audit import record_command
 from gateway_project.errors import ValidationError
-from gateway_project.jsonapi.audit import record_command
 from licensing import services, signing
 from licensing.serializers import shown
 from licensing.signing import Claims, KeyRefused

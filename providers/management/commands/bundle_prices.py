@@ -10,12 +10,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from providers.bundling import entries
-from providers.public_prices import BUNDLED
+from providers.pricing.bundling import entries
+from providers.pricing.public_prices import BUNDLED
 
 
 class Command(BaseCommand):
-    """Writes providers/data/prices.json."""
+    """Writes providers/pricing/data/prices.json."""
 
     help = "Updates the bundled table of public prices (for maintainers; needs genai-prices)."
 

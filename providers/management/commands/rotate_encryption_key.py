@@ -6,8 +6,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from gateway_project.jsonapi.audit import operator, record_command
-from gateway_project.keyfile import KeyFile, new_key
+from gateway_project.api.audit import operator, record_command
+from gateway_project.key_file import KeyFile, new_key
 from providers.services import reseal_credentials
 
 FROM_ENVIRONMENT = (

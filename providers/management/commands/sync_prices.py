@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway_project.errors import GatewayError
-from providers.public_prices import BUNDLED, load, told
+from providers.pricing.public_prices import BUNDLED, load, told
 
 
 class Command(BaseCommand):

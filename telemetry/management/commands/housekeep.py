@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from telemetry.housekeeping import Housekeeper
+from telemetry.retention.housekeeping import Housekeeper
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from telemetry.verification import Difference, days, differences, full_hours, repair
+from telemetry.usage.verification import Difference, days, differences, full_hours, repair
 
 SHOWN = 20
 FIRST_YEAR, LAST_YEAR = 1970, 9998

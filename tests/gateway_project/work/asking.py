@@ -2,8 +2,8 @@
 
 import itertools
 
-from gateway_project.work.clock import Clock
-from gateway_project.work.limits import DAY, LEASE, MONTH, RESERVE, USE, LimitCheck, Settlement, window_begin
+from gateway_project.work.limits.checks import DAY, LEASE, MONTH, RESERVE, USE, LimitCheck, Settlement, window_begin
+from gateway_project.work.state.clock import Clock
 
 HOUR = 3600
 MIDNIGHT = window_begin(DAY, 1_800_000_000)

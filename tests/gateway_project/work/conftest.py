@@ -5,8 +5,8 @@ import secrets
 
 import pytest
 
-from gateway_project.work.process_count import ProcessCount
-from gateway_project.work.state import LocalState
+from gateway_project.work.state.process_count import ProcessCount
+from gateway_project.work.state.shared import LocalState
 
 needs_redis = pytest.mark.skipif(not os.environ.get("REDIS_URL"), reason="needs a Redis at REDIS_URL")
 TIMEOUT = 0.25
@@ -15,7 +15,7 @@ PATIENT = 10.0
 
 
 def redis_state(**options):
-    from gateway_project.work.redis_state import RedisState
+    from gateway_project.work.state.redis.state import RedisState
 
     given = {"prefix": f"test-{secrets.token_hex(6)}", "connections": 8, "timeout": PATIENT}
     return RedisState(**given | {"processes": ProcessCount(local=4)} | options)

@@ -1,12 +1,12 @@
-"""The recorded samples as tests use them (gateway_project/work/samples.py says what they consist of)."""
+"""The recorded samples as tests use them (tests/support/recorded_samples.py says what they consist of)."""
 
 from pathlib import Path
 from typing import Any
 
-from gateway_project.work import samples
-from gateway_project.work.doors.openai_chat import OpenAIChat
-from gateway_project.work.samples import SHAPES, request
+from gateway_project.work.doors.openai.chat import OpenAIChat
 from providers.formats import WorkRequest
+from tests.support import recorded_samples as samples
+from tests.support.recorded_samples import SHAPES, request
 
 __all__ = ["STREAM_CASES", "WHOLE_CASES", "Sample", "not_applicable", "request", "streams", "whole"]
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from providers.formats import FORMATS
-from providers.formats.anthropic import AnthropicReader
+from providers.formats.anthropic.format import AnthropicReader
 from providers.formats.base import WorkRequest
 from tests.providers.formats.test_openai_passing import WORDS, passed, passed_unlearned
 

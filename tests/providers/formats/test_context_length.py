@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gateway_project.work.doors.anthropic import error_body as as_anthropic
-from gateway_project.work.doors.openai import error_body as as_openai
+from gateway_project.work.doors.anthropic.door import error_body as as_anthropic
+from gateway_project.work.doors.openai.door import error_body as as_openai
 from providers.formats import FORMATS
 from providers.formats.context_length import SAID
 

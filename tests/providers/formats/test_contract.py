@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway_project.errors import GatewayError, ValidationError
 from providers.formats import FORMATS, Usage
 from providers.formats.json_values import read_json
-from providers.formats.openai_reply import FINISH_REASONS
+from providers.formats.openai.reply import FINISH_REASONS
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
 from tests.providers.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole

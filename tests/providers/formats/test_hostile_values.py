@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gateway_project.errors import ProviderError, ValidationError
-from gateway_project.work.samples import SHAPES, request
 from providers.formats import FORMATS
-from providers.formats.eventstream import FrameSplitter, read_frame, write_frame
+from providers.formats.bedrock.event_stream import FrameSplitter, read_frame, write_frame
 from providers.formats.json_values import read_json
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import streams, whole
+from tests.support.recorded_samples import SHAPES, request
 
 OTHERS = [None, True, -1, 10**25, 1e300, "x", [], {}, [{}]]
 DEEP = {f"@{levels}@": "[" * levels + "]" * levels for levels in (300, 1000)}  # orjson writes 254 levels, json more

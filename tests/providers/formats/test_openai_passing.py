@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gateway_project.errors import ProviderOverloaded
 from providers.formats import FORMATS, json_stream
-from providers.formats import openai as openai_format
 from providers.formats.base import WorkRequest
+from providers.formats.openai import format as openai_format
 from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}

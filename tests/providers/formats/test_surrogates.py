@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
 from providers.formats.json_values import read_json
 from providers.formats.neutral import CallBegan, CallDelta, Citation, Finished, ReasoningDelta, TextDelta
 from providers.formats.sse import data_of, events_in
 from providers.formats.surrogates import SurrogateJoiner
 from tests.providers.formats.samples import request
+from tests.support.recorded_samples import SHAPES
 
 HIGH, LOW = rb"\ud83d", rb"\ude00"
 CHUNK = b'data: {"id":"c","choices":[{"index":0,"delta":{%b},"finish_reason":%b}]}\n\n'

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from gateway_project.errors import ValidationError
-from gateway_project.work.samples import SHAPES
 from providers.formats import FORMATS
 from providers.formats.base import Options
 from tests.providers.formats.samples import FOREIGN, request
+from tests.support.recorded_samples import SHAPES
 
 HELLO = {"role": "user", "content": "Hello!"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}

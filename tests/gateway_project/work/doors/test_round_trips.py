@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_project.work.doors import ENTRANCES
-from gateway_project.work.doors.openai_responses_items import items_of
+from gateway_project.work.doors.openai.responses_items import items_of
 from providers.formats import FORMATS, Options, Usage
 from providers.formats.base import TranslatingReader, WorkRequest
 from providers.formats.json_stream import JsonStreamReader

@@ -1,0 +1,149 @@
+"""Serializer fields without type coercion: "5" is no number, and 1 is not true.
+
+`schema` is the JSON schema of a field that drf-spectacular does not know.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.utils.dateparse import parse_date, parse_datetime
+from rest_framework import serializers
+
+from gateway_project.api.filters import DIGITS, MAX_ID
+from gateway_project.errors import ValidationError
+
+MAX_REFERENCES = 10_000
+PATH_ID = "An id in the path must be a whole number within 64 bits."
+
+
+class Text(serializers.CharField):
+    """A JSON string; blanks around it are kept."""
+
+    def __init__(self, *, trim_whitespace: bool = False, **options: Any) -> None:
+        super().__init__(trim_whitespace=trim_whitespace, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise serializers.ValidationError("Must be a text.")
+        return super().to_internal_value(data)
+
+
+class Choice(Text):
+    """A text out of a few."""
+
+    def __init__(self, values: list[str], **options: Any) -> None:
+        super().__init__(allow_blank="" in values, **options)
+        self.values = values
+        self.schema = {"type": "string", "enum": values}
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if text not in self.values:
+            raise serializers.ValidationError(f"Must be one of {', '.join(repr(value) for value in self.values)}.")
+        return text
+
+
+class Boolean(serializers.BooleanField):
+    """true or false."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            raise serializers.ValidationError("Must be true or false.")
+        return data
+
+
+class Integer(serializers.IntegerField):
+    """A JSON number without a fraction; within 64 bits unless bounds are given."""
+
+    def __init__(self, *, min_value: int = -MAX_ID - 1, max_value: int = MAX_ID, **options: Any) -> None:
+        super().__init__(min_value=min_value, max_value=max_value, **options)
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int):
+            raise serializers.ValidationError("Must be a whole number.")
+        return data
+
+
+class DateTime(serializers.DateTimeField):
+    """An ISO 8601 date-time, UTC where it has no offset."""
+
+    def to_internal_value(self, value: Any):
+        if not isinstance(value, str):
+            raise serializers.ValidationError("Must be an ISO 8601 date-time.")
+        if not _is_in_calendar(value):
+            raise serializers.ValidationError("This date or time does not exist.")
+        return super().to_internal_value(value)
+
+
+def _is_in_calendar(text: str) -> bool:
+    """False for a well-formed date-time that does not exist, such as 30 February."""
+    try:
+        parse_datetime(text) or parse_date(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Id(serializers.Field):
+    """An id, as a number or as the text that JSON:API writes it as."""
+
+    schema: ClassVar[dict[str, Any]] = {
+        "type": ["integer", "string"],
+        "minimum": 0,
+        "maximum": MAX_ID,
+        "pattern": "^[0-9]{1,19}$",
+    }
+
+    def to_internal_value(self, data: Any) -> int:
+        text = str(data) if isinstance(data, int | str) and not isinstance(data, bool) else ""
+        if not DIGITS.match(text) or int(text) > MAX_ID:
+            raise serializers.ValidationError("Must be an id: a whole number.")
+        return int(text)
+
+    def to_representation(self, value: int) -> int:
+        return value
+
+
+class References(serializers.Field):
+    """[{"id": 5}, …] as a list of ids without duplicates; other members, which lists show, are ignored."""
+
+    schema: ClassVar[dict[str, Any]] = {
+        "type": "array",
+        "items": {"type": "object", "properties": {"id": Id.schema}, "required": ["id"]},
+        "maxItems": MAX_REFERENCES,
+    }
+    default_error_messages = {"invalid": 'Must be a list of {{"id": …}}, at most {max_length} long.'}
+
+    def to_internal_value(self, data: Any) -> list[int]:
+        if not isinstance(data, list) or len(data) > MAX_REFERENCES:
+            self.fail("invalid", max_length=MAX_REFERENCES)
+        if not all(isinstance(element, dict) and "id" in element for element in data):
+            self.fail("invalid", max_length=MAX_REFERENCES)
+        return list(dict.fromkeys(Id().to_internal_value(element["id"]) for element in data))
+
+
+class Attributes(serializers.Serializer):
+    """The attributes that an operation accepts: an undeclared one is refused, never ignored."""
+
+    # For the OpenAPI document, under the names of the wire.
+    example: ClassVar[Mapping[str, Any]] = {}
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        writable = {name for name, field in self.fields.items() if not field.read_only}
+        if unknown := set(data) - writable:
+            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "Unknown attribute."))
+        return super().to_internal_value(data)
+
+
+class Named(serializers.Serializer):
+    """{"id", "name"}: how a row is shown inside another."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+
+
+def read_id(text: str, **place: str) -> int:
+    """An id from a path, or else from the `field` or the `parameter`; raises ValidationError."""
+    if not DIGITS.match(text) or int(text) > MAX_ID:
+        raise ValidationError("must be a whole number." if place else PATH_ID, **place)
+    return int(text)

@@ -1,0 +1,121 @@
+"""The OpenAPI 3.1 document: every route of the URL configuration, and what they refer to."""
+
+import re
+from functools import lru_cache
+from inspect import getdoc
+from typing import Any
+
+from django.conf import settings
+
+from gateway_project import PRODUCT_VERSION, errors
+from gateway_project.api.access import ANYBODY
+from gateway_project.api.documents import JSON
+from gateway_project.api.names import camel
+from gateway_project.api.openapi import resources
+from gateway_project.api.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN, Operation
+from gateway_project.api.openapi.responses import ERROR, ERROR_OBJECT, HEADERS, Errors, response
+from gateway_project.api.openapi.schemas import LINKS, META, Schemas
+from gateway_project.api.routes import Route, routes
+
+ABOUT = """\
+One address for all language models. `POST /work` takes requests for models; everything else manages the gateway.
+
+- A trailing slash is optional on every path.
+- A body of the management API is `{"data": {"attributes": {…}}}`, sent as `application/vnd.api+json` or
+  `application/json`; what an operation does not know is refused with 400, in bodies and in queries.
+- Answers are resource objects; with `Accept: application/json` the same documents hold flat elements with integer ids.
+- Every error is `{code, exception, message, errors}`, where `errors` is that of JSON:API, and every response carries
+  `X-Svc-Request-ID`.
+"""
+SECURITY = {
+    TOKEN: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The access token of a login: may do what its user may.",
+    },
+    KEY: {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "svc_<id>_<secret><checksum>",
+        "description": "An API key: it may do what both its permissions and its owner's allow.",
+    },
+    COOKIE: {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "SvcUserCookie",
+        "description": "The access token in a browser. Requests that write must come from the gateway's own origin.",
+    },
+    REFRESH: {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "SvcAuthCookie",
+        "description": "The refresh token in a browser: enough for new tokens, and to log out.",
+    },
+}
+
+
+@lru_cache(maxsize=1)
+def document() -> dict[str, Any]:
+    """The whole document, made once."""
+    schemas, failures, paths, tags = Schemas(), Errors(), {}, {}
+    for route in described():
+        operation = resources.describe(route, schemas, failures) if route.resource else describe(route, failures)
+        paths.setdefault(wire_path(route), {})[route.method] = operation
+        tags.setdefault(operation["tags"][0], getdoc(route.view) if route.resource else "")
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Language-model gateway", "version": PRODUCT_VERSION, "description": ABOUT},
+        "servers": [{"url": settings.GATEWAY_BASE_URL}],
+        "tags": [{"name": name, **({"description": told} if told else {})} for name, told in tags.items()],
+        "paths": paths,
+        "components": {
+            "schemas": {
+                "Error": ERROR,
+                "ErrorObject": ERROR_OBJECT,
+                "Meta": META,
+                "Links": LINKS,
+                **schemas.components,
+            },
+            "responses": failures.components,
+            "headers": HEADERS,
+            "securitySchemes": SECURITY,
+        },
+    }
+
+
+def described() -> list[Route]:
+    """The routes with declared operations: all but Django's own sites."""
+    return [route for route in routes() if route.method]
+
+
+def wire_path(route: Route) -> str:
+    """/groups/{groupId}/members/"""
+    return re.sub(r"{(\w+)}", lambda found: "{" + camel(found[1]) + "}", route.path)
+
+
+def describe(route: Route, failures: Errors) -> dict[str, Any]:
+    """OpenAPI's operation object of a view outside the management API."""
+    told: Operation = route.view.operations[route.method]
+    found: dict[str, Any] = {
+        "operationId": camel(re.sub("[-/]", "_", f"{route.name}_{route.method}")),
+        "tags": [told.tag],
+        "summary": told.summary,
+        "description": f"{told.description}\n\nWho may: {resources.who(route)}.".strip(),
+        "security": [{name: []} for name in told.credentials],
+        "parameters": list(told.parameters),
+        "responses": view_responses(told, failures, public=route.who == ANYBODY),
+    }
+    if told.body is not None:
+        found["requestBody"] = {"required": True, "content": {JSON: {"schema": told.body}}}
+    return found
+
+
+def view_responses(told: Operation, failures: Errors, *, public: bool) -> dict[str, Any]:
+    kinds = {errors.InternalError, *told.errors}
+    if not public:
+        kinds |= {errors.AuthenticationFailed, errors.PermissionDenied}
+    special = {
+        status: response(answer.description, answer.content, answer.headers)
+        for status, answer in {**told.answers, **told.failures}.items()
+    }
+    return special if told.failures else {**special, **failures.responses(kinds, (JSON,))}

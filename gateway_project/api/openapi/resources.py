@@ -1,0 +1,258 @@
+"""Describes the operations of a resource, from its viewset, its route and the table of access.py."""
+
+import inspect
+from typing import Any
+
+from gateway_project import errors
+from gateway_project.api import viewsets
+from gateway_project.api.access import ADMIN, ANYBODY, CALLER_KINDS, HOLDER, LOGIN, OWNER, TABLE, WITHOUT_LICENCE
+from gateway_project.api.fields import Id
+from gateway_project.api.filters import Filter, Integer
+from gateway_project.api.names import camel
+from gateway_project.api.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN
+from gateway_project.api.openapi.responses import MANAGEMENT, Errors, header, response
+from gateway_project.api.openapi.schemas import EMPTY, Schemas
+from gateway_project.api.paging import ApiPagination
+from gateway_project.api.response_specs import ResponseSpec
+from gateway_project.api.routes import Route, routes
+
+SUMMARIES = {
+    "list": "List {}",
+    "retrieve": "Get one of the {}",
+    "create": "Add to the {}",
+    "update": "Change one of the {}",
+    "destroy": "Delete one of the {}",
+}
+CREDENTIALS = {
+    ANYBODY: (),
+    HOLDER: (TOKEN, COOKIE, REFRESH, ""),
+    LOGIN: (TOKEN, COOKIE),
+    OWNER: (TOKEN, COOKIE),
+    ADMIN: (TOKEN, COOKIE),
+}
+META, LINKS = {"$ref": "#/components/schemas/Meta"}, {"$ref": "#/components/schemas/Links"}
+# Members of a document that JSON:API allows and the gateway ignores.
+UNREAD: dict[str, Any] = {"links": {}, "meta": {}}
+UNREAD_ID = {"type": ["integer", "string"], "description": "Means nothing here."}
+WHICH = {**Id.schema, "description": "The id, as an alternative to the path."}
+
+
+def describe(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
+    """OpenAPI's operation object of one method of one path."""
+    summary, description = words(route)
+    found = {
+        "operationId": operation_id(route),
+        "tags": [route.resource],
+        "summary": summary,
+        "description": f"{description}\n\nWho may: {who(route)}.".strip(),
+        "security": security(route),
+        "parameters": [*path_parameters(route), *query_parameters(route)],
+        "responses": responses(route, schemas, failures),
+    }
+    if body := request_body(route, schemas):
+        found["requestBody"] = body
+    return found
+
+
+# -- Words ------------------------------------------------------------------------------------------
+
+
+def operation_id(route: Route) -> str:
+    """usersList, usersItemUpdate: a name for generated code."""
+    item = "item_" if route.path.rstrip("/").endswith("}") else ""
+    return camel(f"{route.resource}_{item}{route.operation}")
+
+
+def words(route: Route) -> tuple[str, str]:
+    """The summary and the description, from the operation's own docstring if it has one."""
+    function = getattr(route.view, route.operation)
+    own = inspect.getdoc(function) if inspect.getmodule(function) is not viewsets else ""
+    if not own:
+        return SUMMARIES.get(route.operation, "{}").format(route.resource), ""
+    summary, _, rest = own.partition("\n")
+    return summary.rstrip("."), rest.strip()
+
+
+def who(route: Route) -> str:
+    """Who may use the operation, and its variants in the table."""
+    variants = [
+        f"{operation}: {_named(TABLE[route.resource][operation])}"
+        for operation in getattr(route.view, "variants", {}).get(route.operation, ())
+    ]
+    return "; ".join([_named(route.who), *variants])
+
+
+def _named(who: str) -> str:
+    return who if who in CALLER_KINDS else f"`{who}`"
+
+
+def security(route: Route) -> list[dict[str, list]]:
+    """The accepted credentials, each sufficient alone."""
+    variants = getattr(route.view, "variants", {}).get(route.operation, ())
+    taken = [credentials(TABLE[route.resource][operation]) for operation in (route.operation, *variants)]
+    return [{name: []} if name else {} for name in dict.fromkeys(name for names in taken for name in names)]
+
+
+def credentials(who: str) -> tuple[str, ...]:
+    """The credentials that can satisfy `who`; a feature can be that of a login or of a key."""
+    return CREDENTIALS.get(who, (TOKEN, COOKIE, KEY))
+
+
+# -- Parameters -------------------------------------------------------------------------------------
+
+
+def path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": camel(name), "in": "path", "required": True, "schema": Integer.schema} for name in route.parameters
+    ]
+
+
+def query_parameters(route: Route) -> list[dict[str, Any]]:
+    """All query parameters of the operation, which refuses others."""
+    known: dict[str, Filter] = dict(route.view.parameters.get(route.operation, {}))
+    if route.operation == "list":
+        known |= route.view.filters
+    found = [_by_query(name, kind) for name, kind in known.items()]
+    if route.operation in ("update", "destroy") and not {"id"} & {*route.parameters, *known}:
+        has_no_body = not hasattr(route.view, f"{route.operation}_attributes")
+        found.append({**_by_query("id", Integer("id", "Which one.")), "required": has_no_body})
+    paged = route.operation == "list" and route.view.serializer_class is not None
+    return [*found, *paging(route.view.pagination_class)] if paged else found
+
+
+def _by_query(name: str, kind: Filter) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "description": kind.about, "schema": kind.schema}
+
+
+def paging(kind: type[ApiPagination]) -> list[dict[str, Any]]:
+    """The two parameters that select a page."""
+    whole = " Without page[size] and page[number] the list is served whole." if kind.is_optional else ""
+    size = f"Rows per page; more than {kind.max_page_size} are served as so many.{whole}"
+    number = f"The page number; a page past the end is refused.{whole}"
+    return [
+        _page_parameter(kind.page_size_query_param, size, kind),
+        _page_parameter(kind.page_query_param, number, kind),
+    ]
+
+
+def _page_parameter(name: str, description: str, kind: type[ApiPagination]) -> dict[str, Any]:
+    default = kind.page_size if name == kind.page_size_query_param else 1
+    schema = {"type": "integer", "minimum": 1, **({} if kind.is_optional else {"default": default})}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+# -- Bodies -----------------------------------------------------------------------------------------
+
+
+def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
+    """The envelope with the attributes; None for operations without a body."""
+    kind = getattr(route.view, f"{route.operation}_attributes", None)
+    if kind is None:
+        return None
+    partial = route.operation in ("update", "destroy")
+    data = {
+        "type": {"const": route.resource},
+        "id": WHICH if partial or "id" in route.parameters else UNREAD_ID,
+        "attributes": schemas.attributes(kind, partial=partial),
+        "relationships": EMPTY,
+    }
+    envelope = _strict({"data": {**_strict({**data, **UNREAD}), **_needed(route)}, "jsonapi": {}, **UNREAD})
+    shown = {"schema": {**envelope, "required": ["data"]}}
+    if kind.example:
+        shown["example"] = {"data": {"attributes": kind.example}}
+    required = route.operation not in route.view.body_optional
+    return {"required": required, "content": dict.fromkeys(MANAGEMENT, shown)}
+
+
+def _strict(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _needed(route: Route) -> dict[str, Any]:
+    """The required members of `data`."""
+    if route.operation in route.view.attributes_optional:
+        return {"anyOf": [{"required": ["attributes"]}, {"required": ["id"]}]}
+    return {"required": ["attributes"]}
+
+
+# -- Answers ----------------------------------------------------------------------------------------
+
+
+def responses(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
+    spec = spec_of(route)
+    good = response(
+        "What was asked for." if route.method == "get" else "It is done.",
+        contents(route, spec, schemas),
+        success_headers(route, spec),
+    )
+    if found := links(route):
+        good["links"] = found
+    return {str(spec.status): good, **failures.responses(errors_of(route, spec), MANAGEMENT)}
+
+
+def spec_of(route: Route) -> ResponseSpec:
+    usual = ResponseSpec(status=201 if route.operation == "create" else 200)
+    return route.view.response_specs.get(route.operation, usual)
+
+
+def contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
+    """The schema of the body in each media type."""
+    return _usual_contents(route, spec, schemas) | {
+        media_type: {"type": "string"} for media_type in route.view.other_media_types.get(route.operation, ())
+    }
+
+
+def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
+    """The same in the two media types that all resources have."""
+    if route.operation not in route.view.response_specs and route.operation in ("list", "retrieve"):
+        rows = (schemas.resource(route.resource, route.view.serializer_class), schemas.row(route.view.serializer_class))
+        form = listed if route.operation == "list" else single
+        return {media_type: form(row) for media_type, row in zip(MANAGEMENT, rows, strict=True)}
+    if spec.bodies is None:
+        return {}
+    bodies = [schemas.row(kind) for kind in spec.bodies] or [EMPTY]
+    return dict.fromkeys(MANAGEMENT, bodies[0] if len(bodies) == 1 else {"anyOf": bodies})
+
+
+def listed(row: dict[str, Any]) -> dict[str, Any]:
+    properties = {"links": LINKS, "data": {"type": "array", "items": row}, "meta": META}
+    return {"type": "object", "properties": properties, "required": ["links", "data", "meta"]}
+
+
+def single(row: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"data": row}, "required": ["data"]}
+
+
+def success_headers(route: Route, spec: ResponseSpec) -> dict[str, Any]:
+    """The operation's own headers, and those that name a created row."""
+    found = {name: header(description, required=False) for name, description in spec.headers.items()}
+    if spec.status != 201:
+        return found
+    found |= {"Location": header("Where it is found."), "Content-Location": header("The same.")}
+    if route.view.id_header:
+        found[route.view.id_header] = header("Its id.", kind="integer")
+    return found
+
+
+def links(route: Route) -> dict[str, Any]:
+    """OpenAPI links from a creation to the operations on the created row."""
+    if route.operation != "create" or not route.view.id_header:
+        return {}
+    given = {camel(name): f"$request.path.{camel(name)}" for name in route.parameters}
+    given["id"] = f"$response.header.{route.view.id_header}"
+    items = [other for other in routes() if other.view is route.view and other.path == f"{route.path}{{id}}/"]
+    return {name: {"operationId": name, "parameters": given} for name in map(operation_id, items)}
+
+
+def errors_of(route: Route, spec: ResponseSpec) -> set[type[errors.GatewayError]]:
+    """The errors that the operation can end with."""
+    found = {errors.ValidationError, errors.InternalError, errors.ServiceUnavailable, *spec.errors}
+    if route.who != ANYBODY:
+        found |= {errors.AuthenticationFailed, errors.PermissionDenied}
+    if route.resource not in WITHOUT_LICENCE:
+        found |= {errors.LicenceInvalid}
+    if route.parameters or route.operation in ("update", "destroy"):
+        found |= {errors.NotFound}
+    if route.method != "get":
+        found |= {errors.Conflict, errors.PayloadTooLarge, errors.UnsupportedMediaType}
+    return found

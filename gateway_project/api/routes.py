@@ -1,0 +1,89 @@
+"""Every route of the gateway, and the check that the table of access.py covers it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.checks import CheckMessage, Error
+from django.urls import URLPattern, get_resolver
+
+from gateway_project.api.access import OTHER_ROUTES, TABLE
+
+BEGIN_AND_END = re.compile(r"\A\^|/\?(\$|\\Z)\Z")
+PARAMETER = re.compile(r"\(\?P<(\w+)>[^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path; `resource` is empty outside the management API.
+
+    `method` is empty for a view that does not declare its methods.
+    """
+
+    pattern: str
+    name: str
+    method: str
+    resource: str = ""
+    operation: str = ""
+    view: Any = None
+
+    @property
+    def who(self) -> str | None:
+        """Who may use it; None if it is not in the table."""
+        if self.resource:
+            return TABLE.get(self.resource, {}).get(self.operation)
+        return OTHER_ROUTES.get(self.name)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names in the path."""
+        return PARAMETER.findall(self.pattern)
+
+    @property
+    def path(self) -> str:
+        """/users/{id}/: with a trailing slash for resources, without for all others."""
+        path = "/" + PARAMETER.sub(r"{\1}", BEGIN_AND_END.sub("", self.pattern))
+        last = path.rpartition("/")[2]
+        return f"{path}/" if self.resource and (last == self.resource or last.startswith("{")) else path
+
+
+def routes(patterns=None, prefix: str = "") -> Iterator[Route]:
+    """All of them, from the URL configuration."""
+    for entry in get_resolver().url_patterns if patterns is None else patterns:
+        whole = prefix + str(entry.pattern)
+        if not isinstance(entry, URLPattern):
+            yield from _included(entry, whole)
+        elif actions := getattr(entry.callback, "actions", None):
+            yield from _operations(entry, whole, actions)
+        else:
+            for method in getattr(entry.callback, "operations", None) or [""]:
+                yield Route(whole, entry.name or "", method, view=entry.callback)
+
+
+def _operations(entry: URLPattern, whole: str, actions: dict[str, str]) -> Iterator[Route]:
+    resource = entry.callback.cls.resource_name
+    for method, operation in list(actions.items()):
+        if method != "head":  # DRF adds it to a view's actions at the first request, as an alias of GET
+            yield Route(whole, entry.name, method, resource, operation, entry.callback.cls)
+
+
+def _included(resolver, prefix: str) -> Iterator[Route]:
+    """A site of Django's own is one route, named after its namespace: it checks access itself."""
+    if resolver.namespace:
+        yield Route(prefix, resolver.namespace, "")
+    else:
+        yield from routes(resolver.url_patterns, prefix)
+
+
+def check_routes(app_configs: object = None, **options: object) -> list[CheckMessage]:
+    """An error for each route that the table does not name."""
+    return [
+        Error(
+            f"No permission is defined for {route.method or 'use'} {route.pattern} ({route.resource or route.name}).",
+            hint="Name the operation in gateway_project/api/access.py.",
+            id="gateway.E007",
+        )
+        for route in routes()
+        if route.who is None
+    ]

@@ -1,0 +1,311 @@
+"""The base of all tables of the console: forms that pass their fields to services, as the API does."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.actions import delete_selected
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
+from django.db.models.constants import LOOKUP_SEP
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.text import capfirst
+from unfold.admin import ModelAdmin
+
+from gateway_project.api.viewsets import ApiViewSet
+from gateway_project.console.audit import record
+from gateway_project.database.saving import races_as_conflicts
+from gateway_project.errors import Conflict, GatewayError
+
+CHANGED_MEANWHILE = "This was changed by someone else after you opened the page. Nothing was saved. Open it again."
+
+
+class ServiceForm(forms.ModelForm):
+    """A form that its admin's services store once its fields are valid; their errors become the form's errors.
+
+    Storing is the last step of validation: only the service can judge the whole, and the page runs in one
+    transaction. Fields beside the model's are declared in the form; `initial_of` returns their values for a row.
+
+    The fields stored are those that differ from the row as it is now. The page therefore carries a digest of the row
+    as it was when the form was opened: otherwise a form would silently undo changes that others made meanwhile.
+    """
+
+    admin: "ServiceAdmin"
+    request: HttpRequest
+    form_names: ClassVar[dict[str, str]] = {}  # the form's field names by those that services use, if they differ
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        row = options.get("instance")
+        if row is not None and row.pk is not None:
+            options["initial"] = {**self.initial_of(row), **(options.get("initial") or {})}
+        super().__init__(*args, **options)
+        for field in self.fields.values():
+            if isinstance(field, forms.DecimalField):
+                field.prepare_value = plain_decimal
+
+    def initial_of(self, row: models.Model) -> dict[str, Any]:
+        """The values of declared fields for a stored row."""
+        return {}
+
+    @property
+    def seen_digest(self) -> str:
+        """The digest of the row when the form was first shown, also after the form was refused."""
+        return self.data.get("_seen", "") if self.is_bound else self._current_digest()
+
+    def _current_digest(self) -> str:
+        """A digest of the row's current values in this form's fields; empty for a new row."""
+        if self.instance.pk is None:
+            return ""
+        values = [(name, _as_text(self.fields[name].prepare_value(self[name].initial))) for name in sorted(self.fields)]
+        return hashlib.sha256(repr(values).encode()).hexdigest()
+
+    def _post_clean(self) -> None:
+        if self.errors:
+            return
+        if self.seen_digest != self._current_digest():
+            self.add_error(None, CHANGED_MEANWHILE)
+            return
+        try:
+            with transaction.atomic():
+                self.instance = self.admin.store(self.request, self)
+        except GatewayError as error:
+            self.add_service_error(error)
+
+    def add_service_error(self, error: GatewayError) -> None:
+        """Add each problem to its field, as a sentence; one of a field that the form does not have, to the form."""
+        for problem in error.problems:
+            name = self.form_names.get(problem.field, problem.field)
+            is_shown = name in self.fields
+            self.add_error(name if is_shown else None, capfirst(problem.detail) if is_shown else problem.sentence)
+
+    def save(self, commit: bool = True) -> models.Model:
+        return self.instance
+
+    def save_m2m(self) -> None:
+        """Services store what belongs to a row with it."""
+
+
+def plain_decimal(value: Any) -> Any:
+    """A decimal number as text without trailing zeros or an exponent; any other value unchanged."""
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
+
+
+def _as_text(value: Any) -> Any:
+    """The value as text; a list sorted, since the order of its elements means nothing."""
+    return sorted(map(str, value)) if isinstance(value, list) else str(value)
+
+
+class ConsoleAdmin(ModelAdmin):
+    """The base of all tables, read-only ones included, with what actions on rows need (row_actions.py)."""
+
+    empty_message: ClassVar[str]  # what an empty list means for the gateway
+
+    def attempt(self, request: HttpRequest, do: Any, *args: Any, atomic: bool = True) -> bool:
+        """Call do(*args); False if it raised a GatewayError, which the next page shows."""
+        try:
+            with races_as_conflicts(), transaction.atomic() if atomic else nullcontext():
+                do(*args)
+        except GatewayError as error:
+            self.message_user(request, error.sentence, messages.ERROR)
+            return False
+        return True
+
+    def is_archived(self, row: Any) -> bool:
+        """Whether the row is history: it is shown and can no longer be changed."""
+        return False
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list:
+        row = self.get_object(request, object_id)
+        if row is None or self.is_archived(row):
+            return []
+        return [action for action in super().get_actions_detail(request, object_id) if action.method.applies_to(row)]
+
+    def response_action(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
+        """Refuse selected ids that cannot be primary keys, which Django does not check."""
+        for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
+            try:
+                self.opts.pk.clean(chosen, None)
+            except ValidationError:
+                self.message_user(request, "There is no such row. Nothing was done.", messages.ERROR)
+                return HttpResponseRedirect(request.get_full_path())
+        return super().response_action(request, queryset)
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Only fields that the page has filters for: else a hash could be guessed letter by letter."""
+        field, offered = lookup.partition(LOOKUP_SEP)[0], set(map(_field, self.get_list_filter(request)))
+        hidden = {known.name for known in self.opts.get_fields()} - offered
+        return field not in hidden and super().lookup_allowed(lookup, value, request)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Redirect to the row: Django's history, which this page would show, is not kept."""
+        return HttpResponseRedirect(self.page_of(object_id))
+
+    def page_of(self, row_id: Any) -> str:
+        """The address of a row's page."""
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row_id])
+
+
+def _field(entry: Any) -> str:
+    """The field, or else the parameter, of an entry of list_filter."""
+    first = entry[0] if isinstance(entry, tuple) else entry
+    return first if isinstance(first, str) else first.parameter_name
+
+
+class ServiceAdmin(ConsoleAdmin):
+    """A table whose rows services change; a subclass names the viewset of the resource and calls the services."""
+
+    viewset: ClassVar[type[ApiViewSet]]  # gives the resource's name and the serialized row for the log
+    form = ServiceForm
+    change_form_before_template = "console/seen.html"
+    delete_confirmation_template = delete_selected_confirmation_template = "console/delete.html"
+    compressed_fields = True
+    list_filter_submit = True
+    list_per_page = 50
+    actions = ["delete_selected"]
+
+    # -- What a subclass says ---------------------------------------------------------------------------
+
+    def create(self, request: HttpRequest, values: dict[str, Any]) -> models.Model:
+        """The stored row of these fields; raises GatewayError."""
+        raise NotImplementedError
+
+    def change(self, request: HttpRequest, row: Any, values: dict[str, Any]) -> None:
+        """Store the fields that were changed; raises GatewayError."""
+        raise NotImplementedError
+
+    def destroy(self, request: HttpRequest, row: Any) -> None:
+        """Delete the row as the API does; raises GatewayError."""
+        raise NotImplementedError
+
+    def deletion_effects(self, row: Any) -> list[str]:
+        """What deleting the row does, in sentences that the confirmation page shows."""
+        return []
+
+    def selectable(self, rows: models.QuerySet) -> models.QuerySet:
+        """The rows that forms of other tables offer: without archived ones, which services would refuse."""
+        return rows
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or not self.is_archived(obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and (obj is None or not self.is_archived(obj))
+
+    # -- Django's hooks ---------------------------------------------------------------------------------
+
+    def get_search_results(self, request: HttpRequest, rows: models.QuerySet, text: str) -> tuple[Any, bool]:
+        found, may_have_duplicates = super().get_search_results(request, rows, text)
+        is_autocomplete = request.resolver_match.url_name == "autocomplete"
+        return (self.selectable(found) if is_autocomplete else found), may_have_duplicates
+
+    def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
+        """Create or change the row of a form with valid fields, and write it to the log."""
+        row = form.instance
+        if row.pk is None:
+            row = self.create(request, form.cleaned_data)
+            self.record(request, "create", row.pk, after=self.serialized(row), attributes=form.cleaned_data)
+            return row
+        changed = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
+        if changed:
+            with self.recorded_change(request, row, attributes=changed):
+                self.change(request, row, dict(changed))
+        return row
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
+        try:
+            with races_as_conflicts():
+                return super().changeform_view(request, *args, **options)
+        except Conflict as error:
+            self.message_user(request, error.sentence, messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> type:
+        form = super().get_form(request, obj, change=change, **options)
+        # Django keeps declared fields, which may be required, in forms that do not list them: None removes them.
+        absent = set(form.declared_fields) - set(options.get("fields") or form.declared_fields)
+        return type(form.__name__, (form,), {"admin": self, "request": request, **dict.fromkeys(absent)})
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Nothing: ServiceForm has stored the row."""
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Nothing, for the same reason."""
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        with transaction.atomic():
+            before, row_id = self.serialized(obj), obj.pk
+            self.destroy(request, obj)
+            self.record(request, "destroy", row_id, before=before)
+
+    @admin.action(permissions=["delete"], description="Delete selected %(verbose_name_plural)s")
+    def delete_selected(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
+        """Ask as Django's own does, then delete the rows that services agree to delete; show why others stay."""
+        rows = [row for row in queryset if self.has_delete_permission(request, row)]
+        if rows and not request.POST.get("post"):
+            confirmation = delete_selected(self, request, queryset.filter(pk__in=[row.pk for row in rows]))
+            [effects] = confirmation.context_data["deletable_objects"]
+            confirmation.context_data |= {"deleted_objects": effects, "back": request.get_full_path()}
+            return confirmation
+        deleted = sum(self.attempt(request, self.delete_model, request, row) for row in rows)
+        self.message_user(request, f"{deleted} of {len(queryset)} {self.opts.verbose_name_plural} are deleted.")
+        return None
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        context = {"back": self.page_of(object_id), **(extra_context or {})}
+        try:
+            with races_as_conflicts():
+                return super().delete_view(request, object_id, context)
+        except GatewayError as error:
+            self.message_user(request, error.sentence, messages.ERROR)
+            return HttpResponseRedirect(self.page_of(object_id))
+
+    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> tuple[list, dict, set, list]:
+        """The rows by the effects of deleting them: services decide what else is deleted, not Django's collector."""
+        rows: dict[tuple[str, ...], list[Any]] = {}
+        for row in objs:
+            rows.setdefault(tuple(self.deletion_effects(row)), []).append(row)
+        return list(rows.items()), {}, set(), []
+
+    # -- The log ----------------------------------------------------------------------------------------
+
+    def serialized(self, row: models.Model) -> Any:
+        """The row as the API shows it, without secrets; None if it is gone."""
+        return self.viewset.serialize_row(row)
+
+    def record(self, request: HttpRequest, operation: str, row_id: Any, **more: Any) -> None:
+        """Write to the log who changed what."""
+        record(request, operation, self.viewset.resource_name, row_id, **more)
+
+    @contextmanager
+    def recorded_change(self, request: HttpRequest, row: Any, operation: str = "update", **more: Any) -> Iterator[None]:
+        """Around a change of a row: writes the row before and after it to the log."""
+        before = self.serialized(row)
+        yield
+        self.record(request, operation, row.pk, before=before, after=self.serialized(row), **more)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        """Nothing: the log replaces Django's history."""
+
+    log_change = log_addition
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
+        """Nothing, for the same reason."""
+
+
+class ReadOnlyAdmin(ConsoleAdmin):
+    """A table that the console shows and never changes."""
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

@@ -1,0 +1,49 @@
+"""Django's error handlers, for errors outside of views: unknown paths, malformed requests, crashes."""
+
+import logging
+
+from django.contrib import admin
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.urls import reverse
+
+from gateway_project.console.site import wants_page
+from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
+from gateway_project.server.client_response import error_response
+
+log = logging.getLogger("gateway.hosts")
+
+SHOWN_CHARACTERS = 100
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    message = _host_message(request) if isinstance(exception, DisallowedHost) else "The request is malformed."
+    return error_response(ValidationError(message)).to_django()
+
+
+def _host_message(request: HttpRequest) -> str:
+    """Names the refused host and logs it; anyone can send one, so it is truncated, and logged once a minute."""
+    message = f"The host {request.META.get('HTTP_HOST', '')[:SHOWN_CHARACTERS]!a} is not in ALLOWED_HOSTS."
+    log.warning(message)
+    return message
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    return error_response(PermissionDenied()).to_django()
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if request.path == "/" and wants_page(request):
+        return HttpResponseRedirect(reverse("admin:index"))  # a browser at the address that quickstart prints
+    return error_response(NotFound(f"There is nothing at {request.path}.")).to_django()
+
+
+def server_error(request: HttpRequest) -> HttpResponseBase:
+    return error_response(InternalError()).to_django()
+
+
+def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
+    text = "This form has expired or does not come from a page of the gateway. Open the page again."
+    if wants_page(request) and request.path.startswith(reverse("admin:index")) and admin.site.has_permission(request):
+        return admin.site.refusal(request, "This form", text, PermissionDenied.code)
+    return error_response(PermissionDenied(text)).to_django()

@@ -1,0 +1,103 @@
+"""gunicorn's request and response, corrected where they surprise clients or cost too much.
+
+Like the worker they override gunicorn's internals: the version is pinned, and each override has a test.
+"""
+
+import fcntl
+import socket
+import sys
+import termios
+
+from gunicorn.http import wsgi
+from gunicorn.http.body import Body, ChunkedReader
+from gunicorn.http.errors import UnsupportedTransferCoding
+from gunicorn.http.message import Request
+from gunicorn.http.parser import RequestParser
+
+from gateway_project.server import overload
+
+MAX_DISCARDED_BYTES = 64 * 1024  # of an unread body, between requests: gunicorn's own bound
+MAX_JOINED_BODY_BYTES = 64 * 1024  # joining head and body copies the body
+
+
+def install() -> None:
+    """Make gunicorn use these classes in this process."""
+    RequestParser.mesg_class = GatewayRequest
+    wsgi.Response = JoinedResponse
+
+
+class GatewayRequest(Request):
+    """A request whose response says `Connection: close` whenever gunicorn is going to close the connection.
+
+    gunicorn discards only what has arrived of an unread body and closes if there may be more. A client that is not
+    told would send its next request on that connection and never get an answer.
+
+    Transfer codings other than chunked are refused: gunicorn accepts some that nothing here decodes
+    (RFC 9112, section 6.1).
+    """
+
+    def __init__(self, *arguments) -> None:
+        self.is_overloaded = overload.is_overloaded()  # gunicorn asks again in the thread of the next request
+        super().__init__(*arguments)
+
+    def set_body_reader(self) -> None:
+        for name, value in self.headers:
+            if name == "TRANSFER-ENCODING" and value.strip(" \t").lower() != "chunked":
+                raise UnsupportedTransferCoding(value)
+        super().set_body_reader()
+
+    def should_close(self) -> bool:
+        if not has_arrived(self.body):
+            self.force_close()  # for good: the rest may arrive after the response has said `close`
+        return super().should_close() or self.is_overloaded
+
+
+class JoinedResponse(wsgi.Response):
+    """Sends the head together with the first chunk of the body: one system call, and the client wakes once."""
+
+    def send_headers(self) -> None:
+        """Nothing yet: gunicorn calls this before each chunk of the body."""
+
+    def sendfile(self, respiter) -> bool:
+        self._send(b"")
+        return super().sendfile(respiter)
+
+    def close(self) -> None:
+        self._send(b"0\r\n\r\n" if self.chunked else b"")
+
+    def _emit_body(self, data: bytes) -> None:
+        self._send(b"%X\r\n%b\r\n" % (len(data), data) if self.chunked else data)
+
+    def _send(self, data: bytes) -> None:
+        if not self.headers_sent:
+            head = self._head()
+            self.headers_sent = True  # even if sendall() fails midway: no other response can follow
+            if len(data) > MAX_JOINED_BODY_BYTES:
+                self.sock.sendall(head)
+            else:
+                data = head + data
+        if data:
+            self.sock.sendall(data)
+
+    def _head(self) -> bytes:
+        lines = [*self.default_headers(), *(f"{name}: {value}\r\n" for name, value in self.headers), "\r\n"]
+        return "".join(lines).encode("latin-1")
+
+
+def has_arrived(body: Body) -> bool:
+    """Whether the unread rest of a body is in our buffers; False for chunked and very long ones, where it is unknown.
+
+    If it is not, gunicorn would wait for it in its thread for as long as a byte comes now and then, before it could
+    read the next request.
+    """
+    if body.failed or isinstance(body.reader, ChunkedReader):
+        return not body.failed and body.reader.parser is None
+    if not (length := body.reader.length):
+        return True
+    unreader = body.reader.unreader
+    return length < MAX_DISCARDED_BYTES and length <= len(unreader.buf.getbuffer()) + _readable_bytes(unreader.sock)
+
+
+def _readable_bytes(sock: socket.socket) -> int:
+    """How many bytes the kernel has received and not yet handed out."""
+    return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -1,0 +1,96 @@
+"""Limits on the bodies of management requests, which are read before their sender is authenticated."""
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from io import BytesIO
+from time import monotonic
+from typing import Any
+
+from gateway_project.errors import ServiceUnavailable
+from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES, UNRESERVED_BYTES, MemoryBudget, body_timeout, read_body
+from gateway_project.work.runtime import Gateway
+from providers.transport.calls import Call
+
+MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # for all of them at one moment
+CONSOLE = "/admin"
+
+
+class ManagementBodies:
+    """Limits each body in time, and all of them in threads and memory: the rest of the process is for work.
+
+    `has_arrived` says of a wsgi.input whether reading it waits for nothing.
+    """
+
+    def __init__(self, max_readers: int, gateway: Callable[[], Gateway], has_arrived: Callable[[Any], bool]) -> None:
+        self.readers = threading.BoundedSemaphore(max_readers)
+        self.memory = MemoryBudget(MAX_TOTAL_BYTES)
+        self.gateway, self.has_arrived = gateway, has_arrived
+
+    @contextmanager
+    def bounding(self, environ: dict[str, Any]) -> Iterator[None]:
+        """Inside this block a request's body is read within the bounds; that of a form of the console is read at once.
+
+        For Django would put into files what a form uploads, however much that is. Raises what read_body() does.
+        """
+        body = environ["wsgi.input"] = _Body(self, environ)
+        try:
+            if environ["PATH_INFO"].startswith(CONSOLE):
+                environ["wsgi.input"] = BytesIO(read_body(environ, MAX_MANAGEMENT_BYTES))
+            yield
+        finally:
+            self.memory.release(body.held)
+
+
+class _Body:
+    """Stands in front of wsgi.input. Its methods raise ServiceUnavailable."""
+
+    def __init__(self, bounds: ManagementBodies, environ: dict[str, Any]) -> None:
+        self._bounds, self._environ = bounds, environ
+        self._source = environ["wsgi.input"]
+        self._call = Call(client=environ.get("gunicorn.socket"), total_seconds=math.inf)
+        self._until = 0.0  # set by the first read that waits
+        self._size = 0
+        self.held = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """As many bytes, or all that there are."""
+        return self._bounded(partial(self._pieces, size))
+
+    def readline(self, size: int = -1) -> bytes:
+        """The same up to the end of a line."""
+        return self._bounded(lambda: self._counted(self._source.readline(size)))
+
+    def _bounded(self, read: Callable[[], bytes]) -> bytes:
+        if self._bounds.has_arrived(self._source):
+            return read()
+        if not self._bounds.readers.acquire(blocking=False):
+            raise ServiceUnavailable("The gateway is overloaded: too many requests are still arriving.")
+        try:
+            return self._in_time(read)
+        finally:
+            self._bounds.readers.release()
+
+    def _in_time(self, read: Callable[[], bytes]) -> bytes:
+        if self._call.client is None:
+            return read()
+        gateway, now = self._bounds.gateway(), monotonic()
+        self._until = self._until or now + body_timeout(self._environ, MAX_MANAGEMENT_BYTES, gateway.client_seconds)
+        return gateway.watcher.arriving(self._call, self._until - now, read)
+
+    def _pieces(self, size: int) -> bytes:
+        """What has been announced takes no room until it comes."""
+        left, pieces = size if size >= 0 else MAX_MANAGEMENT_BYTES + 1, []
+        while left and (piece := self._counted(self._source.read(min(left, UNRESERVED_BYTES)))):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._size += len(piece)
+        if self._size > UNRESERVED_BYTES:
+            self._bounds.memory.reserve(self._size - self.held)
+            self.held = self._size
+        return piece

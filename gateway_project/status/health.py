@@ -1,0 +1,58 @@
+"""Whether this process answers, and whether what it depends on does."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from django.http import HttpRequest, HttpResponseBase
+
+from gateway_project.api.documents import JSON
+from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
+from gateway_project.server.client_response import Delivery, complete_response
+from gateway_project.server.request_ids import new_request_id
+from gateway_project.work.runtime import gateway
+
+WORD = {"enum": ["ok", "unavailable"]}
+ALIVE = {"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]}
+READY = {
+    "type": "object",
+    "properties": {"status": WORD, "database": WORD, "cache": WORD},
+    "required": ["status", "database", "cache"],
+}
+
+
+def is_alive(environ: Mapping[str, Any]) -> Delivery:
+    """200 as long as the process answers."""
+    return _answer({"status": "ok"}, 200)
+
+
+def is_ready(environ: Mapping[str, Any]) -> Delivery:
+    """200 while database and cache answer, else 503; says which of them does not."""
+    # Both are watched in the background: a store that hangs must not hang those who ask for it.
+    parts = {"database": gateway().follower.fresh, "cache": not gateway().state.degraded}
+    words = {name: "ok" if good else "unavailable" for name, good in parts.items()}
+    good = all(parts.values())
+    return _answer({"status": "ok" if good else "unavailable", **words}, 200 if good else 503)
+
+
+@endpoint(get=Operation("Whether the process answers", {"200": Answer("It does.", {JSON: ALIVE})}, tag="health"))
+def healthz(request: HttpRequest) -> HttpResponseBase:
+    return is_alive(request.META).to_django()
+
+
+@endpoint(
+    get=Operation(
+        "Whether the database and the cache answer",
+        {
+            "200": Answer("Both do.", {JSON: READY}),
+            "503": Answer("The database or the cache does not answer.", {JSON: READY}),
+        },
+        tag="health",
+    )
+)
+def readyz(request: HttpRequest) -> HttpResponseBase:
+    return is_ready(request.META).to_django()
+
+
+def _answer(body: dict[str, str], status: int) -> Delivery:
+    return complete_response(status, JSON, orjson.dumps(body), new_request_id())

@@ -1,0 +1,71 @@
+"""GET /metrics: what Prometheus asks for, of all processes of this machine."""
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.http.request import split_domain_port, validate_host
+
+from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
+from gateway_project.errors import AuthenticationFailed, GatewayError
+from gateway_project.server.client_response import Delivery, complete_response, error_response
+from gateway_project.server.proxies import is_local, is_loopback
+from gateway_project.server.request_ids import new_request_id
+from gateway_project.status.version import version
+from gateway_project.work.runtime import gateway
+from gateway_project.work.tasks.process_metrics import process_gauges
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+INFO = {"version": "productVersion", "git": "git", "branch": "branch"}
+
+
+def scrape(environ: Mapping[str, Any]) -> Delivery:
+    """The metrics, for a program on this machine and for who has the token."""
+    if not ((is_local(environ) and _is_called_ours(environ)) or _has_token(environ)):
+        raise AuthenticationFailed(
+            "Metrics are available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token."
+        )
+    from telemetry.metrics import exposition  # with a library that only those who are scraped need
+
+    made = gateway()
+    made.metrics.aggregate(made.snapshot.targets_by_model)
+    info = {label: version()[name] for label, name in INFO.items()}
+    content = exposition.render(*made.metrics.gather(process_gauges(made)), info)
+    return complete_response(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
+
+
+def answer(environ: Mapping[str, Any]) -> Delivery:
+    """The same, with an error as a document."""
+    try:
+        return scrape(environ)
+    except GatewayError as error:
+        return error_response(error, new_request_id())
+
+
+@endpoint(
+    get=Operation(
+        "What Prometheus asks for",
+        {"200": Answer("The metrics.", {CONTENT_TYPE.partition(";")[0]: {"type": "string"}})},
+        tag="health",
+        description="Available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token.",
+        errors=(AuthenticationFailed,),
+    )
+)
+def metrics(request: HttpRequest) -> HttpResponseBase:
+    return scrape(request.META).to_django()
+
+
+def _is_called_ours(environ: Mapping[str, Any]) -> bool:
+    """Whether it is a name of ours that led here: a page in a browser of this machine comes by the name of its site."""
+    host = environ.get("HTTP_HOST", "")
+    name, _ = split_domain_port(host)
+    return (bool(name) and validate_host(name, ["localhost", *settings.ALLOWED_HOSTS])) or is_loopback(host)
+
+
+def _has_token(environ: Mapping[str, Any]) -> bool:
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    known = settings.GATEWAY_METRICS_TOKEN
+    good = hmac.compare_digest(token.encode("utf-8", "replace"), known.encode())
+    return bool(known) and scheme.lower() == "bearer" and good

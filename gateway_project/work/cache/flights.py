@@ -1,0 +1,117 @@
+"""Single flight: of identical concurrent requests one asks the provider, and the others get its result."""
+
+import math
+import threading
+import time
+from dataclasses import dataclass, field
+from random import getrandbits
+from typing import NamedTuple
+
+from gateway_project.errors import GatewayError
+from gateway_project.work.limits.checks import NOTHING_HELD, Settlement
+from gateway_project.work.state.shared import SharedState
+from providers.transport.calls import Call
+
+CHECK_SECONDS = 0.2
+MIN_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 0.25
+RENEW_EVERY_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class Flight:
+    """A request that asks the provider on behalf of others; `token` identifies it as the leader in the shared state."""
+
+    key: str
+    token: str
+    in_flight: threading.Lock = field(default_factory=threading.Lock)  # held until it has landed; an Event takes 1 KB
+    value: bytes | None = None
+    error: GatewayError | None = None
+
+
+class Following(NamedTuple):
+    """How a request waits for another's answer: the token to claim the flight with if the leader gives up."""
+
+    token: str
+    flight: Flight | None = None  # once known, and only if this process leads it
+
+
+class FlightPending(Exception):
+    """The awaited answer has not come yet; `flight` is passed to follow() to go on waiting."""
+
+    def __init__(self, flight: Flight | None) -> None:
+        super().__init__()
+        self.flight = flight
+
+
+class Flights:
+    """The flights that this process leads, and how requests wait for a flight of any process."""
+
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
+        self._led: dict[str, Flight] = {}
+        self._renewed = time.monotonic()
+
+    def token(self) -> str:
+        """A random token to claim a flight with."""
+        return f"{getrandbits(64):016x}"
+
+    def lead(self, key: str, token: str) -> Flight:
+        """Make this request the leader; it must land the flight, whatever happens."""
+        flight = Flight(key, token)
+        flight.in_flight.acquire()
+        self._led[key] = flight
+        return flight
+
+    def land(
+        self,
+        flight: Flight,
+        value: bytes | None,
+        seconds: int,
+        error: GatewayError | None = None,
+        settlement: Settlement = NOTHING_HELD,
+    ) -> None:
+        """End a flight with a value to cache and share, with an error to share, or with neither.
+
+        The same round trip settles what the request held.
+        """
+        flight.value, flight.error = value, error
+        try:
+            if value is not None and seconds > 0:
+                self._state.store(flight.key, value, seconds, flight.token, settlement)
+            else:
+                self._state.release(flight.key, flight.token, settlement)
+        finally:  # otherwise it would be renewed, and waited for, for ever
+            if self._led.get(flight.key) is flight:
+                del self._led[flight.key]
+            flight.in_flight.release()
+
+    def follow(self, key: str, call: Call, seconds: float = math.inf, flight: Flight | None = None) -> bytes | None:
+        """Wait for the answer that another request is getting; None when that one gave up.
+
+        Raises the error that the leading request met in this process, Interrupted when our own client left, and
+        FlightPending after so many seconds.
+        """
+        wait, until = MIN_POLL_SECONDS, time.monotonic() + seconds
+        while True:
+            call.check()
+            if time.monotonic() > until:
+                raise FlightPending(flight)
+            flight = flight or self._led.get(key)  # kept: it may land and leave _led between two calls
+            if flight is None:  # led by another process, or it has just ended
+                value, flying = self._state.peek(key)
+                if value is not None or not flying:
+                    return value
+                time.sleep(wait)
+                wait = min(wait * 1.5, MAX_POLL_SECONDS)
+            elif flight.in_flight.acquire(timeout=CHECK_SECONDS):
+                flight.in_flight.release()  # for the next follower
+                if flight.error is not None:
+                    raise flight.error
+                return flight.value
+
+    def renew(self) -> None:
+        """Keep the flights of this process from lapsing in the shared state."""
+        if self._led and time.monotonic() - self._renewed > RENEW_EVERY_SECONDS:
+            self._renewed = time.monotonic()
+            for flight in list(self._led.values()):
+                self._state.renew_flight(flight.key, flight.token)

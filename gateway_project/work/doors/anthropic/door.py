@@ -1,0 +1,108 @@
+"""Anthropic's manners: errors, listings, and where the key is (anthropic-sdk-python 2.11, November 2026)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from gateway_project.errors import GatewayError, ProviderOverloaded, ValidationError
+from gateway_project.server.client_response import Delivery
+from gateway_project.work.doors.base import ClientDoor, Model
+from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED
+from providers.formats.json_values import dumped
+
+OVERLOADED = 529
+# Every other status below 500 is an invalid request, every other one from there on an error of the API.
+TYPES = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    OVERLOADED: "overloaded_error",
+}
+TOO_LONG = "prompt is too long"
+BEGINNING = "1970-01-01T00:00:00Z"
+PAGE, LONGEST_PAGE = 20, 1000
+LIMIT = re.compile(r"[0-9]{1,9}")
+
+
+class AnthropicDoor(ClientDoor):
+    """Keys are in `x-api-key` or bearer tokens; an error is `{"type": "error", "error": {type, message}}`."""
+
+    ecosystem = "Anthropic"
+    request_id_header = "request-id"
+
+    def credential(self, headers: Mapping[str, Any]) -> str:
+        return super().credential(headers) or headers.get("HTTP_X_API_KEY", "")
+
+    def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
+        return error_body(error, request_id)
+
+    def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
+        delivery = super().refusal(error, request_id, tried)
+        delivery.status = status_of(error)
+        return delivery
+
+    def listing(self, models: Iterable[Model], query: str) -> dict[str, Any]:
+        """One page, as `limit`, `after_id` and `before_id` of the query say."""
+        found, limit = list(models), _limit(query)
+        begin, end = _span([model.name for model in found], limit, parse_qs(query))
+        page = found[begin:end]
+        return {
+            "data": [self.model(model) for model in page],
+            "has_more": begin > 0 if "before_id" in parse_qs(query) else end < len(found),
+            "first_id": page[0].name if page else None,
+            "last_id": page[-1].name if page else None,
+        }
+
+    def model(self, model: Model) -> dict[str, Any]:
+        about = {"id": model.name, "type": "model", "display_name": model.name}
+        return about | {"created_at": BEGINNING, "lifecycle": "active"}
+
+
+def error_body(error: GatewayError, request_id: str) -> dict[str, Any]:
+    """An error as Anthropic writes it."""
+    status = status_of(error)
+    kind = TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
+    told: dict[str, Any] = {"type": kind, "message": _message(error)}
+    if error.reason:
+        told["details"] = {"error_code": error.reason}
+    return {"type": "error", "error": told, "request_id": request_id}
+
+
+def _message(error: GatewayError) -> str:
+    """Its message; for a conversation that is too long the words that Anthropic's clients know, who look at no code."""
+    if error.reason != CONTEXT_LENGTH_EXCEEDED or TOO_LONG in error.message:
+        return error.message
+    return f"{TOO_LONG}: {error.message}"
+
+
+def error_event(error: GatewayError, request_id: str) -> bytes:
+    """The same in the middle of a stream: the SDKs raise on it."""
+    return b"event: error\ndata: " + dumped(error_body(error, request_id)) + b"\n\n"
+
+
+def status_of(error: GatewayError) -> int:
+    """The error's status, but that of a provider's overload, for which Anthropic has one of its own."""
+    return OVERLOADED if isinstance(error, ProviderOverloaded) and error.code == 503 else error.code
+
+
+def _limit(query: str) -> int:
+    limit = parse_qs(query).get("limit", [str(PAGE)])[-1]
+    if not LIMIT.fullmatch(limit) or not 1 <= int(limit) <= LONGEST_PAGE:
+        raise ValidationError(f"limit must be a whole number from 1 to {LONGEST_PAGE}.", field="limit")
+    return int(limit)
+
+
+def _span(names: list[str], limit: int, given: dict[str, list[str]]) -> tuple[int, int]:
+    """Where the page begins and ends: before or behind the name that is given, if there is such a one."""
+    before, after = given.get("before_id", [""])[-1], given.get("after_id", [""])[-1]
+    if before:
+        end = names.index(before) if before in names else len(names)
+        return max(end - limit, 0), end
+    begin = names.index(after) + 1 if after in names else 0
+    return begin, begin + limit

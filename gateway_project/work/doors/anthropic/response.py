@@ -1,0 +1,311 @@
+"""Answers as Anthropic's clients read them: a whole message, or the events of a stream."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway_project.errors import ProviderError
+from providers.formats.anthropic.blocks import SOURCE, citing, sealed
+from providers.formats.anthropic.format import AnthropicReader
+from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.json_values import dumped
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Citation,
+    Delta,
+    Finished,
+    Image,
+    ImageDelta,
+    Part,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    RefusalDelta,
+    Reply,
+    Text,
+    TextDelta,
+    ToolCall,
+    Verbatim,
+    cited_parts,
+)
+from providers.formats.parts import exact_json
+from providers.formats.usage import Usage
+
+Block = dict[str, Any]
+
+STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool": "tool_use",
+    "filter": "refusal",
+    "pause": "pause_turn",
+}
+CALL_SIGNED = ".call"  # the source of a thought that is the signature of the call behind it
+
+
+def reply_body(work: WorkRequest, reply: Reply) -> dict[str, Any]:
+    """A whole message."""
+    refused = any(isinstance(part, Refusal) for part in reply.parts)
+    return {
+        **_head(work, reply.id, reply.model),
+        "content": [block for part in cited_parts(reply) for block in _blocks(*part)],
+        "stop_reason": stop_reason(reply.finish_reason, reply.provider_finish_reason, reply.stop_sequence, refused),
+        "stop_sequence": reply.stop_sequence,
+        "usage": usage_body(reply.usage),
+    }
+
+
+def stop_reason(reason: str, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
+    """The reason in Anthropic's words; one that Anthropic does not know stays in the provider's, never `end_turn`.
+
+    Neither is it `end_turn` where the model refused: OpenAI tells that beside the text, and stops with `stop`.
+    """
+    if reason == "stop" and refused:
+        return "refusal"
+    if reason == "stop" and stop_sequence is not None:
+        return "stop_sequence"
+    return STOP_REASONS.get(reason) or provider_reason or reason or None
+
+
+def usage_body(usage: Usage | None) -> dict[str, Any]:
+    """Tokens as Anthropic counts them: what no cache had a part in, and apart from it what one had."""
+    usage = usage or Usage()
+    body: dict[str, Any] = {
+        "input_tokens": usage.input or 0,
+        "cache_creation_input_tokens": usage.cache_write or 0,
+        "cache_read_input_tokens": usage.cache_read or 0,
+        "output_tokens": usage.output or 0,
+    }
+    if usage.reasoning is not None:
+        body["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return body
+
+
+def stream_reader() -> AnthropicReader:
+    """What reads a recorded stream."""
+    return AnthropicReader(WorkRequest("chat", "", {}, b""))
+
+
+def _head(work: WorkRequest, reply_id: str, model: str) -> dict[str, Any]:
+    about = {"id": reply_id or f"msg_{work.id}", "type": "message", "role": "assistant"}
+    return about | {"model": model or work.model}
+
+
+def _blocks(part: Part, begin: int, citations: list[Citation]) -> list[Block]:
+    if citations and isinstance(part, Text):
+        return _cited(part.text, [citation.within(begin, len(part.text)) for citation in citations])
+    write = WRITTEN.get(type(part))
+    return write(part) if write else []
+
+
+def _cited(text: str, citations: list[Citation]) -> list[Block]:
+    """A text in blocks, each of which cites as a whole: what is cited of the same words, or of some of them, is one."""
+    blocks: list[Block] = []
+    at = 0
+    for start, end, together in _spans(citations):
+        blocks += _text(Text(text[at:start]))
+        blocks += [block | {"citations": [citing(page) for page in together]} for block in _text(Text(text[start:end]))]
+        at = end
+    return blocks + _text(Text(text[at:]))
+
+
+def _spans(citations: list[Citation]) -> list[tuple[int, int, list[Citation]]]:
+    """From where to where words are cited, with all citations of each such stretch."""
+    spans: list[tuple[int, int, list[Citation]]] = []
+    for citation in sorted(citations, key=lambda citation: citation.start):
+        if spans and citation.start < spans[-1][1]:
+            start, end, together = spans.pop()
+            together.append(citation)
+            spans.append((start, max(end, citation.end), together))
+        else:
+            spans.append((citation.start, citation.end, [citation]))
+    return spans
+
+
+def _text(part: Text | Refusal) -> list[Block]:
+    return [{"type": "text", "text": part.text}] if part.text else []
+
+
+def _thought(part: Reasoning) -> list[Block]:
+    if part.data:
+        return [{"type": "redacted_thinking", "data": sealed(part.source, part.data)}]
+    return [{"type": "thinking", "thinking": part.text, "signature": sealed(part.source, part.signature)}]
+
+
+def _call(part: ToolCall) -> list[Block]:
+    arguments = exact_json(part.arguments) if part.arguments.strip() else {}
+    if not isinstance(arguments, dict):
+        raise ProviderError(f"The provider's model calls {part.name} with arguments that are no JSON object.")
+    call = {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+    return [*_call_signature(part.signature), call]
+
+
+def _call_signature(signature: str) -> list[Block]:
+    """Gemini signs calls, for which Anthropic has no place: a thought before the call carries it there and back."""
+    return [{"type": "redacted_thinking", "data": sealed(CALL_SIGNED, signature)}] if signature else []
+
+
+def _image(part: Image) -> list[Block]:
+    source = {"type": "url", "url": part.url}
+    if part.data:
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    return [{"type": "image", "source": source}]
+
+
+def _verbatim(part: Verbatim) -> list[Block]:
+    return [part.value] if part.source == SOURCE else []
+
+
+WRITTEN: dict[type, Callable[[Any], list[Block]]] = {
+    Text: _text,
+    Refusal: _text,
+    Reasoning: _thought,
+    ToolCall: _call,
+    Image: _image,
+    Verbatim: _verbatim,
+}
+
+
+class MessagesWriter(StreamWriter):
+    """Writes named events, one block after the other; `message_start` comes with the first that says something.
+
+    Until then nothing is written, so that another provider can still take over from one that fails. What the prompt
+    took is told at the end alone: other providers tell it there. Clients act on a call once its block ends: one that
+    begins before the arguments of the call before it are whole waits for its turn, where providers mix parallel calls.
+    """
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._id, self._model = "", ""
+        self._started = False
+        self._kind = ""  # of the block that is open
+        self._index = -1  # of the block that is open, or was the last to be
+        self._unsigned = ""  # what ends an open thought that nobody has signed
+        self._calls: dict[int, int] = {}  # the answer's calls: which block each of them is
+        self._arguments: list[str] = []  # of the call that is open
+        self._waiting: dict[int, tuple[CallBegan, list[str]]] = {}  # calls and their arguments, in their order
+        self._finished = Finished("")
+        self._refused = False
+
+    def write(self, deltas: list[Delta]) -> bytes:
+        return b"".join([EVENTS[type(delta)](self, delta) for delta in deltas])
+
+    def end(self, usage: Usage | None) -> bytes:
+        finished = self._finished
+        reason = stop_reason(finished.reason, finished.provider_reason, finished.stop_sequence, self._refused)
+        delta = {"stop_reason": reason, "stop_sequence": finished.stop_sequence}
+        last = _event("message_delta", {"delta": delta, "usage": usage_body(usage)})
+        return self._start() + self._all_calls() + self._close() + last + _event("message_stop", {})
+
+    def _start(self) -> bytes:
+        if self._started:
+            return b""
+        self._started = True
+        head = _head(self.work, self._id, self._model)
+        rest = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage_body(None)}
+        return _event("message_start", {"message": head | rest})
+
+    def _open(self, kind: str, block: Block) -> bytes:
+        before = self._start() + self._all_calls() + self._close()
+        self._kind, self._index = kind, self._index + 1
+        return before + _event("content_block_start", {"index": self._index, "content_block": block})
+
+    def _close(self) -> bytes:
+        if not self._kind:
+            return b""
+        self._kind = ""
+        signature, self._unsigned = self._unsigned, ""
+        signed = self._delta({"type": "signature_delta", "signature": signature}) if signature else b""
+        return signed + _event("content_block_stop", {"index": self._index})
+
+    def _delta(self, delta: Block) -> bytes:
+        return _event("content_block_delta", {"index": self._index, "delta": delta})
+
+    def _began(self, delta: Began) -> bytes:
+        self._id, self._model = delta.id or self._id, delta.model or self._model
+        return b""
+
+    def _text(self, delta: TextDelta | RefusalDelta) -> bytes:
+        opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
+        return opened + TEXT % (self._index, dumped(delta.text))
+
+    def _citation(self, delta: Citation) -> bytes:
+        opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
+        return opened + self._delta({"type": "citations_delta", "citation": citing(delta)})
+
+    def _refusal(self, delta: RefusalDelta) -> bytes:
+        self._refused = True
+        return self._text(delta)
+
+    def _reasoning(self, delta: ReasoningDelta) -> bytes:
+        if delta.data:
+            block = {"type": "redacted_thinking", "data": sealed(delta.source, delta.data)}
+            return self._open("redacted", block) + self._close()
+        written = b""
+        if delta.begins or self._kind != "thinking":
+            written = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            self._unsigned = sealed(delta.source, "")
+        if delta.text:
+            written += self._delta({"type": "thinking_delta", "thinking": delta.text})
+        if delta.signature:
+            self._unsigned = sealed(delta.source, delta.signature)
+        return written
+
+    def _image(self, delta: ImageDelta) -> bytes:
+        return b"".join([self._open("image", block) + self._close() for block in _image(delta.image)])
+
+    def _call_began(self, delta: CallBegan) -> bytes:
+        if self._waiting or (self._kind == "call" and exact_json("".join(self._arguments)) is None):
+            self._waiting[delta.index] = (delta, [])
+            return b""
+        return self._open_call(delta)
+
+    def _open_call(self, delta: CallBegan) -> bytes:
+        signed = b"".join(self._open("redacted", block) + self._close() for block in _call_signature(delta.signature))
+        block = {"type": "tool_use", "id": delta.id, "name": delta.name, "input": {}}
+        opened = self._open("call", block)
+        self._calls[delta.index], self._arguments = self._index, []
+        return signed + opened
+
+    def _call_continued(self, delta: CallDelta) -> bytes:
+        if delta.index in self._waiting:
+            self._waiting[delta.index][1].append(delta.arguments)
+            return b""
+        index = self._calls.get(delta.index, self._index)
+        if index == self._index:
+            self._arguments.append(delta.arguments)
+        return JSON % (index, dumped(delta.arguments))
+
+    def _all_calls(self) -> bytes:
+        """The calls that wait, now that nothing more is to come for the one before them."""
+        waiting, self._waiting = self._waiting, {}
+        written = []
+        for began, arguments in waiting.values():
+            written.append(self._open_call(began))
+            written += [self._call_continued(CallDelta(began.index, piece)) for piece in arguments]
+        return b"".join(written)
+
+    def _stopped(self, delta: Finished) -> bytes:
+        self._finished = delta
+        return b""
+
+
+EVENTS: dict[type, Callable[[MessagesWriter, Any], bytes]] = {
+    Began: MessagesWriter._began,
+    TextDelta: MessagesWriter._text,
+    RefusalDelta: MessagesWriter._refusal,
+    ReasoningDelta: MessagesWriter._reasoning,
+    ImageDelta: MessagesWriter._image,
+    Citation: MessagesWriter._citation,
+    CallBegan: MessagesWriter._call_began,
+    CallDelta: MessagesWriter._call_continued,
+    Finished: MessagesWriter._stopped,
+}
+DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
+TEXT = DELTA + b'{"type":"text_delta","text":%b}}\n\n'
+JSON = DELTA + b'{"type":"input_json_delta","partial_json":%b}}\n\n'
+
+
+def _event(name: str, about: dict[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, **about}))

@@ -1,0 +1,337 @@
+"""OpenAI's Responses as clients write them (openai-python 3.52, November 2026): items in, items out, nothing kept.
+
+A conversation is sent whole each time: what asks for one that somebody keeps (`previous_response_id`, `conversation`,
+`store: true`, `background`, stored prompts and items) is refused, but for providers that speak this shape themselves.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway_project.errors import GatewayError, ValidationError
+from gateway_project.work.doors import fields
+from gateway_project.work.doors.fields import given, needed, wrong
+from gateway_project.work.doors.openai.chat import result_parts, split_data_url
+from gateway_project.work.doors.openai.responses_items import (
+    IMAGE,
+    NAME,
+    envelope,
+    finished,
+    items_of,
+    opened,
+    usage_body,
+)
+from gateway_project.work.doors.openai.responses_stream import ResponsesWriter
+from gateway_project.work.doors.openai.tools import take_choice
+from providers.formats.base import Dialect, StreamWriter, WorkRequest
+from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.neutral import (
+    Chat,
+    File,
+    Image,
+    Message,
+    OutputFormat,
+    Part,
+    Refusal,
+    Reply,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Verbatim,
+)
+from providers.formats.openai.responses import PRODUCED
+from providers.formats.sse import data_of, events_in
+from providers.formats.translated import TOOLS_PREFIX
+
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+PARAMETERS: dict[str, tuple[str, fields.Check]] = {
+    "max_output_tokens": ("max_tokens", fields.whole),
+    "temperature": ("temperature", fields.number),
+    "top_p": ("top_p", fields.number),
+    "parallel_tool_calls": ("parallel_tools", fields.boolean),
+    "user": ("user", fields.text),
+    "safety_identifier": ("user", fields.text),
+}
+# What asks for something to be kept, and the values that do not.
+KEPT: dict[str, tuple[Any, ...]] = {
+    "previous_response_id": (None,),
+    "conversation": (None,),
+    "prompt": (None,),
+    "store": (None, False),
+    "background": (None, False),
+}
+ADDRESSES = ("http://", "https://")
+BINDING = ("previous_response_id", "conversation")
+REFERENCE = "item_reference"  # the AI SDK sends them, unless it is told store false
+ENCRYPTED = "reasoning.encrypted_content"  # of what can be included it comes in any case
+READ = frozenset(
+    {
+        *("model", "input", "instructions", "stream", "stream_options", "tools", "text", "reasoning", "metadata"),
+        *PARAMETERS,
+        *KEPT,
+    }
+)
+
+
+class OpenAIResponses(Dialect):
+    """`POST /responses`."""
+
+    name = NAME
+
+    def read_chat(self, body: dict[str, Any]) -> Chat:
+        _refuse_kept(body)
+        chat = Chat(source=self.name)
+        if instructions := given(body, "instructions", fields.text, ""):
+            chat.messages.append(Message("system", [Text(instructions)]))
+        _read_input(chat, body.get("input"))
+        fields.fill(chat, body, PARAMETERS)
+        chat.extra = fields.rest(body, READ)
+        _read_tools(chat, body)
+        _read_text(chat, body)
+        _read_reasoning(chat, body)
+        _read_what_is_harmless(chat)
+        return chat
+
+    def stateful_parameter(self, body: dict[str, Any]) -> str:
+        named = next((name for name in BINDING if body.get(name) is not None), "")
+        return named or (REFERENCE if any(map(_refers, as_list(body.get("input")))) else "")
+
+    def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
+        items = items_of(work, reply)
+        usage = None if reply.usage is None else usage_body(reply.usage)
+        about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
+        return dumped(about | finished(reply.finish_reason, reply.provider_finish_reason))
+
+    def writer(self, work: WorkRequest) -> StreamWriter:
+        return ResponsesWriter(work)
+
+    def text(self, events: bytes) -> str:
+        values = (as_dict(read_json(data_of(event))) for event in events_in(events))
+        return "".join(value["delta"] for value in values if value.get("type") == "response.output_text.delta")
+
+    def generated_text(self, events: bytes) -> str:
+        values = (as_dict(read_json(data_of(event))) for event in events_in(events))
+        return "".join(as_text(value.get("delta")) for value in values if as_text(value.get("type")) in PRODUCED)
+
+    def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
+        return ResponsesWriter(work).end_with_error(error)
+
+
+def _refers(item: Any) -> bool:
+    return as_dict(item).get("type") == REFERENCE
+
+
+def _refuse_kept(body: dict[str, Any]) -> None:
+    for name, harmless in KEPT.items():
+        if body.get(name) not in harmless:
+            raise _not_kept(name, name)
+
+
+def _not_kept(what: str, field: str) -> ValidationError:
+    return ValidationError(
+        f"{what} asks for a conversation that is kept, which this provider's format has not: send the whole "
+        "conversation in input, with store false.",
+        field=field,
+    )
+
+
+# --- Items are read ---
+
+
+def _read_input(chat: Chat, value: Any) -> None:
+    if type(value) is str:
+        chat.messages.append(Message("user", [Text(value)]))
+        return
+    if type(value) is not list or not all(type(item) is dict for item in value):
+        raise wrong("input", "a string or a list of items")
+    reader = ItemReader(chat.messages)
+    for number, item in enumerate(value):
+        reader.read(item, f"input[{number}]")
+    if not chat.messages:
+        raise wrong("input", "a string or a non-empty list of items")
+
+
+class ItemReader:
+    """Makes messages of items: what the model said, thought and called in a row is one turn of its own."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+        self._names: dict[str, str] = {}  # of tools, by the ids of their calls
+        self._signatures: dict[str, str] = {}  # of calls, by their ids
+
+    def read(self, item: dict[str, Any], where: str) -> None:
+        kind = given(item, "type", fields.text, where, "message")
+        read = ITEMS.get(kind)
+        if kind == REFERENCE:
+            raise _not_kept(kind, where)
+        if read is None:
+            raise ValidationError(f"{where}: items of the type {kind} cannot be sent to this provider.", field=where)
+        read(self, item, where)
+
+    def _say(self, parts: list[Part]) -> None:
+        if not self._messages or self._messages[-1].role != "assistant":
+            self._messages.append(Message("assistant", []))
+        self._messages[-1].parts += parts
+
+    def _message(self, item: dict[str, Any], where: str) -> None:
+        role = ROLES[needed(item, "role", fields.one_of(*ROLES), where)]
+        parts = _content(item.get("content"), f"{where}.content")
+        if role == "assistant":
+            self._say(parts)
+        else:
+            self._messages.append(Message(role, parts))
+
+    def _call(self, item: dict[str, Any], where: str) -> None:
+        call_id, name = needed(item, "call_id", fields.filled, where), needed(item, "name", fields.filled, where)
+        self._names[call_id] = name
+        arguments = given(item, "arguments", fields.text, where, "")
+        self._say([ToolCall(call_id, name, arguments, self._signatures.get(call_id, ""))])
+
+    def _result(self, item: dict[str, Any], where: str) -> None:
+        call_id = needed(item, "call_id", fields.filled, where)
+        parts = result_parts(_content(item.get("output"), f"{where}.output"))
+        self._messages.append(Message("tool", [ToolResult(call_id, parts, self._names.get(call_id, ""))]))
+
+    def _image_made(self, item: dict[str, Any], where: str) -> None:
+        made = needed(item, "result", fields.filled, where)
+        if made.startswith(ADDRESSES):
+            self._say([Image(made)])
+        else:
+            self._say([Image("", made, f"image/{given(item, 'output_format', fields.text, where) or 'png'}")])
+
+    def _reasoning(self, item: dict[str, Any], where: str) -> None:
+        texts = [
+            needed(text, "text", fields.text, f"{where}.{name}[{number}]")
+            for name in ("summary", "content")
+            for number, text in enumerate(given(item, name, fields.items, where, []))
+        ]
+        sealed = given(item, "encrypted_content", fields.text, where, "")
+        thought, signatures = opened(sealed, "".join(texts))
+        self._signatures.update(signatures)
+        if not signatures:
+            self._say([thought])
+
+
+ITEMS: dict[str, Callable[[ItemReader, dict[str, Any], str], None]] = {
+    "message": ItemReader._message,
+    "function_call": ItemReader._call,
+    "function_call_output": ItemReader._result,
+    "reasoning": ItemReader._reasoning,
+    IMAGE: ItemReader._image_made,
+}
+
+
+def _content(value: Any, where: str) -> list[Part]:
+    if type(value) is str:
+        return [Text(value)]
+    if type(value) is not list or not all(type(part) is dict for part in value):
+        raise wrong(where, "a string or a list of parts")
+    return [_part(part, f"{where}[{number}]") for number, part in enumerate(value)]
+
+
+def _part(part: dict[str, Any], where: str) -> Part:
+    read = PARTS.get(needed(part, "type", fields.filled, where))
+    return read(part, where) if read else Verbatim(part, NAME)
+
+
+def _text(part: dict[str, Any], where: str) -> Part:
+    return Text(needed(part, "text", fields.text, where))
+
+
+def _refusal(part: dict[str, Any], where: str) -> Part:
+    return Refusal(needed(part, "refusal", fields.text, where))
+
+
+def _image(part: dict[str, Any], where: str) -> Part:
+    if file_id := given(part, "file_id", fields.text, where, ""):
+        return File(id=file_id)
+    url = needed(part, "image_url", fields.filled, where)
+    media_type, data = split_data_url(url, f"{where}.image_url")
+    return Image("" if data else url, data, media_type, given(part, "detail", fields.text, where, ""))
+
+
+def _file(part: dict[str, Any], where: str) -> Part:
+    name = given(part, "filename", fields.text, where, "")
+    if file_id := given(part, "file_id", fields.text, where, ""):
+        return File(name=name, id=file_id)
+    if url := given(part, "file_url", fields.text, where, ""):
+        return File(name=name, url=url)
+    content = needed(part, "file_data", fields.filled, where)
+    media_type, data = split_data_url(content, f"{where}.file_data")
+    return File(data or content, media_type, name)
+
+
+PARTS: dict[str, Callable[[dict[str, Any], str], Part]] = {
+    "input_text": _text,
+    "output_text": _text,
+    "text": _text,
+    "refusal": _refusal,
+    "input_image": _image,
+    "input_file": _file,
+}
+
+
+# --- Parameters are read ---
+
+
+def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
+    for number, tool in enumerate(given(body, "tools", fields.items, "", [])):
+        where = f"tools[{number}]"
+        kind = needed(tool, "type", fields.filled, where)
+        if kind == "function":
+            chat.tools.append(_tool(tool, where))
+        else:
+            chat.extra.setdefault(TOOLS_PREFIX + kind, []).append(tool)
+    take_choice(chat, nested=False)
+
+
+def _tool(tool: dict[str, Any], where: str) -> Tool:
+    return Tool(
+        needed(tool, "name", fields.filled, where),
+        given(tool, "description", fields.text, where, ""),
+        given(tool, "parameters", fields.mapping, where),
+        given(tool, "strict", fields.boolean, where),
+    )
+
+
+def _read_text(chat: Chat, body: dict[str, Any]) -> None:
+    text = given(body, "text", fields.mapping, "", {})
+    if verbosity := given(text, "verbosity", fields.text, "text"):
+        chat.extra["verbosity"] = verbosity
+    value = given(text, "format", fields.mapping, "text")
+    if value is None:
+        return
+    kind = needed(value, "type", fields.filled, "text.format")
+    if kind == "json_object":
+        chat.output = OutputFormat("json")
+    elif kind == "json_schema":
+        chat.output = _schema(value)
+    elif kind != "text":
+        chat.extra["text.format"] = value
+
+
+def _schema(value: dict[str, Any]) -> OutputFormat:
+    where = "text.format"
+    return OutputFormat(
+        "schema",
+        needed(value, "schema", fields.mapping, where),
+        needed(value, "name", fields.filled, where),
+        given(value, "strict", fields.boolean, where),
+        given(value, "description", fields.text, where, ""),
+    )
+
+
+def _read_reasoning(chat: Chat, body: dict[str, Any]) -> None:
+    """How much to think; a summary comes with every thought."""
+    reasoning = given(body, "reasoning", fields.mapping, "", {})
+    if effort := given(reasoning, "effort", fields.text, "reasoning"):
+        chat.thinking = Thinking(effort=effort)
+
+
+def _read_what_is_harmless(chat: Chat) -> None:
+    """Parameters in a value that asks for nothing that is not done anyway."""
+    if chat.extra.get("truncation") == "disabled":
+        del chat.extra["truncation"]
+    if set(fields.texts(chat.extra.get("include", []), "include")) <= {ENCRYPTED}:
+        chat.extra.pop("include", None)

@@ -1,0 +1,331 @@
+"""OpenAI's Responses as a stream: named events, counted, each item from its beginning to its end."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway_project.errors import GatewayError
+from gateway_project.work.doors.openai.door import error_body
+from gateway_project.work.doors.openai.responses_items import (
+    IMAGE,
+    Json,
+    call_item,
+    envelope,
+    finished,
+    image_item,
+    item_id,
+    message_item,
+    reasoning_item,
+    refusal_part,
+    signature_item,
+    summary_part,
+    text_part,
+    usage_body,
+)
+from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.json_values import dumped
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Citation,
+    Delta,
+    Finished,
+    Image,
+    ImageDelta,
+    Reasoning,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCall,
+)
+from providers.formats.openai.annotations import annotation
+from providers.formats.usage import Usage
+
+TEXT = "output_text"
+
+
+class ResponsesWriter(StreamWriter):
+    """Writes the events of one response.
+
+    Nothing is written before something is said, so that another provider can still take over from one that fails.
+    """
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self.output: list[Json] = []
+        self._about = envelope(work, "", "")
+        self._end = finished("", "")
+        self._number = 0
+        self.words = 0  # of all texts so far, in characters
+        self._item: Message | Thought | None = None  # which goes on
+        self._calls: dict[int, Call] = {}  # which all go on until the end
+
+    def event(self, name: str, /, **fields: Any) -> bytes:
+        """One event, with the next number."""
+        body = dumped({"type": name, "sequence_number": self._number, **fields})
+        self._number += 1
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), body)
+
+    def write(self, deltas: list[Delta]) -> bytes:
+        return b"".join([WRITERS[type(delta)](self, delta) for delta in deltas])
+
+    def end(self, usage: Usage | None) -> bytes:
+        written = self._opening() + self._close_all()
+        told = None if usage is None else usage_body(usage)
+        self._about |= self._end | {"output": self.output, "usage": told}
+        return written + self.event(f"response.{self._about['status']}", response=self._about)
+
+    def resume(self, last: Json, about: Json) -> None:
+        number = last.get("sequence_number")
+        # Servers that do not number their events are told apart from those that have not begun.
+        self._number = number + 1 if type(number) is int else len(last) and 1
+        self._about = about or self._about
+
+    def end_with_error(self, error: GatewayError) -> bytes:
+        told = error_body(error)["error"]
+        # A response that failed knows few codes, the event of the error any.
+        code = "rate_limit_exceeded" if error.code == 429 else "server_error"
+        about = {"status": "failed", "error": {"code": code, "message": error.message}}
+        written = self._opening() + self.event("response.failed", response=self._about | about)
+        # Once flat, as it is documented, and once nested, which the SDKs raise on.
+        flat = {name: told[name] for name in ("code", "message", "param")}
+        return written + self.event("error", **flat, error=told)
+
+    def _opening(self) -> bytes:
+        if self._number:
+            return b""
+        names = ("response.created", "response.in_progress")
+        return b"".join([self.event(name, response=self._about) for name in names])
+
+    def _began(self, delta: Began) -> bytes:
+        self._about = envelope(self.work, delta.id, delta.model)
+        return b""
+
+    def _text(self, delta: TextDelta) -> bytes:
+        return self._going_on(Message) + self._item.emit("output_text", delta.text)
+
+    def _refusal(self, delta: RefusalDelta) -> bytes:
+        return self._going_on(Message) + self._item.emit("refusal", delta.text)
+
+    def _citation(self, delta: Citation) -> bytes:
+        return self._going_on(Message) + self._item.cite(delta)
+
+    def _reasoning(self, delta: ReasoningDelta) -> bytes:
+        return self._going_on(Thought, anew=delta.begins) + self._item.think(delta)
+
+    def _image(self, delta: ImageDelta) -> bytes:
+        written = self._opening() + self._close()
+        return written + Picture(self, delta.image).write()
+
+    def _call_began(self, delta: CallBegan) -> bytes:
+        written = self._opening() + self._close()
+        if delta.signature:
+            written += self._signed(delta)
+        self._calls[delta.index] = call = Call(self, ToolCall(delta.id, delta.name))
+        return written + call.added()
+
+    def _call_delta(self, delta: CallDelta) -> bytes:
+        call = self._calls.get(delta.index)
+        return b"" if call is None else call.go_on(delta.arguments)
+
+    def _finished(self, delta: Finished) -> bytes:
+        self._end = finished(delta.reason, delta.provider_reason)
+        return self._opening() + self._close_all()
+
+    def _signed(self, delta: CallBegan) -> bytes:
+        index = len(self.output)
+        item = signature_item(item_id(self.work, "rs", index), delta.id, delta.signature)
+        self.output.append(item)
+        names = ("response.output_item.added", "response.output_item.done")
+        return b"".join([self.event(name, output_index=index, item=item) for name in names])
+
+    def _going_on(self, kind: "type[Message | Thought]", *, anew: bool = False) -> bytes:
+        """Make the open item one of this kind; `anew`: another than the one before."""
+        if type(self._item) is kind and not anew:
+            return b""
+        written = self._opening() + self._close()
+        self._item = kind(self)
+        return written + self._item.added()
+
+    def _close(self) -> bytes:
+        item, self._item = self._item, None
+        return b"" if item is None else item.close()
+
+    def _close_all(self) -> bytes:
+        calls, self._calls = list(self._calls.values()), {}
+        return self._close() + b"".join([call.close() for call in calls])
+
+
+WRITERS: dict[type, Callable[[ResponsesWriter, Any], bytes]] = {
+    Began: ResponsesWriter._began,
+    TextDelta: ResponsesWriter._text,
+    ReasoningDelta: ResponsesWriter._reasoning,
+    RefusalDelta: ResponsesWriter._refusal,
+    ImageDelta: ResponsesWriter._image,
+    Citation: ResponsesWriter._citation,
+    CallBegan: ResponsesWriter._call_began,
+    CallDelta: ResponsesWriter._call_delta,
+    Finished: ResponsesWriter._finished,
+}
+
+
+class Item:
+    """An item of the output while it is being written."""
+
+    kind: str  # what its id begins with
+
+    def __init__(self, writer: ResponsesWriter) -> None:
+        self.writer = writer
+        self.index = len(writer.output)
+        self.id = item_id(writer.work, self.kind, self.index)
+        self.place = {"item_id": self.id, "output_index": self.index}
+
+    def now(self, status: str) -> Json:
+        """The item as it stands."""
+        raise NotImplementedError
+
+    def added(self) -> bytes:
+        item = self.now("in_progress")
+        self.writer.output.append(item)
+        return self.writer.event("response.output_item.added", output_index=self.index, item=item)
+
+    def done(self) -> bytes:
+        item = self.writer.output[self.index] = self.now("completed")
+        return self.writer.event("response.output_item.done", output_index=self.index, item=item)
+
+
+class Message(Item):
+    """Texts and refusals."""
+
+    kind = "msg"
+    MAKE = {TEXT: text_part, "refusal": refusal_part}
+
+    def __init__(self, writer: ResponsesWriter) -> None:
+        super().__init__(writer)
+        self._content: list[Json] = []
+        self._part = ""  # the type of the open one
+        self._said: list[str] = []
+        self._begin = 0  # of the open part's text among all words
+        self._annotations: list[Json] = []  # of that text
+
+    def now(self, status: str) -> Json:
+        return message_item(self.id, status) | {"content": list(self._content)}
+
+    def emit(self, part: str, text: str) -> bytes:
+        written = self._going_on(part)
+        self._said.append(text)
+        extra = {}
+        if part == TEXT:
+            self.writer.words += len(text)
+            extra = {"logprobs": []}
+        return written + self._tell(f"response.{part}.delta", delta=text, **extra)
+
+    def cite(self, citation: Citation) -> bytes:
+        written = self._going_on(TEXT)
+        told = annotation(citation.since(self._begin))
+        self._annotations.append(told)
+        place = {"annotation_index": len(self._annotations) - 1, "annotation": told}
+        return written + self._tell(f"response.{TEXT}.annotation.added", **place)
+
+    def close(self) -> bytes:
+        return self._end_part() + self.done()
+
+    def _tell(self, name: str, **fields: Any) -> bytes:
+        return self.writer.event(name, **self.place, content_index=len(self._content), **fields)
+
+    def _going_on(self, part: str) -> bytes:
+        """Make the open part one of this type."""
+        return b"" if part == self._part else self._end_part() + self._begin_part(part)
+
+    def _begin_part(self, part: str) -> bytes:
+        self._part, self._begin = part, self.writer.words
+        return self._tell("response.content_part.added", part=self.MAKE[part](""))
+
+    def _end_part(self) -> bytes:
+        if not self._part:
+            return b""
+        kind, text = self._part, "".join(self._said)
+        fields = {"text": text, "logprobs": []} if kind == TEXT else {"refusal": text}
+        part = self.MAKE[kind](text) | ({"annotations": self._annotations} if kind == TEXT else {})
+        written = self._tell(f"response.{kind}.done", **fields) + self._tell("response.content_part.done", part=part)
+        self._content.append(part)
+        self._part, self._said, self._annotations = "", [], []
+        return written
+
+
+class Thought(Item):
+    """One thought, shown as a summary."""
+
+    kind = "rs"
+
+    def __init__(self, writer: ResponsesWriter) -> None:
+        super().__init__(writer)
+        self._thought = Reasoning()
+        self._said: list[str] = []
+
+    def now(self, status: str) -> Json:
+        self._thought.text = "".join(self._said)
+        item = reasoning_item(self.id, self._thought)
+        # What proves it comes at its end.
+        return item if status == "completed" else item | {"encrypted_content": None}
+
+    def think(self, delta: ReasoningDelta) -> bytes:
+        thought = self._thought
+        thought.signature, thought.data = delta.signature or thought.signature, delta.data or thought.data
+        thought.source = delta.source or thought.source
+        if not delta.text:
+            return b""
+        written = b"" if self._said else self._tell("part.added", part=summary_part(""))
+        self._said.append(delta.text)
+        return written + self._tell("text.delta", delta=delta.text)
+
+    def close(self) -> bytes:
+        text = "".join(self._said)
+        written = b""
+        if text:
+            written = self._tell("text.done", text=text) + self._tell("part.done", part=summary_part(text))
+        return written + self.done()
+
+    def _tell(self, what: str, **fields: Any) -> bytes:
+        return self.writer.event(f"response.reasoning_summary_{what}", **self.place, summary_index=0, **fields)
+
+
+class Picture(Item):
+    """A picture that the model made, which comes whole."""
+
+    kind = "ig"
+
+    def __init__(self, writer: ResponsesWriter, image: Image) -> None:
+        super().__init__(writer)
+        self._image = image
+
+    def now(self, status: str) -> Json:
+        return image_item(self.id, self._image, status)
+
+    def write(self) -> bytes:
+        return self.added() + self.writer.event(f"response.{IMAGE}.completed", **self.place) + self.done()
+
+
+class Call(Item):
+    """A call of a function."""
+
+    kind = "fc"
+
+    def __init__(self, writer: ResponsesWriter, call: ToolCall) -> None:
+        super().__init__(writer)
+        self._call = call
+        self._said: list[str] = []
+
+    def now(self, status: str) -> Json:
+        self._call.arguments = "".join(self._said)
+        return call_item(self.id, self._call, status)
+
+    def go_on(self, arguments: str) -> bytes:
+        self._said.append(arguments)
+        return self.writer.event("response.function_call_arguments.delta", **self.place, delta=arguments)
+
+    def close(self) -> bytes:
+        written = b"" if any(self._said) else self.go_on("{}")
+        arguments = "".join(self._said)
+        name = "response.function_call_arguments.done"
+        return written + self.writer.event(name, **self.place, name=self._call.name, arguments=arguments) + self.done()

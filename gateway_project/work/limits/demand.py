@@ -1,0 +1,98 @@
+"""An estimate of the tokens and cost of a request before it is served, to be reserved of its limits."""
+
+from collections.abc import Sequence
+from math import ceil
+from operator import attrgetter
+from time import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.conf import settings
+
+from gateway_project.work.bill import input_tokens
+from gateway_project.work.limits.book import NANO, TOKENS
+from gateway_project.work.limits.checks import MAX_AMOUNT, RESERVE, LimitCheck
+from providers.formats import Usage, WorkRequest
+from providers.formats.base import COUNT_TOKENS
+from providers.pricing.prices import cost_of
+
+if TYPE_CHECKING:
+    from gateway_project.work.snapshot.records import Snapshot, Target
+
+# The fields in which dialects bound the length of an answer, and the objects that may contain them.
+BOUND_FIELDS = (
+    *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"),
+    *("maxTokens", "maxOutputTokens", "num_predict"),
+)
+NESTED_OBJECTS = ("options", "generationConfig", "generation_config", "inferenceConfig")
+MAX_ANSWERS = 128
+
+
+class Demand(NamedTuple):
+    """Tokens (or cost) of a request: its input and its greatest output; `bounded` if the client bounded the output."""
+
+    input: int
+    output: int
+    bounded: bool
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+def estimate_demand(work: WorkRequest) -> Demand:
+    """The estimated tokens of a request."""
+    if work.operation == COUNT_TOKENS:
+        return Demand(0, 0, True)
+    sent = max(input_tokens(work), 1)
+    if work.operation == "embedding":
+        return Demand(sent, 0, True)
+    bound = _bound(work.body)
+    output = settings.GATEWAY_RESERVED_OUTPUT_TOKENS if bound is None else bound * _answers(work.body)
+    return Demand(sent, output, bound is not None)
+
+
+def with_reservations(
+    checks: Sequence[LimitCheck], demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot"
+) -> Sequence[LimitCheck]:
+    """The checks with the amounts that this request reserves; its cost is that at the dearest target.
+
+    If the client did not bound the output, what is left of a limit is enough, as long as the input fits.
+    """
+    return [
+        _reserving(check, demand, demand if check.limit.measure == TOKENS else _cost(demand, targets, snapshot))
+        if check.kind == RESERVE
+        else check
+        for check in checks
+    ]
+
+
+def _reserving(check: LimitCheck, demand: Demand, amounts: Demand) -> LimitCheck:
+    take = min(amounts.total, MAX_AMOUNT)
+    return check._replace(take=take, minimum=take if demand.bounded else min(amounts.input, MAX_AMOUNT))
+
+
+def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> Demand:
+    """The greatest cost at any target, in billionths; 0 if no price is known."""
+    greatest = Demand(0, 0, demand.bounded)
+    for target in targets:
+        price = snapshot.price(target, time())
+        if price is not None:
+            whole = ceil(cost_of(Usage(input=demand.input, output=demand.output), price) * NANO)
+            alone = ceil(cost_of(Usage(input=demand.input), price) * NANO)
+            greatest = max(greatest, Demand(alone, whole - alone, demand.bounded), key=attrgetter("total"))
+    return greatest
+
+
+def _bound(body: dict[str, Any]) -> int | None:
+    """The largest bound in the body, None if there is none."""
+    places = [body, *(body[name] for name in NESTED_OBJECTS if isinstance(body.get(name), dict))]
+    bounds = [
+        place[name] for place in places for name in BOUND_FIELDS if type(place.get(name)) is int and place[name] > 0
+    ]
+    return max(bounds, default=None)
+
+
+def _answers(body: dict[str, Any]) -> int:
+    """How many answers are asked for at once; values below one, which providers refuse, count as one."""
+    numbers = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
+    return min(max(1, *numbers), MAX_ANSWERS) if numbers else 1

@@ -1,0 +1,79 @@
+"""The current status of limits: from their counts, or from the log if nothing has been counted yet."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from gateway_project.work.limits.book import COST, NANO, REQUESTS, TOKENS, LimitBook, LimitRow, Subject
+from gateway_project.work.limits.checks import LimitCheck, window_begin, window_end
+from gateway_project.work.state.clock import Clock
+from gateway_project.work.state.shared import SharedState
+from licensing.models import Limit
+from licensing.status import LimitStatus
+from telemetry.usage.quotas import QuotaUsage, quota_usage
+
+BOOK = LimitBook()
+CLOCK_TOLERANCE_SECONDS = 1.0
+
+
+def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[LimitStatus]:
+    """The status of each of these limits."""
+    now, checks = state.clock.now(), [_check(limit) for limit in limits]
+    counted = state.used_amounts(checks)
+    missing = [check for check, total in zip(checks, counted, strict=True) if _is_missing(check, total)]
+    from_log = _usage_by_window(missing, now, state.clock)
+    return [_status(check, total, now, from_log) for check, total in zip(checks, counted, strict=True)]
+
+
+def in_units(usage: QuotaUsage) -> dict[str, int]:
+    """Usage from the log by measure, in the units of counts."""
+    return {REQUESTS: usage.requests, TOKENS: usage.tokens, COST: round(usage.cost * NANO)}
+
+
+def usage_from_log(kind: str, ids: Iterable[int], begin: int, until: float, clock: Clock) -> dict[int, QuotaUsage]:
+    """What each of these used, by the log, from `begin` until `until`, both by the clock of the shared state.
+
+    The log has this process's times, and answers fastest for full hours: `begin` is not converted while the clocks
+    nearly agree.
+    """
+    if abs(clock.offset) > CLOCK_TOLERANCE_SECONDS:
+        return quota_usage(kind, ids, begin=clock.to_local(begin), until=clock.to_local(until))
+    return quota_usage(kind, ids, begin=begin, until=clock.to_local(until))
+
+
+def _is_missing(check: LimitCheck, counted: int | None) -> bool:
+    return check.since > 0 and (counted is None or not check.amount)
+
+
+def _usage_by_window(
+    checks: Iterable[LimitCheck], now: float, clock: Clock
+) -> dict[tuple[Subject, int], dict[str, int]]:
+    """What was used up to now, by subject and window; one query for all subjects of a kind in a window."""
+    wanted = defaultdict(set)
+    for check in checks:
+        subject = check.limit.subject
+        wanted[subject.kind, window_begin(check.window_seconds, now)].add(subject.id)
+    return {
+        (Subject(kind, number), begin): in_units(amounts)
+        for (kind, begin), ids in wanted.items()
+        for number, amounts in usage_from_log(kind, sorted(ids), begin, now, clock).items()
+    }
+
+
+def _status(
+    check: LimitCheck, counted: int | None, now: float, from_log: dict[tuple[Subject, int], Any]
+) -> LimitStatus:
+    if not check.window_seconds:
+        return LimitStatus(None if counted is None else Decimal(counted), None)
+    begin, limit = window_begin(check.window_seconds, now), check.limit
+    units = from_log[limit.subject, begin][limit.measure] if _is_missing(check, counted) else counted
+    amount = None if units is None else Decimal(units) / (NANO if limit.measure == COST else 1)
+    return LimitStatus(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
+
+
+def _check(limit: Limit) -> LimitCheck:
+    kind = limit.subject_kind
+    subject = Subject(kind, getattr(limit, f"{kind}_id"))
+    return BOOK.check(LimitRow(subject, "", limit.measure, limit.window, limit.amount, limit.bounds_since))

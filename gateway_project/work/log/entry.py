@@ -1,0 +1,316 @@
+"""Stage 9: exactly one WorkRequest entry for each request is written to the journal, whatever happened."""
+
+import hashlib
+import logging
+import time
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from django.conf import settings
+
+from gateway_project.errors import (
+    MAX_MESSAGE_LENGTH,
+    AccessError,
+    AuthenticationFailed,
+    GatewayError,
+    LimitError,
+    ServiceUnavailable,
+    UpstreamError,
+)
+from gateway_project.work.bill import Bill, bill_of
+from gateway_project.work.cache.packing import CachedAnswer
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets, mask_secrets_in_message
+from gateway_project.work.routing.outcomes import candidate_outcomes
+from gateway_project.work.runtime import Gateway
+from gateway_project.work.snapshot.records import ProviderSnapshot
+from providers.pricing.prices import Cost
+from telemetry.journal.files import JournalFull
+from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
+
+log = logging.getLogger("gateway.log")
+# Only in the entry of the request, not in its Message: sums over all entries count it once.
+COUNTED = {
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+    *("usage_estimated", "cost", "saved_cost", "currency", "cost_status"),
+}
+
+# Of the short form of an entry, written when the disk has no room for all of it.
+SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 64, 32
+MAX_ASKED_BEFORE = 20
+
+CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
+NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a request that cannot be logged
+
+
+def write_log(exchange: Exchange, gateway: Gateway) -> None:
+    """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
+    if exchange.held_bytes:
+        gateway.body_memory.release(exchange.held_bytes)
+    entry = empty_log_entry() | _identity(exchange)
+    _describe_result(entry, exchange)
+    _describe_bill(entry, bill_of(exchange, gateway.snapshot))
+    try:
+        _write(entry, exchange, gateway)
+    except JournalFull:
+        gateway.metrics.request_ended(entry | NOT_LOGGED)
+        raise
+    gateway.metrics.request_ended(entry)
+    if _needs_message_entry(exchange.error):
+        with suppress(JournalFull):  # the request itself is logged
+            gateway.journal.append_event(to_record(_error_entry(entry, exchange)))
+    if exchange.key is not None:
+        gateway.shipper.record_key_use(exchange.key.id, exchange.started_at)
+
+
+def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
+    """Write the Message entry of a refused request that is no work: neither usage nor metrics count it."""
+    entry = empty_log_entry() | _identity(exchange)
+    _describe_result(entry, exchange)
+    with suppress(JournalFull):
+        gateway.journal.append_event(to_record(_error_entry(entry, exchange)))
+
+
+def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
+    whole = to_record(entry | {"payload": _payload(exchange)})
+    number, exchange.journal_number = exchange.journal_number, None
+    if number is None:
+        gateway.journal.append_complete(whole)
+    else:
+        gateway.journal.append_end(number, whole, lambda: to_record(_short(entry)))
+
+
+def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> None:
+    """Write the start record before the request waits or calls a provider; without an end it becomes `aborted`.
+
+    Raises ServiceUnavailable.
+    """
+    if exchange.journal_number is not None and not calls_provider:
+        return
+    asked = {"attempts": exchange.attempts + calls_provider, "asked_before": _asked_before(exchange)}
+    record = to_record(_identity(exchange) | asked)
+    try:
+        if exchange.journal_number is None:
+            exchange.journal_number = gateway.journal.append_start(record)
+        else:
+            gateway.journal.append_start_again(exchange.journal_number, record)
+    except JournalFull as error:
+        raise ServiceUnavailable(CANNOT_BE_LOGGED) from error
+
+
+def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: Cost | None) -> dict[str, Any]:
+    """The row that lists a cached answer for administrators."""
+    entry = empty_cache_entry()
+    now = time.time()
+    keep_text, max_bytes = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
+    kept = _kept(stored.body, max_bytes, exchange.target.provider) if keep_text else b""
+    entry.update(
+        request_hash=exchange.cache_key,
+        response=_text(kept, len(stored.body), max_bytes) if keep_text else "",
+        content_type=stored.content_type,
+        chunks=stored.chunk_sizes is not None,
+        provider_id=stored.provider_id,
+        provider_name=stored.provider,
+        model=exchange.model,
+        user_id=exchange.caller.id,
+        username=exchange.caller.name,
+        created_at=timestamp(now),
+        expires_at=timestamp(now + seconds),
+        size_bytes=len(stored.body),
+        cost=None if cost is None or cost.amount is None else f"{cost.amount:f}",
+        currency=None if cost is None else cost.currency,
+    )
+    return entry
+
+
+def timestamp(seconds: float) -> str:
+    """A time as text that both databases read, in UTC."""
+    whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
+    return f"{_second(whole)}.{micro:06d}"
+
+
+@lru_cache(maxsize=64)
+def _second(whole: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(whole))
+
+
+def _identity(exchange: Exchange) -> dict[str, Any]:
+    """Who asked what of which provider, as far as it is known by now."""
+    known: dict[str, Any] = {
+        "entry_type": "WorkRequest",
+        "timestamp": timestamp(exchange.started_at),
+        "correlation_id": exchange.request_id,
+        "address": exchange.incoming.address,
+    }
+    if (caller := exchange.caller) is not None:
+        known["user_id"], known["username"], known["group_ids"] = caller.id, caller.name, caller.group_ids
+    if (key := exchange.key) is not None:
+        known["key_id"], known["key_name"] = key.id, key.name
+    if (rule := exchange.rule) is not None:
+        known["rule_id"], known["rule_name"] = rule.id, rule.name
+    if (target := exchange.target) is not None:
+        known["provider_id"], known["provider_name"] = target.provider.id, target.provider.name
+    if (request := exchange.request) is not None:
+        known["operation"], known["stream"], known["model"] = request.operation, request.stream, request.model
+        known["cache_status"], known["cache_hash"] = exchange.cache_status, exchange.cache_key
+        known["tags"] = exchange.tags
+    return known
+
+
+def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
+    """Add to the entry how the request ended."""
+    error = exchange.error
+    outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
+    entry["entry_source"] = "Cache" if exchange.cached_answer else "Worker" if exchange.attempts else "Not Set"
+    entry["status"] = error.code if error is not None and not exchange.first_byte_ms else 200
+    entry["severity"] = error.severity if error is not None else "info"
+    entry["exception"] = error.exception if error is not None else ""
+    entry["message"] = _message(exchange, outcome)
+    entry["attempts"], entry["asked_before"] = exchange.attempts, _asked_before(exchange)
+    if exchange.answer is not None:
+        answer = exchange.answer
+        entry["finish_reason"] = answer.finish_reason
+        entry["provider_finish_reason"] = answer.provider_finish_reason[:128]
+    entry["duration_ms"] = round(exchange.elapsed_ms() if exchange.duration_ms is None else exchange.duration_ms, 3)
+    entry["first_byte_ms"] = exchange.first_byte_ms
+    entry["stages"] = stage_timings(exchange)
+    entry["candidates"] = candidate_outcomes(exchange)
+
+
+def _asked_before(exchange: Exchange) -> list[int] | None:
+    """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
+    target = exchange.target
+    others = [number for number in exchange.asked_provider_ids if target is None or number != target.provider.id]
+    return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
+
+
+def stage_timings(exchange: Exchange) -> list[tuple[str, float, float]]:
+    """The stages in order: name, begin since the request came, and duration; both in milliseconds."""
+    zero = exchange.started
+    # Whole microseconds: round() costs twice as much.
+    return [
+        (name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3) for name, begun, end in exchange.timings
+    ]
+
+
+def outcome_of(error: GatewayError | None) -> str:
+    """The outcome that follows from an error alone."""
+    if error is None:
+        return "completed"
+    return "denied" if isinstance(error, AccessError | LimitError) else "failed"
+
+
+def _describe_bill(entry: dict[str, Any], bill: Bill) -> None:
+    """Add to the entry what the request used and cost, as far as it is known."""
+    usage, cost = bill.usage, bill.cost
+    if usage is not None:
+        entry["input_tokens"], entry["output_tokens"] = usage.input, usage.output
+        entry["cache_read_tokens"], entry["cache_write_tokens"] = usage.cache_read, usage.cache_write
+        entry["reasoning_tokens"], entry["usage_estimated"] = usage.reasoning, bill.estimated
+    if cost is not None:
+        entry["cost_status"], entry["currency"] = cost.status, cost.currency
+        entry["cost"] = None if cost.amount is None else f"{cost.amount:f}"
+        entry["saved_cost"] = None if bill.saved is None else f"{bill.saved:f}"
+
+
+def _message(exchange: Exchange, outcome: str) -> str:
+    model, provider = exchange.model, exchange.target.provider.name if exchange.target else ""
+    if outcome == "completed":
+        return f"{model} answered from the cache." if exchange.cached_answer else f"{model} answered by {provider}."
+    if outcome == "client_closed":
+        return f"The client disconnected before {model or 'the request'} was answered."
+    return _error_message(exchange) if exchange.error else f"{model} of {provider} did not complete its answer."
+
+
+def _error_message(exchange: Exchange) -> str:
+    """The error's message, prefixed with the provider's name if it is the provider's error."""
+    message = mask_secrets_in_message(exchange.error.message)
+    named = exchange.target is not None and isinstance(exchange.error, UpstreamError)
+    return f"{exchange.target.provider.name}: {message}" if named else message
+
+
+def _needs_message_entry(error: GatewayError | None) -> bool:
+    """Whether a Message entry follows; not for a bad credential, which anybody can send as often as they like."""
+    return error is not None and error.severity != "info" and not isinstance(error, AuthenticationFailed)
+
+
+def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
+    """A Message entry with the error and its cause."""
+    cause = exchange.error.__cause__
+    context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
+    if exchange.target is not None:  # a library's message may quote a URL that contains the credential
+        context = exchange.target.provider.redact(context)
+    message = f"{_error_message(exchange)}{mask_secrets_in_message(context)[:MAX_MESSAGE_LENGTH]}"
+    return empty_log_entry() | {
+        **{name: value for name, value in entry.items() if name not in COUNTED},
+        "entry_type": "Message",
+        "message": message,
+        "stages": [],
+        "candidates": None,
+    }
+
+
+def _short(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry without what can be long: the journal always has room for it (RESERVE_BYTES)."""
+    cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
+    groups = entry["group_ids"][:SHORT_MAX_GROUPS]
+    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None, "asked_before": None}
+
+
+def _cut(text: str) -> str:
+    """Its first SHORT_TEXT_BYTES, which take at most twice as many bytes as JSON."""
+    begin = text.encode()[:SHORT_TEXT_BYTES].decode(errors="ignore")
+    return begin if begin.isprintable() else "".join(one if one.isprintable() else "?" for one in begin)
+
+
+def _payload(exchange: Exchange) -> str:
+    """Request and response as JSON, as far as GATEWAY_LOG_PAYLOAD keeps them."""
+    kind = settings.GATEWAY_LOG_PAYLOAD
+    if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
+        return ""  # a client that is over a limit must not fill the disk instead
+    request, answer = (
+        exchange.request.raw,
+        exchange.answer.body if exchange.answer else b"".join(exchange.sent_chunks),
+    )
+    size = exchange.sent_bytes if exchange.stream is not None else len(answer)
+    if kind == "redacted":
+        digest = exchange.sent_hash or hashlib.sha256(answer)
+        payload = {
+            "request": _fingerprint(len(request), hashlib.sha256(request)),
+            "response": _fingerprint(size, digest),
+        }
+        return orjson.dumps(payload).decode()
+    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
+    asked = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
+    # A stream of JSON lines looks like an object but is not one.
+    show = _json if not exchange.is_streamed else _string
+    return f'{{"request": {asked}, "response": {show(_kept(answer, max_bytes, provider), size, max_bytes)}}}'
+
+
+def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
+    return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None) -> bytes:
+    """The part of a body that is kept, without credentials; they are masked before it is cut."""
+    if provider is not None:
+        body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
+    return mask_secrets(body, max_bytes)[:max_bytes]
+
+
+def _json(kept: bytes, size: int, max_bytes: int) -> str:
+    """A body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
+    if size <= max_bytes and kept[:1] == b"{" and kept.rstrip()[-1:] == b"}" and kept.isascii():
+        return kept.decode()
+    return _string(kept, size, max_bytes)
+
+
+def _string(kept: bytes, size: int, max_bytes: int) -> str:
+    return orjson.dumps(_text(kept, size, max_bytes)).decode()
+
+
+def _text(kept: bytes, size: int, max_bytes: int) -> str:
+    text = kept.decode("utf-8", "replace")
+    return text if size <= max_bytes else f"{text}… ({size} bytes)"

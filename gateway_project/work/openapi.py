@@ -1,0 +1,174 @@
+"""What the OpenAPI document says of work requests."""
+
+from gateway_project import errors
+from gateway_project.api.openapi.endpoints import KEY, TOKEN, Answer, Operation
+from gateway_project.api.openapi.responses import header
+from gateway_project.work.doors.base import ClientDoor, Entrance
+from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS
+
+# Every way in which a request for work can end badly.
+ERRORS = (
+    errors.ValidationError,
+    errors.ProviderNotSelected,
+    errors.PayloadTooLarge,
+    errors.UnsupportedMediaType,
+    errors.RuleDenied,
+    errors.LicenceInvalid,
+    errors.RateLimited,
+    errors.QuotaExceeded,
+    errors.ActiveUseLimitReached,
+    errors.ProviderRejected,
+    errors.ProviderError,
+    errors.ProviderOverloaded,
+    errors.ProviderTimeout,
+    errors.CacheMiss,
+    errors.ServiceUnavailable,
+)
+HEADERS = {
+    "X-Svc-Cache": {
+        "description": "Whether the answer came from the cache.",
+        "required": True,
+        "schema": {"enum": ["HIT", "MISS", "BYPASS"]},
+    },
+    "X-Svc-Provider": header("The provider that answered."),
+    "X-Svc-Dropped": header(
+        "Parameters of the request that the provider did not get, and behind `answer.` what its answer held that this "
+        "shape has no place for; of a stream the latter is told in a comment at its end.",
+        required=False,
+    ),
+    "X-Svc-Added": header(
+        "`name=value` of a parameter that the provider requires and the client did not send; not with answers from the "
+        "cache.",
+        required=False,
+    ),
+    "X-Svc-Estimate": header("`tokens` if the gateway counted them because no provider did.", required=False),
+    "RateLimit": header("What is left of the limits that apply.", required=False),
+    "RateLimit-Policy": header("The limits that apply.", required=False),
+    "Server-Timing": header("How long each stage took, in milliseconds."),
+}
+
+
+def _asked(name: str, description: str, **schema: object) -> dict:
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+
+
+PARAMETERS = (
+    _asked("X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"),
+    _asked("X-Svc-Provider", "The provider to use, by name.", type="string"),
+    _asked(
+        "X-Svc-Operation",
+        "The operation; by default it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
+        enum=list(OPERATIONS),
+    ),
+    _asked(
+        "X-Svc-Cache",
+        "`bypass`: neither read nor write; `refresh`: write only; `only`: answer from the cache or not at all.",
+        enum=list(CACHE_CONTROLS),
+    ),
+    _asked(
+        "X-Svc-Cache-TTL", "How long the answer is cached, in seconds.", type="integer", minimum=0, maximum=999_999_999
+    ),
+    _asked(
+        "X-Svc-Timeout",
+        "Time-out of the whole request, in seconds.",
+        type="number",
+        exclusiveMinimum=0,
+        maximum=999_999_999,
+    ),
+    *(_asked(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$") for name in FORWARDED_HEADERS),
+    _asked("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
+)
+BODY = {
+    "type": "object",
+    "description": "Whatever the provider accepts. The gateway itself evaluates `model` and `stream`.",
+    "properties": {
+        "model": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MODEL_LENGTH,
+            "description": "The model to use; `provider/model` names the provider too.",
+        },
+        "stream": {"type": ["boolean", "null"], "description": "Whether the answer is streamed."},
+        "messages": {"description": "A conversation."},
+        "prompt": {"description": "A text to complete."},
+        "input": {"description": "The texts to embed."},
+    },
+    "required": ["model"],
+    "examples": [{"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}],
+}
+WORK = Operation(
+    summary="Ask a model",
+    description=(
+        "The answer is the provider's own body. A stream is forwarded as it arrives; if it fails, an error "
+        "event with the three fields of every error ends it. Identical requests are answered from the cache."
+    ),
+    tag="work",
+    parameters=PARAMETERS,
+    body=BODY,
+    answers={
+        "200": Answer(
+            "The provider's answer, or a cached one.",
+            {
+                "application/json": {"description": "The provider's own body."},
+                "text/event-stream": {"type": "string", "description": "A stream, as the provider sends it."},
+                "application/x-ndjson": {
+                    "type": "string",
+                    "description": "The same, if the provider streams lines of JSON.",
+                },
+            },
+            HEADERS,
+        )
+    },
+    errors=ERRORS,
+    credentials=(KEY, TOKEN),
+)
+
+
+def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Operation:
+    """The same for a path of a door: body and answers are those of its clients' own documentation."""
+    shape = f"As {entrance.door.ecosystem} documents it"
+    return Operation(
+        summary=f"{entrance.summary}, for clients of {entrance.door.ecosystem}",
+        description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
+        tag="doors",
+        parameters=(
+            *((MODEL_IN_PATH,) if model_in_path else ()),
+            *(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
+        ),
+        body={"type": "object", "properties": {"model": BODY["properties"]["model"]}}
+        | ({} if model_in_path else {"required": ["model"]}),
+        answers={
+            "200": Answer(
+                f"{shape}.",
+                {"application/json": {"type": "object"}, "text/event-stream": {"type": "string"}},
+                HEADERS,
+            )
+        },
+        failures=_failures(entrance.door),
+        credentials=(KEY, TOKEN),
+    )
+
+
+def models_operation(door: ClientDoor, *, one: bool) -> Operation:
+    """The list of models, or one of it."""
+    return Operation(
+        summary="Get a model that the caller may use" if one else "List the models that the caller may use",
+        description="Exactly the models that the rules allow, in the shape that the client expects.",
+        tag="doors",
+        parameters=(_in_path("id", "Its name."),) if one else (),
+        answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},
+        failures=_failures(door),
+        credentials=(KEY, TOKEN),
+    )
+
+
+def _in_path(name: str, description: str) -> dict:
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
+
+
+MODEL_IN_PATH = _in_path("model", "The model to use. It takes precedence over the one in the body.")
+
+
+def _failures(door: ClientDoor) -> dict[str, Answer]:
+    told = Answer(f"An error in the shape of {door.ecosystem}.", {"application/json": {"type": "object"}})
+    return {"4XX": told, "5XX": told}

@@ -1,0 +1,78 @@
+"""Provider health for the console: breaker states in all processes of this machine, failures and recent usage."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+
+from gateway_project.work.tasks.process_metrics import process_gauges
+from providers.health.status import Health
+from providers.models import Provider
+from telemetry import services
+from telemetry.metrics.counters import Gauges
+from telemetry.metrics.sums import Sums
+from telemetry.usage.statistics import UsageQuery
+
+if TYPE_CHECKING:
+    from gateway_project.work.runtime import Gateway
+
+MAX_ROWS = 10_000
+
+
+def health_of(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]:
+    """The health of these providers, in their order."""
+    sums, processes = gateway.metrics.gather(process_gauges(gateway))
+    failures, usage = _failures(sums), _usage()
+    known, resting = _circuits(processes.values())
+    ends = _rest_ends(processes.values())
+    return [
+        Health(
+            row.enabled, known[row.name], resting[row.name], failures[row.name], usage.get(row.pk), ends.get(row.name)
+        )
+        for row in providers
+    ]
+
+
+def resting_providers(gateway: "Gateway") -> list[str]:
+    """The names of the providers whose breaker is open in any process."""
+    _, processes = gateway.metrics.gather(process_gauges(gateway))
+    return sorted(+_circuits(processes.values())[1])
+
+
+def _circuits(processes: Iterable[Gauges]) -> tuple[Counter[str], Counter[str]]:
+    """By provider name: the number of processes that know it, and of those in which its breaker is open."""
+    known: Counter[str] = Counter()
+    resting: Counter[str] = Counter()
+    for gauges in processes:
+        for (name,), rests in gauges.get("provider_resting", ()):
+            known[name] += 1
+            resting[name] += int(rests)
+    return known, resting
+
+
+def _rest_ends(processes: Iterable[Gauges]) -> dict[str, datetime]:
+    """By provider name, until when it rests because it sent Retry-After."""
+    seconds: dict[str, float] = defaultdict(float)
+    for gauges in processes:
+        for (name,), left in gauges.get("provider_rest_seconds", ()):
+            seconds[name] = max(seconds[name], left)
+    now = timezone.now()
+    return {name: now + timedelta(seconds=left) for name, left in seconds.items() if left}
+
+
+def _failures(sums: Sums) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for (name, exception), (number,) in sums.metrics.get("provider_failures", {}).items():
+        found[name][exception] = int(number)
+    return found
+
+
+def _usage() -> dict[int, dict[str, Any]]:
+    """What each provider served since the beginning of the previous hour, by its id."""
+    now = timezone.now()
+    rows = services.usage(
+        UsageQuery(*services.period(now - timedelta(hours=1), now), by=("provider",)), 0, MAX_ROWS
+    ).rows
+    return {row["provider_id"]: row for row in rows}

@@ -1,0 +1,161 @@
+"""Keeps the snapshot up to date: a thread that polls the change feed several times a second."""
+
+import logging
+import threading
+import time
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from gateway_project.background import BackgroundThread, RepeatedErrors
+from gateway_project.change_feed.feed import ChangeFeed, Position
+from gateway_project.errors import ServiceUnavailable
+from gateway_project.work.snapshot import loading
+from gateway_project.work.snapshot.records import KeySnapshot, Snapshot
+
+log = logging.getLogger("gateway.snapshot")
+
+PRUNE_EVERY_SECONDS = 300
+WAIT_SECONDS = 6.0
+MIN_PAUSE_SECONDS = 0.01
+FRESH_SECONDS = 5.0
+MAX_UNKNOWN = 20_000
+PROMPT_SECONDS = 0.5
+
+
+class Follower(BackgroundThread):
+    """Polls for changes and applies them; requests may wait for the next poll."""
+
+    def __init__(self, snapshot: Snapshot, *, interval: float) -> None:
+        super().__init__("snapshot", log, every=interval)
+        self.snapshot = snapshot
+        self.last_success = 0.0
+        self._feed = ChangeFeed(connection)
+        self._position = None
+        self._polls = threading.Condition()
+        self._begun = self._ended = self._succeeded = 0
+        self._database_errors = RepeatedErrors(
+            log, "snapshot", database_message="The database does not answer; known keys are served on"
+        )
+        self._wanted_keys: set[str] = set()
+        self._wanted_sessions: dict[str, int | None] = {}  # each poll begins a new one; waiting requests keep theirs
+        self._unknown_keys: set[str] = set()
+        self._is_prompt = True
+        self._last_prune = time.monotonic()
+
+    def start(self) -> None:
+        """Load everything, if the database answers, and start following changes."""
+        self.poll()
+        super().start()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the snapshot has all changes up to FRESH_SECONDS ago."""
+        return (
+            self.snapshot.loaded and not self._database_errors and time.monotonic() - self.last_success < FRESH_SECONDS
+        )
+
+    def find_key(self, public_id: str) -> KeySnapshot | None:
+        """The key from memory, else from the database (in the follower's thread); None if it does not exist.
+
+        Raises ServiceUnavailable if the database does not answer.
+        """
+        key = self.snapshot.keys.get(public_id)
+        if key is None and public_id not in self._unknown_keys:
+            with self._polls:
+                self._wanted_keys.add(public_id)
+                self._wait()
+            key = self.snapshot.keys.get(public_id)
+        return key
+
+    def session_owner(self, session_id: str) -> int | None:
+        """The user id of a session that is live now, by the database; None if it has ended.
+
+        Raises ServiceUnavailable if the database does not answer: the session may have ended meanwhile.
+        """
+        with self._polls:
+            owners = self._wanted_sessions
+            owners[session_id] = None
+            self._wait()
+        return owners[session_id]
+
+    def _wait(self) -> None:
+        """Wait for a poll that begins after this call; the caller holds the condition."""
+        wanted = self._begun + 1
+        self.wake()
+        done = self._polls.wait_for(lambda: self._ended >= wanted, timeout=WAIT_SECONDS)
+        if not done or self._succeeded < wanted:
+            raise ServiceUnavailable("The database cannot be asked now, and this credential is not known yet.")
+
+    def poll(self) -> None:
+        """Fetch changes once and apply them."""
+        with self._polls:
+            self._begun += 1
+            begun = self._begun
+            keys, self._wanted_keys = self._wanted_keys, set()
+            sessions, self._wanted_sessions = self._wanted_sessions, {}
+        with self._database_errors.caught():
+            self._follow(keys, sessions)
+        with self._polls:
+            self._ended = begun
+            if not self._database_errors:
+                self._succeeded = begun
+            self._polls.notify_all()
+
+    def run_once(self) -> None:
+        self.poll()
+        time.sleep(MIN_PAUSE_SECONDS)  # bounds the load when many unknown keys are tried
+
+    def _follow(self, keys: set[str], sessions: dict[str, int | None]) -> None:
+        if self._position is None:
+            position = self._feed.position()
+            loading.load_all(self.snapshot)
+            self._position = position  # only now: after a failed load all is loaded again
+        else:
+            self._apply_changes()
+        self._look_up(keys)
+        if sessions:
+            sessions.update(loading.live_sessions(sessions.keys()))
+        self._prune()
+        self.last_success = time.monotonic()
+
+    def _apply_changes(self) -> None:
+        changes, position = self._changes()
+        if "key" in changes:
+            self._unknown_keys.clear()
+        # Keys last: a request that finds a new key must also find its owner and the rules.
+        for kind, ids in sorted(changes.items(), key=lambda change: change[0] == "key"):
+            loading.load(self.snapshot, kind, ids)
+        # Only now: what could not be applied is fetched again.
+        self._position = position
+
+    def _changes(self) -> tuple[dict[str, set[int]], Position]:
+        """What changed. A connection that stays silent may be dead although the database is up: a new one is tried.
+
+        A database that answers slowly in general is not hurried: new connections would only add to its load.
+        """
+        if self._is_prompt and connection.vendor == "postgresql":
+            connection.ensure_connection()  # if this fails the database is down
+            try:
+                with connection.statement_timeout(PROMPT_SECONDS):
+                    return self._feed.since(self._position)
+            except DatabaseError:
+                connection.close()
+        asked = time.monotonic()
+        changes = self._feed.since(self._position)
+        self._is_prompt = time.monotonic() - asked < PROMPT_SECONDS
+        return changes
+
+    def _look_up(self, wanted: set[str]) -> None:
+        missing = wanted - self.snapshot.keys.keys()
+        if missing and not self.snapshot.keys_complete:
+            loading.load_wanted_keys(self.snapshot, missing)
+            missing -= self.snapshot.keys.keys()
+        if len(self._unknown_keys) > MAX_UNKNOWN:
+            self._unknown_keys.clear()
+        self._unknown_keys |= missing
+
+    def _prune(self) -> None:
+        if time.monotonic() - self._last_prune > PRUNE_EVERY_SECONDS:
+            self._last_prune = time.monotonic()
+            self._feed.prune()

@@ -1,0 +1,167 @@
+"""The in-memory copy of what every request needs: keys, callers, rules, providers, limits and licence.
+
+Requests read `Snapshot` and not the database; `Follower` (follower.py) keeps it at most a second old.
+"""
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote
+
+from gateway_project.work.limits.book import LimitBook
+from licensing.terms import Terms
+from providers.catalogue import Catalogue, Target
+from providers.formats import DEFAULT_OPTIONS, Format, Options
+from providers.pricing.prices import Price, PriceBook
+from providers.transport import auth
+from providers.transport.sigv4 import Signer
+from providers.transport.transport import TransportLimits
+from rules.matching import RuleBook, RuleSnapshot
+
+MIN_SECRET_LENGTH = 12  # shorter credentials can occur in a body by chance, such as the dummies for local providers
+MASK = "…".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class KeySnapshot:
+    """An API key that is not deleted, with one of its secrets; `expires` in seconds since 1970, infinite for never."""
+
+    id: int
+    name: str
+    digest: bytes
+    owner_id: int
+    provider_id: int | None
+    expires: float
+    locked: bool
+    permissions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A user as requests see them."""
+
+    id: int
+    name: str
+    usable: bool
+    features: frozenset[str]
+    group_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSnapshot:
+    """An enabled provider with its credential in the clear; never printed."""
+
+    id: int
+    name: str
+    url: str
+    auth_method: str
+    credential: str = field(repr=False)
+    format: Format | None
+    format_name: str
+    priority: int
+    weight: int
+    transport_limits: TransportLimits
+    total_seconds: float
+    cache_scope: str
+    cache_seconds: int
+    models: frozenset[str]
+    host: str = ""  # of its URL, in lower case
+    options: Options = DEFAULT_OPTIONS
+    max_output_tokens: dict[str, int] = field(default_factory=dict)  # by model, where an administrator set it
+    header_name: str = ""  # the name as it is written in headers
+    auth_headers: dict[str, str] = field(repr=False, default_factory=dict)
+    signer: Signer | None = field(repr=False, default=None)  # instead of auth_headers, where each request is signed
+    _secrets: tuple[str, ...] = field(repr=False, init=False, compare=False, default=())  # the longest first
+    # Those of at least MIN_SECRET_LENGTH, in each spelling.
+    _in_bodies: tuple[bytes, ...] = field(repr=False, init=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
+        sent |= auth.secrets(self.auth_method, self.credential) | {self.credential, quote(self.credential, safe="")}
+        secrets = sorted(sent - {""}, key=len, reverse=True)
+        object.__setattr__(self, "_secrets", tuple(secrets))
+        object.__setattr__(
+            self, "_in_bodies", _in_bodies(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
+        )
+
+    def matches_name(self, name: str) -> bool:
+        """Whether a client means this provider: by its name, or by that name as response headers write it."""
+        return name in (self.name, self.header_name)
+
+    def redact(self, text: str) -> str:
+        """The text with the credential masked, in every form in which it is sent."""
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        return text
+
+    def redact_body(self, body: bytes, max_bytes: int) -> bytes:
+        """The first bytes of a body with the credential masked; words as short as "ollama" are no secrets in one."""
+        margin = max(map(len, self._in_bodies), default=0)  # a secret may straddle the cut
+        body = body[: max_bytes + margin]
+        for secret in self._in_bodies:
+            body = body.replace(secret, MASK)
+        return body[:max_bytes]
+
+    def leaks_credential(self, body: bytes) -> bool:
+        """Whether the provider's answer contains the credential."""
+        return any(secret in body for secret in self._in_bodies)
+
+    def authentication(self, address: str, body: bytes, at: float) -> dict[str, str]:
+        """The headers that authenticate a request sent at this time (seconds since 1970)."""
+        return self.signer.headers(address, body, at) if self.signer else self.auth_headers
+
+    def options_for(self, model: str) -> Options:
+        """The translation options of the provider and of this model."""
+        max_tokens = self.max_output_tokens.get(model)
+        return self.options if max_tokens is None else replace(self.options, max_output_tokens=max_tokens)
+
+    def address(self, path: str) -> str:
+        """The full URL of a path of its format, with the credential if the auth method puts it there."""
+        return auth.url(self.auth_method, self.credential, self.format.url(self.url, path))
+
+
+def _in_bodies(secrets: Iterable[str]) -> tuple[bytes, ...]:
+    """The spellings of these secrets in a body: unchanged, and as JSON strings."""
+    written = (form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")))
+    return tuple(form.encode() for form in dict.fromkeys(written))
+
+
+class Snapshot(Catalogue[ProviderSnapshot]):
+    """The current rows. Only the follower changes it, each entry by one assignment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded = False
+        self.keys: dict[str, KeySnapshot] = {}
+        self.public_ids: dict[int, tuple[str, ...]] = {}  # by key id; a rotated key has two for a while
+        self.keys_complete = True
+        self.callers: dict[int, Caller] = {}
+        self.rules = RuleBook()
+        self.rule_rows: dict[int, RuleSnapshot] = {}
+        self.prices = PriceBook()
+        self.terms: Terms | None = None  # of the licence, or the defaults without one
+        self.limits = LimitBook()
+
+    def put_key(self, public_id: str, key: KeySnapshot) -> None:
+        self.keys[public_id] = key
+        known = self.public_ids.get(key.id, ())
+        if public_id not in known:
+            self.public_ids[key.id] = (*known, public_id)
+
+    def drop_key(self, key_id: int, *, keep: Collection[str] = ()) -> None:
+        """Remove the key under each of its public ids except those in `keep`."""
+        known = self.public_ids.pop(key_id, ())
+        if kept := tuple(public_id for public_id in known if public_id in keep):
+            self.public_ids[key_id] = kept
+        for public_id in known:
+            if public_id not in kept:
+                self.keys.pop(public_id, None)
+
+    def put_rules(self, rules: Iterable[RuleSnapshot]) -> None:
+        self.rule_rows = {rule.id: rule for rule in rules}
+        self.rules = RuleBook(self.rule_rows.values())
+
+    def price(self, target: Target, at: float) -> Price | None:
+        """The price of the target's model at this time (seconds since 1970); None if none is set."""
+        provider, model = target
+        return self.prices.price(provider.id, provider.host, model, at)

@@ -1,0 +1,317 @@
+"""The counts and leases of one process: all of them without Redis, or this process's share while Redis is down."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gateway_project.work.limits.checks import (
+    COUNT,
+    DAY,
+    GRACE_SECONDS,
+    LEASE,
+    MINUTE,
+    MONTH,
+    RESERVE,
+    SPREAD_SECONDS,
+    USE,
+    Admission,
+    CheckStatus,
+    Hold,
+    LimitCheck,
+    LostCount,
+    Settlement,
+    window_begin,
+    window_end,
+)
+from gateway_project.work.state.active_uses import ActiveUses
+from gateway_project.work.state.clock import Clock
+
+# A request ends at once, waits for the answer that another is getting, or asks a provider.
+ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Count:
+    """What was used and what is reserved in one window; `lost` while what was used before `since` is not known.
+
+    A complete count begins with its window, a share's when it was first needed.
+    """
+
+    check: LimitCheck
+    begin: int
+    since: float
+    lost: bool = False
+    used: int = 0
+    held: int = 0
+
+
+class Counters:
+    """Not thread-safe: the caller holds the lock of the state that owns them.
+
+    `share_of` is the number of processes that share a limit while Redis is down: each admits its part of what was left
+    when Redis last replied. A share never waits for a lost count.
+    """
+
+    def __init__(self, *, share_of: int | None = None, clock: Clock | None = None) -> None:
+        self.share_of = share_of
+        self.clock = clock or Clock()
+        self.started_at = self.clock.now()
+        self._counts: dict[str, Count] = {}
+        self._redis_counts: dict[str, tuple[float, int, int]] = {}
+        self._leases: defaultdict[str, set[str]] = defaultdict(set)
+        self.uses = ActiveUses()
+
+    # -- In the order of an admission -------------------------------------------------------------------
+
+    def check(self, checks: Sequence[LimitCheck], token: str, now: float, *, ignore_lost: bool) -> Admission:
+        """Check the limits that apply even to a cached answer; with `ignore_lost` lost counts are taken as they are."""
+        if not ignore_lost and (lost := self._lost_counts(checks, now)):
+            return Admission([], lost=lost)
+        refused = self._exhausted(checks, token, now)
+        return Admission(self.statuses(checks, now) if refused else [], refused)
+
+    def check_candidates(
+        self,
+        admission: Admission,
+        checks: Sequence[LimitCheck],
+        candidate_checks: Sequence[Sequence[LimitCheck]],
+        token: str,
+        now: float,
+        *,
+        ignore_lost: bool,
+    ) -> None:
+        """Check for room to call a provider, and choose the first candidate whose limits have room."""
+        if not ignore_lost:
+            admission.lost = self._lost_counts([check for choice in candidate_checks for check in choice], now)
+        admission.refused = self._without_room(checks, now)
+        if admission.refused:
+            admission.statuses = self.statuses(checks, now)
+        if admission.is_rejected or not candidate_checks:
+            return
+        full = []
+        for number, choice in enumerate(candidate_checks):
+            statuses = self._exhausted(choice, token, now) or self._without_room(choice, now)
+            if statuses is None:
+                admission.choice, admission.full = number, full
+                return
+            full.append(statuses)
+        admission.refused = min(full, key=lambda statuses: statuses.reset_seconds)
+        admission.statuses = self.statuses(checks, now)
+
+    def take(self, admission: Admission, checks: Iterable[LimitCheck], token: str, mode: int, now: float) -> None:
+        """Count an admitted request."""
+        for check in checks:
+            hold = self._take(check, token, mode, now)
+            if hold is not None:
+                admission.holds.append(hold)
+            admission.statuses.append(self._status(check, now))
+
+    def statuses(self, checks: Iterable[LimitCheck], now: float) -> list[CheckStatus]:
+        """The current status of each."""
+        return [self._status(check, now) for check in checks]
+
+    def settle(self, settlement: Settlement, *, counted_in_redis: bool = False) -> None:
+        """Give back what a request held, and count what it used, unless Redis has counted that."""
+        for hold, amount in zip(settlement.holds, settlement.amounts, strict=True):
+            check = hold.check
+            if check.kind == LEASE:
+                self._leases[check.name].discard(settlement.token)
+            elif check.kind == USE:
+                self.uses.end(check, settlement.token, self.clock.now())
+            else:
+                self._settle_count(hold, amount, settlement.ended, counted_in_redis=counted_in_redis)
+
+    def total_if_known(self, check: LimitCheck, now: float) -> int | None:
+        """What is used and held; None if nothing has been counted, or the count was lost and not rebuilt."""
+        if check.since:
+            count = self._counts.get(check.name)
+            if count is None or count.lost or count.check.set_at < check.set_at:
+                return None
+            if count.begin != window_begin(check.window_seconds, now):
+                return None
+        return self._total(check, now)
+
+    def is_lost(self, lost: LostCount) -> bool:
+        """Whether this lost count has not been rebuilt yet and its window is the current one."""
+        count = self._counts.get(lost.check.name)
+        return count is not None and count.lost and (count.begin, count.since) == (lost.begin, lost.until)
+
+    def rebuild(self, lost: LostCount, used: int) -> None:
+        """Add to a lost count what the log says was used."""
+        if self.is_lost(lost):
+            count = self._counts[lost.check.name]
+            count.used += used
+            count.lost = False
+
+    # -- While Redis is up, and when it comes back ------------------------------------------------------
+
+    def note_redis_statuses(self, statuses: Iterable[CheckStatus], now: float) -> None:
+        """Remember how much of each limit was used in Redis at this moment."""
+        for check, remaining, _ in statuses:
+            if check.kind in (COUNT, RESERVE):
+                self._redis_counts[check.name] = now, check.amount - remaining, check.window_seconds
+
+    def mirror(self, token: str, holds: Iterable[Hold]) -> None:
+        """Remember the leases that a request took in Redis: this process holds them even when Redis goes down."""
+        for hold in holds:
+            if hold.check.kind == LEASE:
+                self._leases[hold.check.name].add(token)
+            elif hold.check.kind == USE:
+                self.uses.mirror(hold.check, token)
+
+    def hand_over(self) -> list[Count]:
+        """The counts made here since the last hand-over, for Redis to add, which is assumed to have them now."""
+        made = [replace(count) for count in self._counts.values() if count.used]
+        for count in made:
+            known = self._used_in_redis(count.check, count.begin)
+            self._redis_counts[count.check.name] = (count.begin, count.used + known, count.check.window_seconds)
+            self._counts[count.check.name].used = 0
+        return made
+
+    def take_back(self, made: Iterable[Count]) -> None:
+        """Undo hand_over(): Redis did not get these counts."""
+        for count in made:
+            now = self._counts[count.check.name]
+            if now.begin == count.begin:
+                now.used += count.used
+                known = self._redis_counts[count.check.name][1] - count.used
+                self._redis_counts[count.check.name] = (count.begin, known, count.check.window_seconds)
+
+    def tidy(self, now: float) -> None:
+        """Remove counts of windows that are over, empty sets of leases, and expired uses."""
+        over = now - GRACE_SECONDS  # until then they may still be handed over to Redis
+        begins = {seconds: window_begin(seconds, over) for seconds in (MINUTE, DAY, MONTH)}
+        for name, count in list(self._counts.items()):
+            if window_end(count.check.window_seconds, count.begin) < over:
+                del self._counts[name]
+        for name, (at, _, seconds) in list(self._redis_counts.items()):
+            if at < begins.get(seconds, 0):
+                self._redis_counts.pop(name)
+        for name in [name for name, tokens in self._leases.items() if not tokens]:
+            del self._leases[name]
+        self.uses.tidy(now)
+
+    # -- Internal ---------------------------------------------------------------------------------------
+
+    def _lost_counts(self, checks: Iterable[LimitCheck], now: float) -> list[LostCount]:
+        """Those of these counts that have to be rebuilt first."""
+        windowed = ((check, self._count(check, now)) for check in checks if check.since)
+        return [LostCount(check, count.begin, count.since) for check, count in windowed if count.lost]
+
+    def _exhausted(self, checks: Iterable[LimitCheck], token: str, now: float) -> CheckStatus | None:
+        """The first limit that is used up."""
+        for check in checks:
+            used, amount = self._used(check, now), self._amount(check, now)
+            if check.kind == COUNT:
+                full = used + check.take > amount
+            elif check.kind == RESERVE:
+                full = used >= amount
+            else:
+                full = 0 < amount <= used and not self._already_holds(check, token, now)
+            if full:
+                return self._status(check, now)
+        return None
+
+    def _without_room(self, checks: Iterable[LimitCheck], now: float) -> CheckStatus | None:
+        """The first limit without room for the reservation."""
+        for check in checks:
+            if check.kind == RESERVE and self._room(check, now) < check.minimum:
+                return self._status(check, now)
+        return None
+
+    def _count(self, check: LimitCheck, now: float) -> Count:
+        begin = window_begin(check.window_seconds, now)
+        count = self._counts.get(check.name)
+        if count is None or count.begin != begin:
+            count = self._counts[check.name] = self._begin(check, begin, now)
+        elif count.check.set_at < check.set_at:
+            count = self._counts[check.name] = replace(self._begin(check, begin, now), held=count.held)
+        return count
+
+    def _begin(self, check: LimitCheck, begin: int, now: float) -> Count:
+        if self.share_of is not None:
+            return Count(check, begin, now)
+        known = not check.since or max(self.started_at, check.since + SPREAD_SECONDS) <= begin
+        return Count(check, begin, begin if known else now, not known)
+
+    def _used(self, check: LimitCheck, now: float) -> int:
+        if check.kind == LEASE:
+            return len(self._leases[check.name])
+        if check.kind == USE:
+            # Expired uses are removed only when the limit would be reached.
+            found = self.uses.known(check.name)
+            return found if found < self._amount(check, now) or not check.amount else self.uses.live(check.name, now)
+        return self._count(check, now).used
+
+    def _total(self, check: LimitCheck, now: float) -> int:
+        held = self._count(check, now).held if check.kind == RESERVE else 0
+        return self._used(check, now) + held
+
+    def _already_holds(self, check: LimitCheck, token: str, now: float) -> bool:
+        if check.kind == LEASE:
+            return token in self._leases[check.name]
+        return self.uses.has(check)
+
+    def _status(self, check: LimitCheck, now: float) -> CheckStatus:
+        return CheckStatus(check, self._room(check, now), self._reset(check, now))
+
+    def _room(self, check: LimitCheck, now: float) -> int:
+        return self._amount(check, now) - self._total(check, now)
+
+    def _amount(self, check: LimitCheck, now: float) -> int:
+        """The limit, or this process's share of what was left of it when Redis last replied."""
+        if self.share_of is None:
+            return check.amount
+        if check.kind in (LEASE, USE):
+            return max(check.amount // self.share_of, min(check.amount, 1))
+        left = max(check.amount - self._used_in_redis(check, window_begin(check.window_seconds, now)), 0)
+        # A share of a limit on requests a minute is at least 1; one of a quota may be 0.
+        minimum = 0 if check.since or check.kind == RESERVE else 1
+        return max(left // self.share_of, min(left, minimum))
+
+    def _used_in_redis(self, check: LimitCheck, begin: int) -> int:
+        """What Redis had counted, when it last replied, in the window that begins then."""
+        at, used, _ = self._redis_counts.get(check.name, (0, 0, 0))
+        return used if at >= begin else 0
+
+    def _reset(self, check: LimitCheck, now: float) -> int:
+        if check.kind in (COUNT, RESERVE):
+            return window_end(check.window_seconds, window_begin(check.window_seconds, now)) - int(now)
+        if check.kind == USE:
+            return self.uses.reset_seconds(check.name, now)
+        return 1
+
+    def _take(self, check: LimitCheck, token: str, mode: int, now: float) -> Hold | None:
+        if check.kind == COUNT:
+            count = self._count(check, now)
+            count.used += check.take
+            return Hold(check, check.take, count.begin, now) if check.since and mode != ENDS_AT_ONCE else None
+        if check.kind == RESERVE:
+            return self._reserve(check, now) if mode == CALLS_PROVIDER else None
+        if check.kind == USE:
+            self.uses.take(check, token if mode != ENDS_AT_ONCE else "", now)
+        elif mode != ENDS_AT_ONCE:
+            self._leases[check.name].add(token)
+        return Hold(check) if mode != ENDS_AT_ONCE else None
+
+    def _reserve(self, check: LimitCheck, now: float) -> Hold:
+        count = self._count(check, now)
+        take = min(check.take, self._room(check, now))
+        count.held += take
+        return Hold(check, take, count.begin, now, local=True)
+
+    def _settle_count(self, hold: Hold, amount: int, ended: float, *, counted_in_redis: bool) -> None:
+        count, check = self._counts.get(hold.check.name), hold.check
+        if count is None or count.begin != hold.begin:
+            return  # its window is over
+        if check.kind == RESERVE and hold.local:
+            count.held -= hold.take
+        if counted_in_redis or (check.kind == COUNT and self._was_counted(hold, count)):
+            return
+        if self.share_of is None and check.since and count.since >= ended:
+            return  # it is in the log, from which the count is rebuilt
+        count.used += amount
+
+    def _was_counted(self, hold: Hold, count: Count) -> bool:
+        """Whether the request was counted when it was admitted, here or in Redis."""
+        return not hold.is_late if self.share_of is not None else count.since <= hold.admitted

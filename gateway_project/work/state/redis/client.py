@@ -1,0 +1,162 @@
+"""This process's connections to Redis. While Redis is down commands fail at once; only the first one waits."""
+
+import hashlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from django_redis import get_redis_connection
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeout
+
+from gateway_project.work.state.redis import admission_scripts as redis_admission
+from gateway_project.work.state.redis import scripts as redis_scripts
+from gateway_project.work.state.redis.connection import RedisConnection, RedisReplyError
+
+log = logging.getLogger("gateway.redis")
+
+WAIT_FOR_CONNECTION_SECONDS = 1.0
+SCRIPTS = (*redis_admission.ALL, *redis_scripts.ALL)
+
+
+class RedisUnavailable(Exception):
+    """Redis did not answer in time, or refused the command."""
+
+
+class RedisClient:
+    """Runs commands and scripts. Redis is down while it does not answer, refusing while it answers with errors."""
+
+    def __init__(self, *, connections: int, timeout: float) -> None:
+        self._timeout = timeout
+        self._client = get_redis_connection("default")
+        self._idle: deque[RedisConnection] = deque()  # a stack: opening a connection costs as much as many requests
+        self._permits: SimpleQueue[None] = SimpleQueue()
+        for _ in range(connections):
+            self._permits.put(None)
+        self._digests = {text: hashlib.sha1(text.encode()).hexdigest() for text in SCRIPTS}  # noqa: S324
+        self._down_since: float | None = None
+        self._refusing = False
+
+    @property
+    def is_down(self) -> bool:
+        return self._down_since is not None
+
+    @property
+    def degraded(self) -> bool:
+        return self.is_down or self._refusing
+
+    def probe(self, words: Sequence[Any], bring_up_to_date: Callable[[], None]) -> None:
+        """Try a command and bring Redis up to date; only when both succeed does it count as available again."""
+        try:
+            self.exchange(words, fresh=self.is_down)
+            bring_up_to_date()
+        except RedisReplyError as error:
+            self._mark_refusing(error)
+            return
+        except (RedisError, OSError) as error:
+            self._mark_down(error)
+            return
+        except RedisUnavailable:  # another thread has just marked it as down
+            return
+        if self.degraded:
+            log.warning("Redis serves again.")
+        self._down_since, self._refusing = None, False
+
+    def try_run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> bool:
+        """Run a script; False if Redis is unavailable."""
+        try:
+            self.run(script, keys, arguments)
+        except RedisUnavailable:
+            return False
+        return True
+
+    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """A script's reply. Raises RedisUnavailable, also if Redis refuses the script."""
+        digest = self._digests[script]
+        try:
+            return self.command("EVALSHA", digest, len(keys), *keys, *arguments)
+        except RedisReplyError as error:
+            if not str(error).startswith("NOSCRIPT"):
+                raise self._mark_refusing(error) from error
+        try:  # Redis was restarted, or meets this script for the first time
+            return self.command("EVAL", script, len(keys), *keys, *arguments)
+        except RedisReplyError as error:
+            raise self._mark_refusing(error) from error
+
+    def command(self, *words: Any) -> Any:
+        """One command's reply. Raises RedisUnavailable, at once while Redis is down, and RedisReplyError."""
+        if self.is_down:
+            raise RedisUnavailable
+        try:
+            return self.exchange(words)
+        except (BlockingIOError, TimeoutError, RedisTimeout) as error:
+            raise self._mark_down(error) from error
+        except (OSError, RedisError):
+            pass  # the connection was closed while idle: try a new one
+        try:
+            return self.exchange(words, fresh=True)
+        except (OSError, RedisError) as error:
+            raise self._mark_down(error) from error
+
+    def exchange(self, words: Sequence[Any], *, fresh: bool = False) -> Any:
+        """One attempt; with `fresh` on a new connection, even while Redis is down.
+
+        Raises OSError, RedisError and RedisReplyError.
+        """
+        try:
+            self._permits.get(timeout=WAIT_FOR_CONNECTION_SECONDS)
+        except Empty:
+            raise BlockingIOError("all connections are busy") from None
+        try:
+            if fresh:  # one was dead, and the others are as old
+                self._idle.clear()
+            elif self.is_down:  # it went down while this thread waited for its permit
+                raise RedisUnavailable
+            connection = self._connection()
+            try:
+                reply = connection.execute(words)
+            except RedisReplyError:
+                self._idle.append(connection)
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
+            return reply
+        finally:
+            self._permits.put(None)
+
+    def _connection(self) -> RedisConnection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            # Of the pool's class, but not made by the pool, which keeps each one for ever with a buffer of 16 KB.
+            pool = self._client.connection_pool
+            return RedisConnection(pool.connection_class(**pool.connection_kwargs), self._timeout)
+
+    def _mark_refusing(self, error: RedisReplyError) -> RedisUnavailable:
+        """Redis answers with an error: it is full, read-only, or holds another type under our key."""
+        if not self._refusing:
+            self._refusing = True
+            log.warning(
+                "Redis refuses commands (%s): requests are served without it until it accepts them again.", error
+            )
+        return RedisUnavailable()
+
+    def _mark_down(self, error: Exception) -> RedisUnavailable:
+        if self._down_since is None:
+            self._down_since = time.monotonic()
+            log.warning(
+                "Redis does not answer (%s): the cache is off, and each process enforces its share of the limits.",
+                self._describe(error),
+            )
+        return RedisUnavailable()
+
+    def _describe(self, error: Exception) -> str:
+        # What the kernel, or TLS, says when a read has taken too long.
+        if isinstance(error, TimeoutError) or (isinstance(error, BlockingIOError) and error.errno):
+            return f"silent for {self._timeout:g} s"
+        return str(error) or type(error).__name__

@@ -1,0 +1,96 @@
+"""Converts checks and holds to the arguments of the Redis scripts, and their replies to admissions."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from gateway_project.work.limits.checks import (
+    COUNT,
+    LEASE,
+    RESERVE,
+    USE,
+    Admission,
+    CheckStatus,
+    Hold,
+    LimitCheck,
+    LostCount,
+    window_begin,
+    window_end,
+)
+from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE
+from gateway_project.work.state.shared import Checks
+
+
+def end_argument(hold: Hold) -> int:
+    """The end of the hold's window (seconds since 1970); for leases and uses the seconds for which it stays live."""
+    check = hold.check
+    return check.window_seconds if check.kind in (LEASE, USE) else window_end(check.window_seconds, hold.begin)
+
+
+def extra_argument(check: LimitCheck) -> str:
+    return check.member if check.kind == USE else "1" if check.since else "0"
+
+
+def admission_of(reply: Any, checks: Checks, candidate_checks: Sequence[Checks], *, claims_flight: bool) -> Admission:
+    """The admission in ADMIT's reply. The cached value is not trusted: it may be of any type."""
+    now = reply[1] / 1000
+    if reply[0]:
+        return _rejection(reply, checks, candidate_checks, now)
+    _, _, value, mode, choice, full, totals, takes = reply
+    taken = [*checks, *candidate_checks[choice - 1]] if choice else checks
+    admission = Admission([status_of(check, total, now) for check, total in zip(taken, totals, strict=True)])
+    admission.value = value if isinstance(value, bytes) else None
+    admission.leads = claims_flight and mode == CALLS_PROVIDER
+    if mode != ENDS_AT_ONCE:
+        held = [(check, take) for check, take in zip(taken, takes, strict=True) if _is_held(check, mode)]
+        admission.holds = [Hold(check, take, window_begin(check.window_seconds, now), now) for check, take in held]
+    if choice:
+        admission.choice = choice - 1
+        numbered = [*checks, *chain.from_iterable(candidate_checks)]
+        admission.full = [CheckStatus(numbered[number - 1], 0, _until(ends, now)) for number, ends in full]
+    return admission
+
+
+def _rejection(reply: Any, checks: Checks, candidate_checks: Sequence[Checks], now: float) -> Admission:
+    numbered = [*checks, *chain.from_iterable(candidate_checks)]
+    if reply[0] > 0:
+        number, _, ends, total, totals = reply
+        check = numbered[number - 1]
+        statuses = [status_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
+        return Admission(statuses, CheckStatus(check, check.amount - total, _until(ends, now)))
+    lost = [(numbered[number - 1], since / 1000) for number, since in reply[2]]
+    return Admission(
+        [], lost=[LostCount(check, window_begin(check.window_seconds, now), since) for check, since in lost]
+    )
+
+
+def status_of(check: LimitCheck, total: int, now: float) -> CheckStatus:
+    seconds = check.window_seconds
+    if check.kind in (LEASE, USE):
+        reset = 1
+    elif seconds > 0:
+        reset = seconds - int(now) % seconds
+    else:
+        reset = _until(window_end(seconds, window_begin(seconds, now)), now)
+    return CheckStatus(check, check.amount - total, reset)
+
+
+def _until(ends: int, now: float) -> int:
+    return max(int(ends) - int(now), 1)
+
+
+def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
+    """The use without a limit, if any; all other checks; and whether these are only of requests a minute."""
+    unbounded, others, plain = None, [], True
+    for check in checks:
+        if check.kind == USE and not check.amount:
+            unbounded = check
+        else:
+            others.append(check)
+            plain = plain and check.kind == COUNT and not check.since
+    return unbounded, others, plain
+
+
+def _is_held(check: LimitCheck, mode: int) -> bool:
+    """Whether it is held until the request ends; a count that can be lost is, so that the end can count it anew."""
+    return mode == CALLS_PROVIDER if check.kind == RESERVE else check.kind != COUNT or check.since > 0

@@ -1,0 +1,253 @@
+"""The other Lua scripts: each is one step of a request, atomic for all processes.
+
+All times are those of Redis, so that replicas with different clocks share one minute. Under `limit:` there is
+
+- for each window of a count a hash: `used`, `held` (the sum of all reservations), `from` (since when it has been
+  counted here, in ms), `set` (when its limit was set, in ms), and `lost` while what was used before has to be rebuilt;
+  beside it, under `:held`, a sorted set of the reservations `token:amount` by the time at which each lapses;
+- for concurrent requests a sorted set of tokens by the time at which each lapses;
+- for uses a sorted set of members by the time at which each lapses; for each member, under its name, one of the tokens
+  of its requests in flight; and for each of the last days, under `:peak:` and its first second, the peak number.
+"""
+
+from gateway_project.work.limits.checks import MAX_AMOUNT, SPREAD_SECONDS
+
+COMMON = (
+    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MAX_AMOUNT}\n"
+    + """
+local time = redis.call('TIME')
+local now = tonumber(time[1])
+local ms = now * 1000 + math.floor(time[2] / 1000)
+
+local function whole(number) return string.format('%.0f', number) end
+
+local function add(key, amount)  -- up to what a number of this language holds exactly
+  local used = math.min(tonumber(redis.call('HGET', key, 'used') or '0') + amount, MOST)
+  redis.call('HSET', key, 'used', whole(used))
+end
+
+local function month(at)  -- the first second of its month (Howard Hinnant's civil_from_days)
+  local day = math.floor(at / 86400)
+  local era = (day + 719468) % 146097
+  local year = math.floor((era - math.floor(era / 1460) + math.floor(era / 36524) - math.floor(era / 146096)) / 365)
+  local of_year = era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  return (day - of_year + math.floor((153 * math.floor((5 * of_year + 2) / 153) + 2) / 5)) * 86400
+end
+
+local function begin_of(window) return window > 0 and now - now % window or month(now) end
+
+local function expire(key, ends) redis.call('EXPIREAT', key, whole(ends + 60)) end
+
+local function keep(key, member, lease)  -- whether it is new
+  local new = redis.call('ZADD', key, ms + lease, member) == 1
+  redis.call('PEXPIRE', key, lease)
+  return new
+end
+
+local function reserve(key, token, take, lease, ends)
+  if redis.call('ZADD', key .. ':held', ms + lease, token .. ':' .. take) == 1 then
+    redis.call('HINCRBY', key, 'held', take)
+    expire(key .. ':held', ends)
+    expire(key, ends)
+  end
+end
+
+local function give_back(key, take)  -- subtracted, for Redis takes "-0" for no integer
+  redis.call('HINCRBY', key, 'held', whole(0 - take))
+end
+
+local function lapse(key)  -- reservations whose process has died are free again
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key .. ':held', '-inf', ms)) do
+    redis.call('ZREM', key .. ':held', member)
+    give_back(key, member:match(':(%d+)$'))
+  end
+end
+
+local function live_until(key, member, lives)
+  redis.call('ZADD', key, ms + lives, member)
+  redis.call('PEXPIRE', key, lives + 60000)
+end
+
+local function use(key, member, life, token, lease)  -- in flight where there is a token, else over at once
+  local lives = life * 1000
+  if token ~= '' then
+    keep(key .. ':' .. member, token, lease)
+    lives = math.max(lives, lease)
+  end
+  if tonumber(redis.call('ZSCORE', key, member) or '0') < ms + lives then live_until(key, member, lives) end
+end
+
+local function end_use(key, member, life, token)
+  local flying = key .. ':' .. member
+  redis.call('ZREM', flying, token)
+  redis.call('ZREMRANGEBYSCORE', flying, '-inf', ms)
+  if redis.call('ZCARD', flying) == 0 then live_until(key, member, life * 1000) end
+end
+
+local function note_peak(key, uses)  -- the most of this day; uses grow nowhere but here
+  local name = key .. ':peak:' .. whole(now - now % 86400)
+  if uses > tonumber(redis.call('GET', name) or '0') then redis.call('SET', name, uses, 'EX', 3 * 86400) end
+  return uses
+end
+"""
+)
+
+# KEYS: answer, flight, and one for each hold. ARGV: value, seconds, token of the flight, token of the holds, and for
+# each hold: kind, take, amount, end of its window (or life time), when it was admitted and when it ended (ms), and its
+# member, or 1 if its count is rebuilt when lost.
+_SETTLE = """
+local function settle_count(kind, key, take, amount, ends, admitted, ended, rebuilt)
+  if now >= ends + 60 then return end
+  if kind == 'r' and redis.call('ZREM', key .. ':held', ARGV[4] .. ':' .. take) == 1 then give_back(key, take) end
+  local from = redis.call('HGET', key, 'from')
+  if rebuilt and (not from or tonumber(from) >= ended) then return end  -- the log tells it, for the rebuilding
+  if kind == 'n' and tonumber(from) <= admitted then return end  -- it was counted when it was admitted
+  add(key, amount)
+  expire(key, ends)
+end
+
+for i = 1, (#ARGV - 4) / 7 do
+  local at, key = 7 * i - 3, KEYS[i + 2]
+  local kind, ends, extra = ARGV[at + 1], tonumber(ARGV[at + 4]), ARGV[at + 7]
+  local admitted, ended = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
+  if kind == 'l' then redis.call('ZREM', key, ARGV[4])
+  elseif kind == 'u' then end_use(key, extra, ends, ARGV[4])
+  else settle_count(kind, key, ARGV[at + 2], ARGV[at + 3], ends, admitted, ended, extra == '1') end
+end
+"""
+_LAND = "if redis.call('GET', KEYS[2]) == ARGV[3] then redis.call('DEL', KEYS[2]) end\n"
+_SET = "redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])\n"
+STORE = COMMON + _SET + _LAND + _SETTLE
+RELEASE = COMMON + _LAND + _SETTLE
+SETTLE = COMMON + _SETTLE
+# The scripts to use when nothing is held.
+ALONE = {STORE: _SET + _LAND, RELEASE: _LAND, SETTLE: ""}
+
+# KEYS: one for each hold. ARGV: lease (ms), and for each hold: kind, token, take, end of its window (or life time),
+# member. A hold that lapsed, or that Redis lost, is taken again: its request is still in flight.
+RENEW_HOLDS = (
+    COMMON
+    + """
+local lease = tonumber(ARGV[1])
+for i = 1, (#ARGV - 1) / 5 do
+  local at, key = 5 * i - 4, KEYS[i]
+  local kind, token, ends = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 4])
+  if kind == 'l' then keep(key, token, lease)
+  elseif kind == 'u' then use(key, ARGV[at + 5], ends, token, lease)
+  elseif kind == 'r' and now < ends then reserve(key, token, ARGV[at + 3], lease, ends) end
+end
+"""
+)
+
+RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
+
+# Uses without a limit, as noted by one process. KEYS: the uses. ARGV: lease (ms), the process's token; and for each:
+# member, life time (s), whether it is in flight.
+NOTE_USES = (
+    COMMON
+    + """
+local lease, token = tonumber(ARGV[1]), ARGV[2]
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms)
+for at = 2, #ARGV - 1, 3 do
+  local member, life = ARGV[at + 1], tonumber(ARGV[at + 2])
+  if ARGV[at + 3] == '1' then use(KEYS[1], member, life, token, lease) else end_use(KEYS[1], member, life, token) end
+end
+note_peak(KEYS[1], redis.call('ZCARD', KEYS[1]))
+"""
+)
+
+# The number of live uses.
+USES = COMMON + "return redis.call('ZCOUNT', KEYS[1], '(' .. whole(ms), '+inf')"
+
+# Adds counts made while Redis was down. KEYS: counts. ARGV: for each what was used, the end of its window, and since
+# when (ms) it was counted in a process: a count that was lost since then is rebuilt from the log instead; -1 if it is
+# never rebuilt.
+ADD = (
+    COMMON
+    + """
+for i, key in ipairs(KEYS) do
+  local since = tonumber(ARGV[3 * i])
+  local from = redis.pcall('HGET', key, 'from')
+  if type(from) ~= 'table' and (since < 0 or tonumber(from or since + 1) <= since) then
+    add(key, ARGV[3 * i - 2])
+    expire(key, ARGV[3 * i - 1])
+  end
+end
+"""
+)
+
+# KEYS: counts. ARGV: for each what the log says was used, and until when (ms). Only the first call has an effect.
+REBUILD = (
+    COMMON
+    + """
+for i, key in ipairs(KEYS) do
+  if redis.call('HGET', key, 'from') == ARGV[2 * i] and redis.call('HDEL', key, 'lost') == 1 then
+    add(key, ARGV[2 * i - 1])
+  end
+end
+"""
+)
+
+# KEYS: checks. ARGV: for each kind, window, whether its count is rebuilt when lost, and when it was set (ms).
+# Returns for each what is used and held; nil if that is not known.
+USED = (
+    COMMON
+    + """
+local told = {}
+for i, key in ipairs(KEYS) do
+  local kind, window, rebuilt = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1] == '1'
+  if kind == 'n' or kind == 'r' then
+    key = key .. ':' .. whole(begin_of(window))
+    if kind == 'r' then lapse(key) end
+    local found = redis.call('HMGET', key, 'used', 'held', 'from', 'lost', 'set')
+    local known = found[3] and not found[4] and tonumber(found[5] or '0') >= tonumber(ARGV[4 * i])
+    local total = tonumber(found[1] or '0') + math.max(tonumber(found[2] or '0'), 0)
+    told[i] = (not rebuilt or known) and total
+  else
+    told[i] = redis.call('ZCOUNT', key, '(' .. whole(ms), '+inf')
+  end
+end
+return told
+"""
+)
+
+# KEYS: counts. ARGV: for each until when it is to be rebuilt (ms). Returns for each 1 while it is lost, else 0.
+LOST = """
+local told = {}
+for i, key in ipairs(KEYS) do
+  local found = redis.call('HMGET', key, 'lost', 'from')
+  told[i] = found[1] and found[2] == ARGV[i] and 1 or 0
+end
+return told
+"""
+
+# A sign of life, and the number of processes that gave one of late. KEYS: the processes, a sorted set by the time at
+# which each lapses. ARGV: this process, the time after which it lapses (ms). What is not such a set is replaced; times
+# that no sign of life can have are removed, as after a change of Redis' clock.
+COUNT_PROCESSES = (
+    COMMON
+    + """
+local lapses = ms + tonumber(ARGV[2])
+if type(redis.pcall('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms)) == 'table' then redis.call('DEL', KEYS[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. whole(lapses), '+inf')
+redis.call('ZADD', KEYS[1], whole(lapses), ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return redis.call('ZCARD', KEYS[1])
+"""
+)
+
+ALL = (
+    COUNT_PROCESSES,
+    *ALONE.values(),
+    STORE,
+    RELEASE,
+    SETTLE,
+    RENEW,
+    RENEW_HOLDS,
+    NOTE_USES,
+    USES,
+    ADD,
+    USED,
+    REBUILD,
+    LOST,
+)

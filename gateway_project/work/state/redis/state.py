@@ -1,0 +1,372 @@
+"""The shared state in Redis: one script admits a request; each process has its share while Redis is down."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from random import getrandbits
+from typing import Any
+
+from gateway_project.work.limits.checks import (
+    COUNT,
+    LEASE_SECONDS,
+    MAX_AMOUNT,
+    NOTHING_HELD,
+    RESERVE,
+    Admission,
+    Hold,
+    LimitCheck,
+    LostCount,
+    Settlement,
+    days_around,
+    window_end,
+)
+from gateway_project.work.state.clock import Clock
+from gateway_project.work.state.counters import CALLS_PROVIDER, Count
+from gateway_project.work.state.local_share import LocalShare
+from gateway_project.work.state.process_count import LAPSE_MS, ProcessCount
+from gateway_project.work.state.redis import scripts
+from gateway_project.work.state.redis.admission_scripts import ADMIT, ADMIT_PLAIN
+from gateway_project.work.state.redis.client import RedisClient, RedisUnavailable
+from gateway_project.work.state.redis.connection import RedisReplyError
+from gateway_project.work.state.redis.memory import Memory, memory_of
+from gateway_project.work.state.redis.replies import admission_of, end_argument, extra_argument, split_checks, status_of
+from gateway_project.work.state.shared import FLIGHT_SECONDS, Checks
+
+log = logging.getLogger("gateway.redis")
+
+PROBE_SECONDS = 1.0
+RENEW_EVERY_SECONDS = LEASE_SECONDS / 4
+FOLLOWERS_SECONDS = 2  # how long an answer that is not cached stays for the requests that wait for it
+BATCH_SIZE = 200  # holds or counts a script call
+FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
+NEVER_MS = 10**15
+
+
+class RedisState:
+    """The shared state of any number of processes."""
+
+    def __init__(self, *, prefix: str, processes: ProcessCount, connections: int, timeout: float) -> None:
+        self._prefix = prefix
+        self._client = RedisClient(connections=connections, timeout=timeout)
+        self._process = f"{getrandbits(64):016x}"
+        self._epoch = self._key("limits", "since")
+        self._memory = Memory()
+        self.clock = Clock()
+        self._processes = processes
+        self._share = LocalShare(share_of=processes.current, clock=self.clock)
+        self._holds: dict[str, list[Hold]] = {}
+        self._renewing = threading.Lock()
+        self._renewed = time.monotonic()
+        self._probed = 0.0
+
+    @property
+    def degraded(self) -> bool:
+        return self._client.degraded
+
+    @property
+    def processes(self) -> int:
+        return self._processes.current
+
+    def admit(
+        self,
+        checks: Checks,
+        key: str = "",
+        token: str = "",
+        *,
+        read: bool = False,
+        candidate_checks: Sequence[Checks] = (),
+        ignore_lost: bool = False,
+    ) -> Admission:
+        if ignore_lost:
+            return self._admit_locally(checks, key, token, candidate_checks)
+        unbounded, counted, plain = split_checks(checks)
+        try:
+            if plain and not candidate_checks:
+                admission, now = self._admit_plain(counted, key, token, read=read)
+            else:
+                admission, now = self._admit(counted, key, token, read=read, candidate_checks=candidate_checks)
+        except RedisUnavailable:
+            return self._admit_locally(checks, key, token, candidate_checks)
+        if not admission.is_rejected:
+            self._observe(admission, token, now, unbounded)
+        return admission
+
+    def _admit(
+        self, checks: Checks, key: str, token: str, *, read: bool, candidate_checks: Sequence[Checks]
+    ) -> tuple[Admission, float]:
+        keys = [self._key("answer", key), self._key("flight", key)]
+        flight = "1" if key and token else "0"
+        arguments = [
+            len(checks),
+            len(candidate_checks),
+            "1" if read else "0",
+            token,
+            flight,
+            FLIGHT_MS,
+            LEASE_MS,
+            self._epoch,
+        ]
+        self._add_checks(keys, arguments, checks, 0)
+        for number, its_checks in enumerate(candidate_checks, 1):
+            self._add_checks(keys, arguments, its_checks, number)
+        sent = time.time()
+        reply = self._client.run(ADMIT, keys, arguments)
+        self.clock.observe(reply[1] / 1000, sent=sent, received=time.time())
+        return admission_of(reply, checks, candidate_checks, claims_flight=flight == "1"), reply[1] / 1000
+
+    def _admit_plain(self, checks: Checks, key: str, token: str, *, read: bool) -> tuple[Admission, float]:
+        keys = [self._key("answer", key), self._key("flight", key)]
+        claims_flight = bool(key and token)
+        arguments = ["1" if read else "0", token, "1" if claims_flight else "0", FLIGHT_MS]
+        for check in checks:
+            keys.append(f"{self._prefix}:limit:{check.name}")
+            arguments += check[1:3]
+            arguments.append(check.take)
+        refused, now, *rest = self._client.run(ADMIT_PLAIN, keys, arguments)
+        counts = rest if refused else rest[2:]
+        statuses = [status_of(check, count, now) for check, count in zip(checks, counts, strict=True)]
+        if refused:
+            return Admission(statuses, statuses[refused - 1]), now
+        value, mode = rest[:2]
+        value = value if isinstance(value, bytes) else None
+        return Admission(statuses, None, value, claims_flight and mode == CALLS_PROVIDER), now
+
+    def _observe(self, admission: Admission, token: str, now: float, unbounded: LimitCheck | None) -> None:
+        """Note in this process what Redis has admitted, and a use without a limit, of which Redis is told later."""
+        if admission.holds:
+            self._holds.setdefault(token, []).extend(admission.holds)
+        self._share.observe_admission(token, admission, now)
+        if unbounded is not None:
+            held_under = token if admission.value is None else ""
+            self._share.note_use(unbounded, held_under)
+            if held_under:
+                admission.holds.append(Hold(unbounded))
+
+    def _admit_locally(self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks]) -> Admission:
+        admission = self._share.admit(checks, key, token, read=False, candidate_checks=candidate_checks)
+        if held := [hold for hold in admission.holds if not hold.check.is_unbounded]:
+            self._holds.setdefault(token, []).extend(held)
+        return admission
+
+    @property
+    def warning(self) -> str:
+        return self._memory.warning
+
+    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+        if self._memory.is_short:
+            seconds = min(seconds, FOLLOWERS_SECONDS)
+        self._end(scripts.STORE, key, (value, seconds, token), settlement)
+
+    def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+        self._end(scripts.RELEASE, key, ("", 0, token), settlement)
+
+    def settle(self, settlement: Settlement) -> None:
+        self._end(scripts.SETTLE, "", ("", 0, ""), settlement)
+
+    def _end(self, script: str, key: str, head: tuple[Any, ...], settlement: Settlement) -> None:
+        keys = [self._key("answer", key), self._key("flight", key)]
+        arguments = [*head, settlement.token]
+        bounded = [
+            pair for pair in zip(settlement.holds, settlement.amounts, strict=True) if not pair[0].check.is_unbounded
+        ]
+        for hold, amount in bounded:
+            keys.append(self._hold_key(hold))
+            arguments += (
+                hold.check.kind,
+                hold.take,
+                amount,
+                end_argument(hold),
+                int(hold.admitted * 1000),
+                min(settlement.ended * 1000, NEVER_MS),
+                extra_argument(hold.check),
+            )
+        if not bounded:
+            script = scripts.ALONE[script]
+        self._drop_holds(settlement)  # before the script gives them back, so that they are not renewed again
+        settled = not script or self._client.try_run(script, keys, arguments)
+        self._share.release(key, head[2])
+        self._share.observe_settlement(settlement, counted_in_redis=settled)
+
+    def _drop_holds(self, settlement: Settlement) -> None:
+        with self._renewing:
+            left = [hold for hold in self._holds.pop(settlement.token, ()) if hold not in settlement.holds]
+            if left:  # the request goes on, with another provider
+                self._holds[settlement.token] = left
+
+    def renew_holds(self) -> None:
+        """Every few seconds renew what the requests of this process hold, including what Redis has lost."""
+        if self._client.is_down:
+            return
+        again = time.monotonic() - self._renewed > RENEW_EVERY_SECONDS
+        self._send_uses(include_all=again)
+        if not again:
+            return
+        self._renewed = time.monotonic()
+        self._renew(self._client.try_run)
+
+    def used_amounts(self, checks: Checks) -> list[int | None]:
+        keys = [self._key("limit", check.name) for check in checks]
+        arguments: list[Any] = []
+        for check in checks:
+            arguments += (check.kind, check.window_seconds, 1 if check.since else 0, check.set_at)
+        try:
+            return list(self._client.run(scripts.USED, keys, arguments))
+        except RedisUnavailable:
+            return [None] * len(checks)
+
+    def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
+        try:
+            names = [self._count_key(lost) for lost in counts]
+            flags = self._client.run(scripts.LOST, names, [lost.until_ms for lost in counts])
+        except RedisUnavailable:
+            return counts
+        return [lost for lost, flag in zip(counts, flags, strict=True) if flag]
+
+    def claim_task(self, task: str, seconds: float) -> bool:
+        try:
+            return (
+                self._client.command("SET", self._key("task", task), "1", "NX", "PX", int(seconds * 1000)) is not None
+            )
+        except (RedisUnavailable, RedisReplyError):
+            return False
+
+    def release_task(self, task: str) -> None:
+        with suppress(RedisUnavailable, RedisReplyError):
+            self._client.command("DEL", self._key("task", task))
+
+    def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
+        keys = [self._count_key(lost) for lost, _ in counts]
+        arguments = [part for lost, used in counts for part in (min(used, MAX_AMOUNT), lost.until_ms)]
+        self._client.try_run(scripts.REBUILD, keys, arguments)
+
+    def _send_uses(self, *, include_all: bool) -> None:
+        for name, uses in self._share.changed_uses(include_all=include_all).items():
+            arguments: list[Any] = [LEASE_MS, self._process]
+            for check, in_flight in uses:
+                arguments += (check.member, check.window_seconds, "1" if in_flight else "0")
+            self._client.try_run(scripts.NOTE_USES, [self._key("limit", name)], arguments)
+
+    def count_uses(self, name: str) -> int:
+        self._send_uses(include_all=False)
+        try:
+            return int(self._client.run(scripts.USES, [self._key("limit", name)], ()))
+        except RedisUnavailable:
+            return self._share.count_uses(name)
+
+    def use_peaks(self, name: str) -> dict[int, int]:
+        self._send_uses(include_all=False)
+        days = days_around(self.clock.now())
+        try:
+            counts = self._client.command("MGET", *(self._key("limit", f"{name}:peak:{day}") for day in days))
+        except (RedisUnavailable, RedisReplyError):
+            return self._share.use_peaks(name)
+        return {day: int(most) for day, most in zip(days, counts, strict=True) if most and most.isdigit()}
+
+    def renew_flight(self, key: str, token: str) -> None:
+        self._client.try_run(scripts.RENEW, (self._key("flight", key),), (token, FLIGHT_MS))
+
+    def peek(self, key: str) -> tuple[bytes | None, bool]:
+        try:
+            value, flight = self._client.command("MGET", self._key("answer", key), self._key("flight", key))
+        except (RedisUnavailable, RedisReplyError):
+            return None, False
+        return value if isinstance(value, bytes) else None, flight is not None
+
+    def forget_answers(self, keys: Collection[str]) -> bool:
+        try:
+            self._client.command("UNLINK", *(self._key("answer", key) for key in keys))
+        except (RedisUnavailable, RedisReplyError):
+            return False
+        return True
+
+    def probe(self) -> None:
+        """Once a second, in the background: check that Redis accepts writes, its memory, clock and processes."""
+        if time.monotonic() - self._probed < PROBE_SECONDS:
+            return
+        self._probed = time.monotonic()
+        self._client.probe(("SET", self._key("probe", ""), "1", "EX", 60), self._bring_up_to_date)
+        with suppress(RedisUnavailable, RedisReplyError):
+            self._note_memory(memory_of(self._client.command("INFO", "memory")))
+            self._sync_clock()
+        if self._processes.is_due():
+            self._count_processes()
+
+    def _count_processes(self) -> None:
+        keys, arguments = [self._key("processes", "")], (self._process, LAPSE_MS)
+        with suppress(RedisUnavailable):
+            self._processes.observe(self._client.run(scripts.COUNT_PROCESSES, keys, arguments))
+        self._share.share_among(self._processes.current)
+
+    def _sync_clock(self) -> None:
+        sent = time.time()
+        seconds, micro = self._client.command("TIME")
+        self.clock.observe(int(seconds) + int(micro) / 1e6, sent=sent, received=time.time())
+
+    def _note_memory(self, memory: Memory) -> None:
+        before, self._memory = self._memory, memory
+        if memory.warning and memory.policy != before.policy:
+            log.warning(memory.warning)
+        if memory.is_short and not before.is_short:
+            log.warning("Redis is low on memory: no more answers are cached until memory is freed.")
+
+    def tidy(self) -> None:
+        self._share.tidy()
+
+    def _bring_up_to_date(self) -> None:
+        """Send Redis what happened while it was down, before it admits requests again."""
+        made = self._share.hand_over()
+        try:
+            if self.degraded:
+                self._renew(self._run_while_down)
+            for script, keys, arguments in self._additions(made):
+                self._run_while_down(script, keys, arguments)
+        except BaseException:
+            self._share.take_back(made)
+            raise
+
+    def _run_while_down(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
+        """Run a script even while Redis counts as down."""
+        self._client.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=self._client.is_down)
+
+    def _key(self, kind: str, key: str) -> str:
+        return f"{self._prefix}:{kind}:{key}"
+
+    def _add_checks(self, keys: list[str], arguments: list[Any], checks: Checks, candidate: int) -> None:
+        for name, amount, window, kind, take, minimum, member, since, set_at, _ in checks:
+            keys.append(f"{self._prefix}:limit:{name}")
+            # A default limit's `since` is a time of this process: when it began to count it.
+            known = self.clock.from_local(since) if since and not set_at else since
+            arguments += (candidate, kind, amount, window, take, member or minimum, known, set_at)
+
+    def _count_key(self, lost: LostCount) -> str:
+        return self._key("limit", f"{lost.check.name}:{lost.begin}")
+
+    def _hold_key(self, hold: Hold) -> str:
+        """The Redis key that a hold was taken from."""
+        name = hold.check.name
+        return self._key("limit", f"{name}:{hold.begin}" if hold.check.kind in (COUNT, RESERVE) else name)
+
+    def _renew(self, run: Callable[[str, list[str], list[Any]], Any]) -> None:
+        """Renew, with `run`, everything this process holds."""
+        held = [(token, hold) for token, holds in list(self._holds.items()) for hold in holds]
+        for start in range(0, len(held), BATCH_SIZE):
+            with self._renewing:  # otherwise a hold that is given back meanwhile would be taken again
+                some = [one for one in held[start : start + BATCH_SIZE] if one[1] in self._holds.get(one[0], ())]
+                arguments: list[Any] = [LEASE_MS]
+                for token, hold in some:
+                    arguments += (hold.check.kind, token, hold.take, end_argument(hold), hold.check.member)
+                run(scripts.RENEW_HOLDS, [self._hold_key(hold) for _, hold in some], arguments)
+
+    def _additions(self, made: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Any]]]:
+        """The script calls that add what was counted here while Redis was down."""
+        for start in range(0, len(made), BATCH_SIZE):
+            keys: list[str] = []
+            arguments: list[Any] = []
+            for count in made[start : start + BATCH_SIZE]:
+                check = count.check
+                keys.append(self._key("limit", f"{check.name}:{count.begin}"))
+                since = int(count.since * 1000) if check.since else -1
+                arguments += (count.used, window_end(check.window_seconds, count.begin), since)
+            yield scripts.ADD, keys, arguments

@@ -1,0 +1,238 @@
+"""The state that all processes share about work in flight: limits, cached answers, and flights (single flight).
+
+One round trip admits a request: it counts it against its limits, looks for a cached answer, and decides which of
+several identical requests calls the provider. `RedisState` does that for any number of processes, `LocalState` for one
+process, and for each process's share of the limits while Redis is down.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from gateway_project.work.limits.checks import NOTHING_HELD, Admission, LimitCheck, LostCount, Settlement
+from gateway_project.work.state.clock import Clock
+from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
+
+Checks = Sequence[LimitCheck]
+
+
+class SharedState(Protocol):
+    """The interface of the shared state. No method raises because the store is down."""
+
+    clock: Clock  # of its windows and counts
+    degraded: bool
+    warning: str  # for administrators; empty for nothing
+
+    @property
+    def processes(self) -> int:
+        """The number of processes that share it, as far as this one knows."""
+
+    def admit(
+        self,
+        checks: Checks,
+        key: str = "",
+        token: str = "",
+        *,
+        read: bool = False,
+        candidate_checks: Sequence[Checks] = (),
+        ignore_lost: bool = False,
+    ) -> Admission:
+        """Evaluate all checks and take from them, read the cached answer (if `read`), claim the flight.
+
+        Without a token nothing is held and no flight is claimed: the request ends at once. Without a key there is no
+        flight. `candidate_checks` are the checks of each candidate; the first candidate with room is taken from. Lost
+        counts reject the request unless `ignore_lost`: then it takes from this process's share.
+        """
+
+    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+        """Cache an answer for so many seconds, end the flight that this token leads, and settle what a request held."""
+
+    def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+        """End a flight without an answer, and settle what a request held."""
+
+    def settle(self, settlement: Settlement) -> None:
+        """Give back what a request held, and count what it used."""
+
+    def renew_holds(self) -> None:
+        """Keep what the requests of this process hold from lapsing."""
+
+    def used_amounts(self, checks: Checks) -> list[int | None]:
+        """What is used and held of each check; None where that is not known here."""
+
+    def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
+        """Those of these counts that nobody has rebuilt yet."""
+
+    def claim_task(self, task: str, seconds: float) -> bool:
+        """Whether this process may run a task: no other one may until release_task(), or for so many seconds."""
+
+    def release_task(self, task: str) -> None:
+        """Let another process run the task again."""
+
+    def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
+        """Add to lost counts what the log says was used; only the first call for each has an effect."""
+
+    def count_uses(self, name: str) -> int:
+        """The number of live uses of a USE check."""
+
+    def use_peaks(self, name: str) -> dict[int, int]:
+        """Their peak number on each of the last days, by the first second of the day (UTC)."""
+
+    def renew_flight(self, key: str, token: str) -> None:
+        """Keep a flight from lapsing."""
+
+    def peek(self, key: str) -> tuple[bytes | None, bool]:
+        """The cached answer, and whether a flight for it is under way."""
+
+    def forget_answers(self, keys: Collection[str]) -> bool:
+        """Delete the answers under these keys; False if that is not certain."""
+
+    def probe(self) -> None:
+        """Check whether a store that was down is back."""
+
+    def tidy(self) -> None:
+        """Remove what this process counted in windows that are over."""
+
+
+FLIGHT_SECONDS = 10  # a flight lapses this long after its leader last renewed it
+
+
+class LocalState:
+    """The shared state of one process; answers are kept up to `cache_bytes`, the least recently used go first."""
+
+    degraded = False
+    warning = ""
+    processes = 1
+
+    def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
+        self._lock = threading.Lock()
+        self._counters = Counters(share_of=share_of, clock=self.clock)
+        self._answers: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
+        self._bytes = 0
+        self._max_bytes = cache_bytes
+        self._flights: dict[str, str] = {}
+
+    def admit(
+        self,
+        checks: Checks,
+        key: str = "",
+        token: str = "",
+        *,
+        read: bool = False,
+        candidate_checks: Sequence[Checks] = (),
+        ignore_lost: bool = False,
+    ) -> Admission:
+        with self._lock:
+            counters, now = self._counters, self.clock.now()
+            admission = counters.check(checks, token, now, ignore_lost=ignore_lost)
+            if admission.is_rejected:
+                return admission
+            admission.value = value = self._read(key) if read else None
+            mode = self._mode(key, token, value)
+            if mode == CALLS_PROVIDER:
+                counters.check_candidates(admission, checks, candidate_checks, token, now, ignore_lost=ignore_lost)
+                if admission.is_rejected:
+                    return admission
+                if candidate_checks:
+                    checks = [*checks, *candidate_checks[admission.choice]]
+                if key:
+                    self._flights[key] = token
+                    admission.leads = True
+            counters.take(admission, checks, token, mode, now)
+            return admission
+
+    def _mode(self, key: str, token: str, value: bytes | None) -> int:
+        if value is not None or not token:
+            return ENDS_AT_ONCE
+        return CALLS_PROVIDER if not key or self._flights.get(key, token) == token else WAITS
+
+    def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+        with self._lock:
+            self._end_flight(key, token)
+            self._counters.settle(settlement)
+            if len(value) > self._max_bytes:
+                return
+            self._drop(key)
+            self._answers[key] = (value, time.monotonic() + seconds)
+            self._bytes += len(value)
+            while self._bytes > self._max_bytes:
+                self._drop(next(iter(self._answers)))
+
+    def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
+        with self._lock:
+            self._end_flight(key, token)
+            self._counters.settle(settlement)
+
+    def settle(self, settlement: Settlement) -> None:
+        with self._lock:
+            self._counters.settle(settlement)
+
+    def renew_holds(self) -> None:
+        """Nothing to do: what this process holds dies with it."""
+
+    def used_amounts(self, checks: Checks) -> list[int | None]:
+        with self._lock:
+            return [self._counters.total_if_known(check, self.clock.now()) for check in checks]
+
+    def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
+        with self._lock:
+            return [lost for lost in counts if self._counters.is_lost(lost)]
+
+    def claim_task(self, task: str, seconds: float) -> bool:
+        return True
+
+    def release_task(self, task: str) -> None:
+        """Nothing to do: there is no other process."""
+
+    def rebuild(self, counts: Sequence[tuple[LostCount, int]]) -> None:
+        with self._lock:
+            for lost, used in counts:
+                self._counters.rebuild(lost, used)
+
+    def count_uses(self, name: str) -> int:
+        with self._lock:
+            return self._counters.uses.live(name, self.clock.now())
+
+    def use_peaks(self, name: str) -> dict[int, int]:
+        with self._lock:
+            return self._counters.uses.peaks(name)
+
+    def renew_flight(self, key: str, token: str) -> None:
+        """Nothing to do: a flight in this process ends with its request and cannot lapse."""
+
+    def forget_answers(self, keys: Collection[str]) -> bool:
+        with self._lock:
+            for key in keys:
+                self._drop(key)
+        return True
+
+    def probe(self) -> None:
+        """Nothing to do: memory is never down."""
+
+    def tidy(self) -> None:
+        with self._lock:
+            self._counters.tidy(self.clock.now())
+
+    def peek(self, key: str) -> tuple[bytes | None, bool]:
+        with self._lock:
+            return self._read(key), key in self._flights
+
+    def _read(self, key: str) -> bytes | None:
+        value, until = self._answers.get(key, (None, 0.0))
+        if value is None:
+            return None
+        if until <= time.monotonic():
+            self._drop(key)
+            return None
+        self._answers.move_to_end(key)
+        return value
+
+    def _drop(self, key: str) -> None:
+        value, _ = self._answers.pop(key, (b"", 0.0))
+        self._bytes -= len(value)
+
+    def _end_flight(self, key: str, token: str) -> None:
+        if self._flights.get(key) == token:
+            del self._flights[key]

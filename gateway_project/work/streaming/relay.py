@@ -1,0 +1,209 @@
+"""One thread per process forwards all live streams from provider to client.
+
+With one thread per stream, every chunk would wake a thread that then waits for the interpreter lock, often twice; with
+many streams that costs more than the chunk itself. So a stream's own thread sleeps and does only what may take long:
+it waits for a slow client, sends heartbeats, and ends the stream.
+"""
+
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gateway_project.work.exchange import Incoming, Stream
+from providers.formats.sse import ChunkTemplate
+from providers.transport.calls import Call, End, Interrupted
+from providers.transport.http_response import FIRST_READ
+from providers.transport.provider_response import as_gateway_error
+
+LAG_SECONDS = 1.0
+# Reads forwarded unparsed before they are reported: only then are the limits on answer size and kept bytes applied.
+MAX_UNREPORTED = 64
+
+
+class RelayedStream:
+    """One stream in progress; `chunks` yields what the client gets after each read (None or b"" for nothing).
+
+    `on_lag` is called when the client does not keep up, so that other requests stop waiting for this stream.
+
+    Most chunks match the template of an earlier one. They are forwarded unparsed, and `on_chunk` gets them in batches.
+    """
+
+    __slots__ = ("call", "chunks", "ended", "error", "handed_back", "last_write", "lock", "on_chunk", "on_lag",
+                 "source", "stream", "template", "tls_pending", "unreported", "unsent")  # fmt: skip
+
+    def __init__(
+        self,
+        stream: Stream,
+        call: Call,
+        chunks: Iterator[bytes | None],
+        on_chunk: Callable[[bytes], None],
+        on_lag: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.stream, self.call, self.chunks, self.on_chunk, self.on_lag = stream, call, chunks, on_chunk, on_lag
+        self.source = stream.provider_response.source
+        self.tls_pending = getattr(self.source, "pending", None)  # a TLS socket's number of decrypted, unread bytes
+        self.template: ChunkTemplate | None = None  # what the next read is expected to match
+        self.unreported: list[bytes] = []  # reads that matched and were forwarded unparsed
+        self.lock = threading.Lock()  # guards writes to the client
+        self.handed_back = threading.Lock()  # released when the stream's own thread has something to do
+        self.unsent = b""  # what the client's socket did not accept at once
+        self.last_write = call.waiting_since
+        self.ended = False
+        self.error: BaseException | None = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `chunks` can yield more without another read from the provider's socket."""
+        return self.stream.reader.is_over or self.stream.provider_response.has_more
+
+    def step(self) -> bool:
+        """Forward what has arrived, without blocking; whether the relay thread can go on with this stream."""
+        try:
+            with self.lock:
+                if not self.unsent and (self.template is None or not self._forward_unchanged()):
+                    self._forward_next()
+        except BaseException as error:  # raised again in the stream's own thread
+            self.error, self.ended = error, True
+        return not (self.ended or self.unsent)
+
+    def _forward_next(self) -> None:
+        for chunk in self.chunks:
+            if chunk:
+                self._write(chunk)
+            if self.unsent or not self.has_more:
+                self.template = self.stream.template
+                return  # other streams have their turn before this one is read again
+        self.ended = True
+
+    def _forward_unchanged(self) -> bool:
+        """Forward reads unparsed while they match the template; False when one did not match.
+
+        This runs for every chunk of every stream: its cost is the stream's cost.
+        """
+        while self.template.matches_http_chunk(data := self._read()):
+            self.call.waiting_since = time.monotonic()
+            self.unreported.append(data)
+            self._send(data)
+            if self.unsent or self.tls_pending is None or not self.tls_pending():
+                if len(self.unreported) >= MAX_UNREPORTED:
+                    self.report()
+                return True
+        self.report(data)
+        return False
+
+    def report(self, unread: bytes = b"") -> None:
+        """Report the reads that were forwarded unparsed, and push back `unread`, which has to be parsed."""
+        chunks = [data[data.index(b"\n") + 1 : -2] for data in self.unreported]
+        self.unreported, self.template = [], None  # the next read is parsed, which checks the answer's size limit
+        for chunk in chunks:
+            self.on_chunk(chunk)
+        self.stream.provider_response.record_forwarded(sum(map(len, chunks)), unread)
+
+    def _read(self) -> bytes:
+        try:
+            return self.source.recv(FIRST_READ)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return b""  # nothing to read, or a TLS record without data
+        except OSError as error:
+            raise as_gateway_error(self.call, error) from error
+
+    def _write(self, chunk: bytes) -> None:
+        """Write it as a chunk of HTTP/1.1's chunked encoding."""
+        self._send(b"%X\r\n%b\r\n" % (len(chunk), chunk))
+
+    def _send(self, data: bytes) -> None:
+        """Write as much as the client's socket accepts. Raises Interrupted if the client has gone."""
+        try:
+            sent = self.call.client.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise Interrupted(End.CLIENT_CLOSED) from error
+        if sent < len(data):
+            self.unsent = data[sent:]
+        self.last_write = self.call.waiting_since
+
+    def write_unsent(self) -> None:
+        """Wait for a slow client up to its socket's time-out. Raises Interrupted after that."""
+        unsent, self.unsent = self.unsent, b""
+        poller = select.poll()
+        poller.register(self.call.client, select.POLLOUT)
+        if not poller.poll(LAG_SECONDS * 1000):
+            self.on_lag()
+        try:
+            self.call.client.sendall(unsent)
+        except OSError as error:
+            raise Interrupted(End.CLIENT_CLOSED) from error
+
+    def send_heartbeat(self, heartbeat: bytes) -> None:
+        """Show the client that the stream lives. If the client has gone, the call and the provider's socket end."""
+        with self.lock:
+            if self.unsent or self.ended:
+                return
+            try:
+                self._write(heartbeat)
+                self.last_write = time.monotonic()
+            except Interrupted as gone:
+                self.call.interrupt(gone.end)
+
+
+class Relay:
+    """The relay thread and its streams, by the file descriptor of the provider's socket."""
+
+    def __init__(self, *, heartbeat_seconds: float) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
+        self._streams: dict[int, RelayedStream] = {}
+        self._epoll: Any = select.epoll() if hasattr(select, "epoll") else None  # Linux only
+
+    def start(self) -> None:
+        if self._epoll is not None:
+            threading.Thread(target=self._run, name="relay", daemon=True).start()
+
+    def supports(self, incoming: Incoming) -> bool:
+        """Whether the relay can write to this client: a plain socket, and HTTP/1.1 for its chunked encoding."""
+        plain = type(incoming.client) is socket.socket and incoming.environ.get("SERVER_PROTOCOL") == "HTTP/1.1"
+        return plain and self._epoll is not None
+
+    def forward(self, stream: RelayedStream, heartbeat: bytes) -> None:
+        """Return when all chunks are written; raises what `chunks` raises, and Interrupted if the client has gone."""
+        stream.source.setblocking(False)
+        try:
+            while not stream.ended:
+                if not stream.has_more or stream.step():
+                    self._hand_over(stream)
+                    self._wait_for(stream, heartbeat)
+                if stream.unsent:
+                    stream.write_unsent()
+        finally:
+            stream.report()
+            stream.source.setblocking(True)
+        if stream.error is not None:
+            raise stream.error
+
+    def _hand_over(self, stream: RelayedStream) -> None:
+        stream.handed_back.acquire(blocking=False)
+        number = stream.source.fileno()
+        self._streams[number] = stream
+        self._epoll.register(number, select.EPOLLIN)
+
+    def _wait_for(self, stream: RelayedStream, heartbeat: bytes) -> None:
+        """Sleep until the relay thread hands the stream back, and send heartbeats while the provider is silent."""
+        wait = self._heartbeat_seconds
+        while not stream.handed_back.acquire(timeout=wait):
+            left = self._heartbeat_seconds - (time.monotonic() - stream.last_write)
+            if left <= 0 and heartbeat:
+                stream.send_heartbeat(heartbeat)
+            wait = left if left > 0 else self._heartbeat_seconds
+
+    def _run(self) -> None:
+        while True:
+            for number, _ in self._epoll.poll():
+                stream = self._streams[number]
+                if not stream.step():
+                    self._epoll.unregister(number)
+                    del self._streams[number]
+                    stream.handed_back.release()

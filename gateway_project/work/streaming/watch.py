@@ -1,0 +1,83 @@
+"""Watches calls in flight, and ends those whose time is up or whose client has gone."""
+
+import logging
+import math
+import select
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gateway_project.background import BackgroundThread
+from providers.transport.calls import Call, End
+
+log = logging.getLogger("gateway.watch")
+
+TICK_SECONDS = 0.1
+# A client's absence matters once a call has taken this long; most calls are over before.
+CLIENT_GRACE_SECONDS = 0.2
+GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+
+class Watcher(BackgroundThread):
+    """One thread for all calls of a process."""
+
+    def __init__(self) -> None:
+        super().__init__("watcher", log, every=TICK_SECONDS)
+        self._calls: dict[int, Call] = {}
+
+    @contextmanager
+    def watching(self, call: Call) -> Iterator[None]:
+        """The call is watched inside this block."""
+        self.add(call)
+        try:
+            yield
+        finally:
+            self.remove(call)
+
+    def arriving(self, call: Call, seconds: float, read: Callable[[], bytes]) -> bytes:
+        """What is read of a client; its connection is shut down when so much time is over."""
+        call.expect(End.BODY, seconds)
+        call.attach(call.client)
+        self.add(call)
+        try:
+            return read()
+        finally:
+            self.remove(call)
+            call.detach()
+            call.expect(End.TOTAL, math.inf)
+
+    def add(self, call: Call) -> None:
+        self._calls[id(call)] = call
+
+    def remove(self, call: Call) -> None:
+        self._calls.pop(id(call), None)
+
+    def interrupt_all(self, end: End) -> None:
+        """End every call in flight."""
+        for call in list(self._calls.values()):
+            call.interrupt(end)
+
+    def run_once(self) -> None:
+        """End what has to end, once."""
+        calls = list(self._calls.values())
+        now = time.monotonic()
+        for call in calls:
+            if call.end is None and (end := call.overdue(now)) is not None:
+                call.interrupt(end)
+        for call in clients_gone([call for call in calls if now - call.started > CLIENT_GRACE_SECONDS]):
+            call.interrupt(End.CLIENT_CLOSED)
+
+
+def clients_gone(calls: list[Call]) -> list[Call]:
+    """The calls whose clients have closed their side of the connection.
+
+    A client that only ends its sending side counts as gone too: from here the two look the same.
+    """
+    poller, by_number = select.poll(), {}
+    for call in calls:
+        if call.client is not None and call.end is None and (number := call.client.fileno()) >= 0:
+            poller.register(number, GONE)
+            by_number[number] = call
+    if not by_number:
+        return []
+    return [by_number[number] for number, event in poller.poll(0) if event & GONE]

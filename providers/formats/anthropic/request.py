@@ -1,0 +1,181 @@
+"""A neutral conversation as Anthropic takes it: turns of blocks, tools and the choice among them."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gateway_project.errors import ValidationError
+from providers.formats.anthropic.blocks import SOURCE
+from providers.formats.ids import fitting_id
+from providers.formats.neutral import (
+    Chat,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Verbatim,
+)
+from providers.formats.parts import arguments_object, paragraphs_of, unsendable
+from providers.formats.translated import split_system
+from providers.formats.turns import alternating, called_tools, is_blank
+
+Block = dict[str, Any]
+
+CALL_ID = re.compile(r"[A-Za-z0-9_-]+")
+ID_LENGTH = 24
+PDF = "application/pdf"
+PDF_BEGINS = "JVBERi0"  # %PDF- in base64
+CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+
+
+def system_of(chat: Chat) -> tuple[str | list[Block], list[Message]]:
+    """The system prompt, as blocks where it has marks for the cache, and the turns that follow."""
+    head, messages = split_system(chat)
+    texts = [part for message in head for part in message.parts if isinstance(part, Text) and part.text]
+    if texts and chat.extra.get("system"):
+        raise ValidationError("The system prompt is given twice: as the field system and as messages.", field="system")
+    if any(text.cache for text in texts):
+        return [_text(text) for text in texts], messages
+    return paragraphs_of(texts), messages
+
+
+def turns_of(messages: list[Message]) -> list[Block]:
+    """The messages as turns of alternating roles."""
+    return [
+        {"role": turn.role, "content": [_block(part) for part in turn.parts]} for turn in alternating(messages, SOURCE)
+    ]
+
+
+def _block(part: Part) -> Block:
+    return WRITERS[type(part)](part)
+
+
+def _marked(block: Block, cache: dict[str, Any] | None) -> Block:
+    if cache:
+        block["cache_control"] = cache
+    return block
+
+
+def _text(part: Text) -> Block:
+    return _marked({"type": "text", "text": part.text}, part.cache)
+
+
+def _image(part: Image) -> Block:
+    source = {"type": "url", "url": part.url}
+    if part.data:
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    return _marked({"type": "image", "source": source}, part.cache)
+
+
+def _document(part: File) -> Block:
+    if part.media_type.startswith("image/") and part.data:
+        return _image(Image(data=part.data, media_type=part.media_type, cache=part.cache))
+    block: Block = {"type": "document", "source": _document_source(part)}
+    if part.name:
+        block["title"] = part.name
+    return _marked(block, part.cache)
+
+
+def _document_source(part: File) -> Block:
+    if part.url:
+        return {"type": "url", "url": part.url}
+    if part.media_type == PDF or part.data.startswith(PDF_BEGINS):
+        return {"type": "base64", "media_type": PDF, "data": part.data}
+    if part.media_type.startswith("text/"):
+        return {"type": "text", "media_type": "text/plain", "data": _decoded(part.data)}
+    raise ValidationError(_why_not(part))
+
+
+def _why_not(part: File) -> str:
+    if part.id:
+        return f"The file {part.id} is only known to another provider: send its content."
+    return f"This provider accepts PDF, text and images, but not {part.media_type or 'a file without a type'}."
+
+
+def _decoded(data: str) -> str:
+    try:
+        return base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise ValidationError("A file of text must be UTF-8 in base64.") from None
+
+
+def _thought(part: Reasoning) -> Block:
+    """Its own thoughts go back unchanged."""
+    if part.data:
+        return {"type": "redacted_thinking", "data": part.data}
+    return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+
+
+def _call(part: ToolCall) -> Block:
+    block: Block = {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_object(part)}
+    return _marked(block, part.cache)
+
+
+def _result(part: ToolResult) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": _id(part.call_id)}
+    content = [_block(piece) for piece in part.parts if not is_blank(piece)]
+    if len(content) == 1 and content[0].keys() == {"type", "text"}:
+        block["content"] = content[0]["text"]
+    elif content:
+        block["content"] = content
+    if part.is_error:
+        block["is_error"] = True
+    return _marked(block, part.cache)
+
+
+def _verbatim(part: Verbatim) -> Block:
+    if part.source == SOURCE:
+        return part.value
+    raise unsendable(part)
+
+
+def _id(call_id: str) -> str:
+    return fitting_id(call_id, CALL_ID, ID_LENGTH)
+
+
+WRITERS: dict[type, Callable[[Any], Block]] = {
+    Text: _text,
+    Image: _image,
+    File: _document,
+    Reasoning: _thought,
+    ToolCall: _call,
+    ToolResult: _result,
+    Verbatim: _verbatim,
+}
+
+
+def tools_of(chat: Chat, *, more: bool) -> list[Block]:
+    """The tools; without any (`more`: of the provider's own), those that the history calls: it is refused without."""
+    return [_tool(tool) for tool in chat.tools or ([] if more else called_tools(chat))]
+
+
+def _tool(tool: Tool) -> Block:
+    block: Block = {"name": tool.name, "input_schema": {"type": "object", **(tool.schema or {"properties": {}})}}
+    if tool.description:
+        block["description"] = tool.description
+    if tool.strict:
+        block["strict"] = True
+    return _marked(block, tool.cache)
+
+
+def tool_choice_of(chat: Chat, *, more: bool) -> Block | None:
+    """The choice; tools that are there for the history's sake alone are none to choose."""
+    if not chat.tools and not more:
+        return {"type": "none"} if called_tools(chat) else None
+    choice = chat.tool_choice
+    if choice is None and chat.parallel_tools is not False:
+        return None
+    if choice is not None and choice.kind == "tool":
+        block: Block = {"type": "tool", "name": choice.name}
+    else:
+        block = {"type": CHOICES[choice.kind] if choice else "auto"}
+    if chat.parallel_tools is False and block["type"] != "none":
+        block["disable_parallel_tool_use"] = True
+    return block

@@ -1,0 +1,313 @@
+"""What OpenAI's chat completions answer, and whatever speaks them: messages and chunks read into the neutral form."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway_project.errors import ProviderError
+from providers.formats.json_values import as_dict, as_list, as_text, read_json
+from providers.formats.neutral import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Delta,
+    Finished,
+    Image,
+    ImageDelta,
+    Part,
+    Reasoning,
+    ReasoningDelta,
+    Refusal,
+    RefusalDelta,
+    Reply,
+    Text,
+    TextDelta,
+    ToolCall,
+    words_of,
+)
+from providers.formats.openai.annotations import citations_in
+from providers.formats.openai.request import THOUGHTS
+from providers.formats.parts import arguments_text, made_id, reason_in
+from providers.formats.sse import data_of, events_in
+from providers.formats.usage import Usage, count, money
+
+# What is not in the table is reported as "other", never as "stop".
+FINISH_REASONS = {
+    "stop": "stop",
+    "eos": "stop",  # Together
+    "length": "length",
+    "tool_calls": "tool",
+    "function_call": "tool",
+    "content_filter": "filter",
+    "error": "error",  # OpenRouter
+}
+SOURCE = "openai"
+AUDIO = "audio"
+
+
+def read_reply(value: dict[str, Any]) -> Reply:
+    """The first choice of an answer. Raises ProviderError where there is none."""
+    choice = first_choice(value)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise ProviderError("The provider answered 200 without a message.")
+    parts = [*_thoughts(message), *_said(message), *_calls(message, as_text(value.get("id")))]
+    provider_reason = as_text(choice.get("finish_reason"))
+    return Reply(
+        parts,
+        finish_reason(provider_reason, called=any(isinstance(part, ToolCall) for part in parts)),
+        provider_reason,
+        usage_of(value.get("usage")),
+        as_text(value.get("id")),
+        as_text(value.get("model")),
+        citations=citations_in(message.get("annotations")),
+        dropped_kinds=[AUDIO] if message.get(AUDIO) else [],
+    )
+
+
+def read_completion(value: dict[str, Any]) -> Reply:
+    """The same of a text completion's answer."""
+    choice = first_choice(value)
+    if not isinstance(text := choice.get("text"), str):
+        raise ProviderError("The provider answered 200 without text.")
+    reason, usage = as_text(choice.get("finish_reason")), usage_of(value.get("usage"))
+    about = as_text(value.get("id")), as_text(value.get("model"))
+    return Reply([Text(text)], finish_reason(reason), reason, usage, *about)
+
+
+def check_one_choice(value: dict[str, Any]) -> None:
+    """Raises ProviderError for several choices, of which a stream that is made of an answer would lose all but one."""
+    if len(as_list(value.get("choices"))) > 1:
+        raise ProviderError("The provider answered with several choices at once where a stream was asked for.")
+
+
+def first_choice(value: dict[str, Any]) -> dict[str, Any]:
+    """The first of an answer's choices. Raises ProviderError where there is none."""
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        raise ProviderError("The provider answered 200 without choices.")
+    return choices[0]
+
+
+def finish_reason(reason: str, *, called: bool = False) -> str:
+    """The reason normalised; some servers say `stop` where the model has made calls."""
+    return reason_in(FINISH_REASONS, reason, called=called)
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Usage in disjoint buckets: OpenAI counts cached input inside prompt_tokens."""
+    if not isinstance(value, dict):
+        return None
+    prompt, output = count(value.get("prompt_tokens")), count(value.get("completion_tokens"))
+    if prompt is None and output is None:
+        return None
+    inside = as_dict(value.get("prompt_tokens_details"))
+    read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
+    rest = None if prompt is None else prompt - (read or 0) - (write or 0)
+    if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
+        rest, read, write = prompt, None, None
+    reasoning = count(as_dict(value.get("completion_tokens_details")).get("reasoning_tokens"))
+    if reasoning and None not in (prompt, output) and value.get("total_tokens") == prompt + output + reasoning:
+        output += reasoning  # xAI counts thoughts beside the answer, as the total tells
+    return Usage(rest, read, write, output, reasoning, cost=money(value.get("cost")))  # OpenRouter's
+
+
+def stream_text(events: bytes) -> str:
+    """The text in a recorded stream."""
+    values = (read_json(data_of(event)) for event in events_in(events))
+    return "".join(_piece_text(value) for value in values if isinstance(value, dict))
+
+
+def _piece_text(value: dict[str, Any]) -> str:
+    choices = as_list(value.get("choices"))
+    first = as_dict(choices[0]) if choices else {}
+    return text_in(as_dict(first.get("delta")).get("content")) or as_text(first.get("text"))
+
+
+def stream_produced(events: bytes) -> str:
+    """All that a model wrote in a recorded stream of chunks, or of pieces of a text, as each of its choices."""
+    readers, said = defaultdict(ChunkReader), []
+    for value in (as_dict(read_json(data_of(event))) for event in events_in(events)):
+        for choice in map(as_dict, as_list(value.get("choices"))):
+            said += map(words_of, readers[str(choice.get("index"))].read({"choices": [choice | {"index": 0}]}))
+            said.append(as_text(choice.get("text")))
+    return "".join(said)
+
+
+def text_in(content: Any) -> str:
+    """The words of a content: a string, or what is text in a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = [as_dict(part) for part in as_list(content)]
+    return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "text")
+
+
+# --- Whole messages ---
+
+
+def _said(message: dict[str, Any]) -> list[Part]:
+    parts: list[Part] = []
+    if message.get("content") is not None:
+        parts.append(Text(text_in(message["content"])))
+    elif spoken := transcript_in(message):
+        parts.append(Text(spoken))
+    if refusal := as_text(message.get("refusal")):
+        parts.append(Refusal(refusal))
+    return [*parts, *_images(message)]
+
+
+def transcript_in(message: dict[str, Any]) -> str:
+    """What is said in the sound that an answer is, or a piece of one."""
+    return as_text(as_dict(message.get(AUDIO)).get("transcript"))
+
+
+def _images(message: dict[str, Any]) -> list[Image]:
+    """OpenRouter's."""
+    found = (as_dict(as_dict(image).get("image_url")) for image in as_list(message.get("images")))
+    return [_image(url) for value in found if (url := as_text(value.get("url")))]
+
+
+def _image(url: str) -> Image:
+    about, comma, data = url.partition(";base64,")
+    return Image(data=data, media_type=about.removeprefix("data:")) if comma else Image(url)
+
+
+def _thoughts(message: dict[str, Any]) -> list[Part]:
+    if details := [as_dict(detail) for detail in as_list(message.get("reasoning_details"))]:
+        return [_thought(detail) for detail in details]
+    found = ((source, as_text(message.get(name))) for source, name in THOUGHTS.items())
+    return [Reasoning(text, source=source) for source, text in found if text][:1]
+
+
+def _thought(detail: dict[str, Any]) -> Reasoning:
+    return Reasoning(
+        as_text(detail.get("text")) or as_text(detail.get("summary")),
+        as_text(detail.get("signature")),
+        as_text(detail.get("data")),
+        as_text(detail.get("format")) or SOURCE,
+        as_text(detail.get("id")),
+    )
+
+
+def _calls(message: dict[str, Any], reply_id: str) -> list[Part]:
+    calls = [as_dict(call) for call in as_list(message.get("tool_calls"))]
+    return [_call(call, made_id(reply_id, str(number))) for number, call in enumerate(calls)]
+
+
+def _call(call: dict[str, Any], spare_id: str) -> ToolCall:
+    function = as_dict(call.get("function"))
+    return ToolCall(
+        as_text(call.get("id")) or spare_id,
+        as_text(function.get("name")),
+        arguments_text(function.get("arguments")),
+        signature_of(call),
+    )
+
+
+def signature_of(call: dict[str, Any]) -> str:
+    """The signature of a call, where Google's own OpenAI face has it."""
+    return as_text(as_dict(as_dict(call.get("extra_content")).get("google")).get("thought_signature"))
+
+
+# --- Chunks ---
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call that is coming in: `begun` once its name was told."""
+
+    number: int
+    id: str
+    begun: bool = False
+    waiting: list[str] = field(default_factory=list)  # arguments that came before the name
+
+
+class ChunkReader:
+    """Makes deltas of the chunks of one stream."""
+
+    def __init__(self) -> None:
+        self._begun = self._finished = False
+        self._id = ""
+        self._calls: list[OpenCall] = []
+        self._by_id: dict[str, OpenCall] = {}
+        self._by_index: dict[int, OpenCall] = {}
+        self._thought: Any = None  # which of several thoughts it was that came last
+        self.has_sound = False
+
+    def read(self, value: dict[str, Any]) -> list[Delta]:
+        """What a chunk says of the first choice."""
+        deltas: list[Delta] = []
+        if not self._begun and (value.get("id") or value.get("choices")):  # Azure's first chunk is of nobody's answer
+            self._begun, self._id = True, as_text(value.get("id"))
+            deltas.append(Began(self._id, as_text(value.get("model"))))
+        for choice in as_list(value.get("choices")):
+            if isinstance(choice, dict) and not choice.get("index"):
+                self._read_choice(choice, deltas)
+        return deltas
+
+    def _read_choice(self, choice: dict[str, Any], deltas: list[Delta]) -> None:
+        delta = as_dict(choice.get("delta"))
+        self._read_thoughts(delta, deltas)
+        if text := text_in(delta.get("content")):
+            deltas.append(TextDelta(text))
+        elif AUDIO in delta:
+            self._read_sound(delta, deltas)
+        if refusal := as_text(delta.get("refusal")):
+            deltas.append(RefusalDelta(refusal))
+        deltas += [ImageDelta(image) for image in _images(delta)]
+        deltas += citations_in(delta.get("annotations"))
+        for piece in as_list(delta.get("tool_calls")):
+            self._read_call(as_dict(piece), deltas)
+        reason = as_text(choice.get("finish_reason"))
+        if reason and not self._finished:
+            self._finished = True
+            deltas.append(Finished(finish_reason(reason, called=bool(self._calls)), reason))
+
+    def _read_sound(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
+        """The words that are said in it; no other shape has a place for the sound."""
+        self.has_sound = True
+        if spoken := transcript_in(delta):
+            deltas.append(TextDelta(spoken))
+
+    def _read_thoughts(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
+        if details := as_list(delta.get("reasoning_details")):
+            for detail in map(as_dict, details):
+                self._read_detail(detail, deltas)
+            return
+        for source, name in THOUGHTS.items():
+            if text := as_text(delta.get(name)):
+                deltas.append(ReasoningDelta(text, source=source))
+                return
+
+    def _read_detail(self, detail: dict[str, Any], deltas: list[Delta]) -> None:
+        thought, which = _thought(detail), (detail.get("type"), detail.get("index"))
+        begins, self._thought = self._thought not in (None, which), which
+        deltas.append(ReasoningDelta(thought.text, thought.signature, thought.data, thought.source, begins))
+
+    def _read_call(self, piece: dict[str, Any], deltas: list[Delta]) -> None:
+        function = as_dict(piece.get("function"))
+        call, name = self._call(piece), as_text(function.get("name"))
+        arguments = arguments_text(function.get("arguments"))
+        if not call.begun and name:
+            call.begun = True
+            deltas.append(CallBegan(call.number, call.id, name, signature_of(piece)))
+            arguments = "".join([*call.waiting, arguments])
+        if not call.begun:
+            call.waiting.append(arguments)
+        elif arguments:
+            deltas.append(CallDelta(call.number, arguments))
+
+    def _call(self, piece: dict[str, Any]) -> OpenCall:
+        """Whose piece it is: by its id, else by its index, else the last call's; several servers give all one index."""
+        call_id, index = as_text(piece.get("id")), piece.get("index")
+        known = self._by_id.get(call_id)
+        if known is None and not call_id:
+            known = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
+        if known is None:
+            number = len(self._calls)
+            known = OpenCall(number, call_id or made_id(self._id, str(number)))
+            self._calls.append(known)
+            self._by_id.setdefault(known.id, known)
+        if isinstance(index, int):
+            self._by_index[index] = known
+        return known

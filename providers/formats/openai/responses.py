@@ -1,0 +1,182 @@
+"""OpenAI itself, and who else has its Responses: clients of that shape pass through as they came.
+
+Conversations that the provider keeps work here alone. Servers that only have chat completions take the format
+`openai`, for which Responses are translated.
+"""
+
+from typing import Any
+
+from gateway_project.errors import GatewayError, ProviderError
+from providers.formats.base import EVENT_STREAM, Answer, StreamReader, WorkRequest, error_message, read_object
+from providers.formats.json_stream import JsonStreamReader
+from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
+from providers.formats.neutral import ReasoningDelta, TextDelta
+from providers.formats.openai.format import OpenAI
+from providers.formats.parts import reason_in
+from providers.formats.usage import Usage, count
+
+DIALECT = "openai-responses"
+INCOMPLETE = {"max_output_tokens": "length", "content_filter": "filter"}
+# One that runs in the background is answered with what there is of it: nothing.
+UNFINISHED = {"queued": "pause", "in_progress": "pause", "cancelled": "error", "failed": "error"}
+# The events that hold what a model writes.
+PRODUCED = frozenset(
+    f"response.{name}.delta"
+    for name in (
+        *("output_text", "refusal", "reasoning_text", "reasoning_summary_text"),
+        *("function_call_arguments", "custom_tool_call_input", "mcp_call_arguments"),
+    )
+)
+# The events of a stream that say nothing which is read here, unless its text is needed.
+QUIET = (b"event: response.output_text.", b"event: response.function_call_arguments.", b"event: response.reasoning")
+
+
+class OpenAIResponses(OpenAI):
+    """`POST /responses` for its own clients, chat completions for all others."""
+
+    name = "openai-responses"
+    native_dialects = OpenAI.native_dialects | {DIALECT}
+
+    def path(self, work: WorkRequest, model: str) -> str:
+        return "/responses" if work.dialect.name == DIALECT else super().path(work, model)
+
+    def passthrough_body(self, work: WorkRequest, model: str) -> bytes:
+        if work.dialect.name != DIALECT:
+            return super().passthrough_body(work, model)
+        return work.body_for(model)
+
+    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+        if work.dialect.name != DIALECT:
+            return super().answer(work, body)
+        value = _read(body)
+        if not isinstance(value.get("output"), list):
+            raise ProviderError("The provider answered 200 without output.")
+        reason, provider_reason = finish_of(value)
+        shown, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
+        return Answer(shown, kind, text_of(value), usage_of(value.get("usage")), reason, provider_reason)
+
+    def native_reader(self, work: WorkRequest) -> StreamReader:
+        return ResponsesReader(work) if work.dialect.name == DIALECT else super().native_reader(work)
+
+
+class ResponsesReader(JsonStreamReader):
+    """Named events, numbered; the last one holds the whole response."""
+
+    def __init__(self, work: WorkRequest) -> None:
+        super().__init__(work)
+        self._last = b""  # the last event that was handed on
+        self._response: dict[str, Any] = {}  # as the first one said it to be
+
+    def end_with_error(self, error: GatewayError) -> bytes:
+        writer = self.work.dialect.writer(self.work)
+        writer.resume(as_dict(read_json(self.data(self._last))), self._response)
+        return writer.end_with_error(error)
+
+    def _event(self, event: bytes) -> bytes:
+        if self.deltas is None and event.startswith(QUIET):
+            handed_on = b"" if self.is_over else event
+        else:
+            handed_on = super()._event(event)
+        if handed_on and not handed_on.startswith(b":"):  # a comment, to keep the connection
+            self._last = handed_on
+        return handed_on
+
+    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+        if value.get("type") == "error":
+            said = error_message(value)
+        elif value.get("type") == "response.failed":
+            said = error_message(as_dict(value.get("response")))
+        else:
+            return None
+        error = ProviderError(f"The provider failed in the middle of its answer: {said}")
+        error.usage = usage_of(as_dict(value.get("response")).get("usage"))
+        return error
+
+    def read(self, value: dict[str, Any]) -> None:
+        kind = value.get("type")
+        if kind == "response.created":
+            self._response = as_dict(value.get("response"))
+        elif kind == "response.output_text.delta":
+            self.emit(TextDelta(as_text(value.get("delta"))))
+        elif as_text(kind) in PRODUCED:  # whatever it is: nobody translates this, it is counted
+            self.emit(ReasoningDelta(as_text(value.get("delta"))))
+        elif kind in ("response.completed", "response.incomplete"):
+            response = as_dict(value.get("response"))
+            self.usage = usage_of(response.get("usage"))
+            self.finish(*finish_of(response))
+            self.done = True
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    """As read_object() does; the error of a response that failed holds what it had used by then."""
+    try:
+        return read_object(body)
+    except ProviderError as error:
+        error.usage = usage_of(as_dict(read_json(body)).get("usage"))
+        raise
+
+
+def _as_stream(response: dict[str, Any]) -> bytes:
+    """A whole response for a client that waits for events: its items as they are, the words of messages as pieces."""
+    begun = {"response": {**response, "status": "in_progress", "output": [], "usage": None}}
+    events = [("response.created", begun), ("response.in_progress", begun)]
+    for index, item in enumerate(as_dict(item) for item in response["output"]):
+        place = {"item_id": item.get("id"), "output_index": index}
+        said = as_list(item.get("content")) if item.get("type") == "message" else []
+        events.append(("response.output_item.added", place | {"item": {**item, "content": []} if said else item}))
+        for number, part in enumerate(said):
+            events += _pieces(as_dict(part), place | {"content_index": number})
+        events.append(("response.output_item.done", place | {"item": item}))
+    events.append((f"response.{response.get('status') or 'completed'}", {"response": response}))
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, "sequence_number": number, **told}))
+        for number, (name, told) in enumerate(events)
+    )
+
+
+def _pieces(part: dict[str, Any], place: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The events of one part of a message."""
+    told: list[tuple[str, dict[str, Any]]] = []
+    if part.get("type") == "output_text":
+        text = as_text(part.get("text"))
+        told = [
+            ("response.output_text.delta", place | {"delta": text, "logprobs": []}),
+            ("response.output_text.done", place | {"text": text, "logprobs": []}),
+        ]
+    emptied = {**part, "text": ""} if told else part
+    begun, done = "response.content_part.added", "response.content_part.done"
+    return [(begun, place | {"part": emptied}), *told, (done, place | {"part": part})]
+
+
+def finish_of(response: dict[str, Any]) -> tuple[str, str]:
+    """How a response ended: normalised, and in the provider's words."""
+    status = as_text(response.get("status"))
+    if status == "incomplete":
+        reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
+        return INCOMPLETE.get(reason, "other"), reason
+    if status != "completed":
+        return reason_in(UNFINISHED, status), status
+    called = any(as_dict(item).get("type") == "function_call" for item in as_list(response.get("output")))
+    return ("tool" if called else "stop"), status
+
+
+def text_of(response: dict[str, Any]) -> str:
+    """The words of the messages in a response."""
+    messages = (as_list(as_dict(item).get("content")) for item in as_list(response.get("output")))
+    parts = (as_dict(part) for content in messages for part in content)
+    return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Usage in disjoint buckets: cached input is counted inside input_tokens."""
+    value = as_dict(value)
+    prompt, output = count(value.get("input_tokens")), count(value.get("output_tokens"))
+    if prompt is None and output is None:
+        return None
+    inside = as_dict(value.get("input_tokens_details"))
+    read, write = count(inside.get("cached_tokens")), count(inside.get("cache_write_tokens"))
+    rest = None if prompt is None else prompt - (read or 0) - (write or 0)
+    if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
+        rest, read, write = prompt, None, None
+    reasoning = count(as_dict(value.get("output_tokens_details")).get("reasoning_tokens"))
+    return Usage(rest, read, write, output, reasoning)

@@ -1,0 +1,159 @@
+"""The table of public prices: the one that comes with the gateway, or one like it, loaded beside edited prices."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError as FieldsRefused
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from gateway_project.api.audit import operator, record_command
+from gateway_project.errors import Conflict, ValidationError
+from providers.models import AMOUNTS, ModelPrice, PriceSource
+
+BUNDLED = Path(__file__).parent / "data" / "prices.json"
+FIELDS = {
+    "host": "host",
+    "model": "model",
+    "aboveInputTokens": "above_input_tokens",
+    "input": "input",
+    "output": "output",
+    "cacheRead": "cache_read",
+    "cacheWrite": "cache_write",
+    "reasoning": "reasoning",
+    "request": "request",
+}
+FROM = "from"
+NAMES = {field: name for name, field in FIELDS.items()}
+
+
+def sync(path: Path = BUNDLED) -> Counter[str]:
+    """Bring the table up to a file of prices; how many were new, changed, unchanged, and kept because edited.
+
+    What the file does not name stays. Raises ValidationError naming the entry that is wrong, and Conflict.
+    """
+    source = PriceSource.BUNDLED if path == BUNDLED else PriceSource.SYNCED
+    now = timezone.now()
+    wanted = _in_force(list(read(path, source, now)), now)
+    try:
+        with transaction.atomic():
+            return _bring(wanted, now)
+    except IntegrityError:
+        raise Conflict("Prices were changed at the same time; load them again.") from None
+
+
+@transaction.atomic
+def load(path: Path = BUNDLED) -> Counter[str]:
+    """sync() for commands: the log is told how many prices it was that changed, if any did."""
+    counted = sync(path)
+    if counted["new"] or counted["changed"]:
+        message = f"{operator()} loaded prices: {told(counted)}, by manage.py."
+        record_command("sync", "prices", after=dict(counted), message=message)
+    return counted
+
+
+def told(counted: Counter[str]) -> str:
+    """What sync() has counted, in words."""
+    return ", ".join(f"{number} {what}" for what, number in counted.items()) + " (edited here)"
+
+
+def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPrice]]:
+    """The prices in a file with the days from which they hold; raises ValidationError."""
+    currency, listed = _table(path)
+    for number, entry in enumerate(listed, start=1):
+        try:
+            yield _entry(entry, currency=currency, valid_from=now, source=source)
+        except FieldsRefused as refused:
+            problems = {NAMES.get(field, field): texts for field, texts in refused.message_dict.items()}
+            told = ValidationError.from_fields(problems).sentence
+            raise ValidationError(f"{path}, price {number}: {told}") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValidationError(f"{path}, price {number}: {error}.") from None
+
+
+def _table(path: Path) -> tuple[str, list[Any]]:
+    """Currency and entries; raises ValidationError."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return document["currency"], list(document["prices"])
+    except OSError as error:
+        raise ValidationError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ValidationError(f"{path} is not a table of prices: it is not JSON in UTF-8: {error}.") from None
+    except (TypeError, KeyError, RecursionError):
+        raise ValidationError(f'{path} is not a table of prices, {{"currency": "…", "prices": […]}}.') from None
+
+
+def written(price: ModelPrice, since: date | None = None) -> dict[str, Any]:
+    """A price as an entry of a file; what is as it would be without is left out."""
+    told = {NAMES[field]: getattr(price, field) for field in NAMES}
+    entry = {
+        name: _plain(value) for name, value in told.items() if value not in (None, "", 0) or name in ("input", "output")
+    }
+    return entry | ({FROM: since.isoformat()} if since else {})
+
+
+def _entry(entry: Any, **options: Any) -> tuple[date, ModelPrice]:
+    if not isinstance(entry, dict):
+        raise TypeError("must be an object with model, input and output")
+    if unknown := entry.keys() - FIELDS.keys() - {FROM}:
+        raise ValueError(f"there is no field {', '.join(sorted(unknown))}")
+    values = {FIELDS[name]: value for name, value in entry.items() if name in FIELDS}
+    amounts = {name: _amount(name, values[name]) for name in AMOUNTS if values.get(name) is not None}
+    price = ModelPrice(**values | amounts, **options)
+    price.clean_fields(exclude=["provider"])
+    return date.fromisoformat(entry[FROM]) if FROM in entry else date.min, price
+
+
+def _amount(field: str, given: Any) -> Decimal:
+    try:
+        return Decimal(str(given))
+    except InvalidOperation:
+        raise ValueError(f"{NAMES[field]}: must be a number or a text with one") from None
+
+
+def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple, ModelPrice]:
+    """Of several prices of the same models those that hold today, by what they are prices of."""
+    today = now.astimezone(UTC).date()
+    begun = [(since, price) for since, price in dated if since <= today]
+    latest: dict[tuple, date] = {}
+    for since, price in begun:
+        models = price.host, price.model
+        latest[models] = max(since, latest.get(models, since))
+    return {_subject(price): price for since, price in begun if since == latest[price.host, price.model]}
+
+
+def _bring(wanted: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
+    present = {_subject(row): row for row in ModelPrice.objects.open().filter(provider=None).select_for_update()}
+    counted, new, over = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
+    for subject, price in wanted.items():
+        what = _what_becomes_of(present.get(subject), price, now)
+        counted[what] += 1
+        if what in ("new", "changed"):
+            new.append(price)
+        if what == "changed":
+            over.append(present[subject].pk)
+    ModelPrice.objects.filter(pk__in=over).update(valid_until=now)
+    ModelPrice.objects.bulk_create(new, batch_size=500)
+    return counted
+
+
+def _what_becomes_of(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:
+    if row is None:
+        return "new"
+    if row.source == PriceSource.EDITED or row.valid_from >= now:
+        return "kept"
+    return "unchanged" if row.price == price.price else "changed"
+
+
+def _subject(price: ModelPrice) -> tuple:
+    return price.host, price.model, price.above_input_tokens
+
+
+def _plain(value: Any) -> Any:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value

@@ -1,0 +1,215 @@
+"""Ships the journal into the database, in batches (ingestion.py). While it is down, the journal keeps the records."""
+
+import logging
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from gateway_project.background import BackgroundThread
+from keys.models import ApiKey
+from telemetry.journal import files as journals
+from telemetry.journal.adoption import adopt
+from telemetry.journal.files import END, START, Journal, Record, Segment
+from telemetry.journal.ingestion import (
+    PositionConflict,
+    database_accepts,
+    next_batch,
+    pending_hits,
+    store_batch,
+    stored_position,
+)
+from telemetry.models import JournalPosition
+
+log = logging.getLogger("gateway.shipper")
+
+BATCH_KEYS = 1000
+PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 5.0
+ADOPT_EVERY_SECONDS = 3.0
+KEYS_EVERY_SECONDS = 5.0
+# As SQL text: with the ORM, compiling the query for each key takes most of the time.
+_UPDATE_LAST_USED = f'''
+    UPDATE "{ApiKey._meta.db_table}" SET "last_used" = %(at)s
+    WHERE "id" = %(id)s AND ("last_used" IS NULL OR "last_used" < %(at)s)
+'''
+
+
+class Backlog(NamedTuple):
+    """Bytes in the journal that are not in the database yet, and the greatest age they can have in seconds."""
+
+    bytes: int
+    seconds: float
+
+
+class Shipper(BackgroundThread):
+    """The thread that ships this process's journal and those of dead processes.
+
+    When stopped it ships what is left; what it cannot ship in time waits for the next start.
+    """
+
+    stop_seconds = 10.0
+
+    def __init__(self, journal: Journal, root: Path, *, interval: float = PAUSE_SECONDS) -> None:
+        super().__init__("shipper", log, every=interval)
+        self._journal = journal
+        self._root = root
+        self._shipped: dict[Path, int] = {}
+        self._open_segments: dict[int, Segment] = {}
+        self._used_keys: dict[int, float] = {}
+        self._last_adoption = self._last_key_write = self._caught_up = time.monotonic()
+        self.has_adopted = False  # whether the journals of processes that died before this one are stored
+        self._failed_adoptions: set[Path] = set()
+        self._failures = 0
+        self._in_doubt: set[Path] = set()
+
+    def backlog(self) -> Backlog:
+        """The part of this process's journal that is not in the database yet."""
+        waiting = sum(segment.end - self._shipped.get(segment.path, 0) for segment in list(self._journal.segments))
+        return Backlog(waiting, time.monotonic() - self._caught_up if waiting else 0.0)
+
+    def has_shipped(self, until: float) -> bool:
+        """Whether everything this process logged up to a moment (seconds since 1970) is in the database."""
+        return time.time() - (time.monotonic() - self._caught_up) >= until
+
+    def stop(self) -> None:
+        super().stop()
+        if not self.is_running:
+            self._journal.close()
+
+    def record_key_use(self, key_id: int, at: float) -> None:
+        """Note when a key was last used; written every few seconds."""
+        self._used_keys[key_id] = at
+
+    def ship(self) -> bool:
+        """Ship all new records; returns whether they are stored."""
+        begun = time.monotonic()
+        # Records that are written from now on wait for the next run: otherwise this one would never end.
+        ends = [(segment, segment.end) for segment in list(self._journal.segments)]
+        try:
+            for segment, end in ends:
+                self._ship_segment(segment, end)
+            self._caught_up = begun  # records that are left were written later
+            pending_hits.flush()
+            self._write_used_keys()
+            self._adopt()
+        except (DatabaseError, OSError) as error:
+            self._pause_shipping(error)
+            return False
+        # Adopted by another process, or a commit came late, or the database was restored to an earlier state.
+        except PositionConflict as error:
+            if not self._failures:
+                log.warning("The database is at another position than expected in %s; continuing from there.", error)
+            self._count_failure()
+            self._in_doubt.update(segment.path for segment in self._journal.segments)
+            return False
+        self._failures = 0
+        return True
+
+    def pause(self) -> float:
+        return min(self.every * 2**self._failures, MAX_PAUSE_SECONDS)
+
+    def run_once(self) -> None:
+        try:
+            self.ship()
+        except Exception:
+            self._count_failure()
+            raise
+
+    def run_last(self) -> None:
+        self._last_key_write = 0.0
+        self._journal.seal()
+        self.ship()
+
+    def _count_failure(self) -> None:
+        self._failures = min(self._failures + 1, 10)
+
+    def _ship_segment(self, segment: Segment, end: int) -> None:
+        name = f"{self._journal.name}/{segment.path.name}"
+        if segment.path in self._in_doubt:
+            self._catch_up(name, segment)
+        while True:
+            start = self._shipped.get(segment.path, 0)
+            batch = next_batch(segment.records(start, end))
+            if not batch:
+                break
+            store_batch(name, start, batch, self._root)
+            self._shipped[segment.path] = batch[-1].end
+            segment.release(batch[-1].end)
+            self._track_open_requests(segment, batch)
+        done = segment.sealed and self._shipped.get(segment.path, 0) == segment.end
+        # Oldest first: a start record must not outlive the segment of its end record, or it would seem aborted.
+        if done and segment is self._journal.segments[0] and segment not in self._open_segments.values():
+            self._journal.remove_segment(segment)
+            self._shipped.pop(segment.path, None)
+            self._in_doubt.discard(segment.path)
+            JournalPosition.objects.filter(journal=name).delete()
+
+    def _catch_up(self, name: str, segment: Segment) -> None:
+        """Read the position from the database: a connection that broke at a commit leaves it unknown."""
+        start, stored = self._shipped.get(segment.path, 0), stored_position(name)
+        self._shipped[segment.path] = stored
+        if stored > start:
+            self._track_open_requests(segment, list(segment.records(start, stored)))
+        self._in_doubt.discard(segment.path)
+
+    def _track_open_requests(self, segment: Segment, batch: list[Record]) -> None:
+        """Note which segment open requests began in: it stays until they have ended, as a restart may abort them."""
+        for record in batch:
+            if record.kind == START:
+                self._open_segments[record.number] = segment
+            elif record.kind == END:
+                self._open_segments.pop(record.number, None)
+
+    def _write_used_keys(self) -> None:
+        if not self._used_keys or time.monotonic() - self._last_key_write < KEYS_EVERY_SECONDS:
+            return
+        self._last_key_write = time.monotonic()
+        used, self._used_keys = self._used_keys, {}
+        try:
+            _write_last_used(used)
+        except DatabaseError:
+            self._used_keys = used | self._used_keys  # uses noted meanwhile are newer
+            raise
+
+    def _adopt(self) -> None:
+        if time.monotonic() - self._last_adoption < ADOPT_EVERY_SECONDS:
+            return
+        self._last_adoption = time.monotonic()
+        failed = set()
+        for folder, handle in journals.abandoned_journals(self._root):
+            try:
+                adopt(folder)
+            except Exception:  # a broken journal must not block the others
+                if not database_accepts(0):
+                    raise
+                failed.add(folder)
+                if folder not in self._failed_adoptions:
+                    log.exception("The journal in %s cannot be written to the database; it will be retried.", folder)
+            finally:
+                os.close(handle)
+        self._failed_adoptions = failed
+        self.has_adopted = True
+
+    def _pause_shipping(self, error: Exception) -> None:
+        if not self._failures:
+            what = "database" if isinstance(error, DatabaseError) else "disk"
+            log.warning("The %s accepts no entries; the journal keeps them: %s", what, str(error).split("\n")[0])
+        self._count_failure()
+        connection.close()
+        for segment in list(self._journal.segments):
+            self._in_doubt.add(segment.path)
+            segment.sync()
+
+
+def _write_last_used(used: dict[int, float]) -> None:
+    """Write when keys were last used, ordered by id against deadlocks; a later time that is stored stays."""
+    moment = connection.ops.adapt_datetimefield_value
+    rows = [{"id": key_id, "at": moment(datetime.fromtimestamp(at, UTC))} for key_id, at in sorted(used.items())]
+    with connection.cursor() as cursor:
+        for start in range(0, len(rows), BATCH_KEYS):  # the statement timeout counts for each batch
+            cursor.executemany(_UPDATE_LAST_USED, rows[start : start + BATCH_KEYS])

@@ -1,0 +1,156 @@
+"""The metrics of work: queued by requests without a lock, aggregated in the background, exposed by any process.
+
+A request only appends to a queue. A process with a slot (slots.py) publishes its sums there every second; the process
+that is scraped gathers those of all.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Collection, Iterator
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import orjson
+
+from gateway_project.errors import LIMIT_ERROR_NAMES
+from telemetry.metrics import slots
+from telemetry.metrics.slots import Slots
+from telemetry.metrics.sums import OTHER, Labels, Sums
+
+log = logging.getLogger("gateway.metrics")
+
+TOKENS = ("input", "cache_read", "cache_write", "output", "reasoning")
+# The values of an entry that wait in the queue, instead of the whole entry: a thousand requests may end at once.
+_entry_values = itemgetter(
+    *("provider_name", "operation", "model", "status", "outcome", "exception", "entry_source", "cache_status"),
+    *("duration_ms", "first_byte_ms", "cost", "currency", *(f"{kind}_tokens" for kind in TOKENS)),
+)
+
+# The present values of a process: by metric name, pairs of label values and a number.
+Gauges = dict[str, list[tuple[Labels, float]]]
+
+
+class Failure(NamedTuple):
+    """An attempt at a provider that failed."""
+
+    provider: str
+    exception: str
+
+
+class Metrics:
+    """The metrics of one process, and its slot in the shared memory, if it has one."""
+
+    def __init__(self, shared: Slots | None = None, slot: int | None = None) -> None:
+        self._queue: deque[Any] = deque()
+        self._lock = threading.Lock()
+        self._slots = shared if slot is not None else None
+        self._slot = slot
+        self._last_read: dict[int, dict[str, Any]] = {}
+        self._too_large = False
+        self.in_flight = 0
+        self.sums = Sums.from_json(published["sums"]) if (published := self._read(slot)) else Sums()
+
+    # -- On the path of a request -----------------------------------------------------------------------
+
+    def request_started(self) -> None:
+        """Count a request as in flight."""
+        self._queue.append(None)
+
+    def request_ended(self, entry: dict[str, Any]) -> None:
+        """Count a request by its log entry, and as in flight no more."""
+        self._queue.append(_entry_values(entry))
+
+    def attempt_failed(self, provider: str, exception: str) -> None:
+        """Count a failed attempt at a provider."""
+        self._queue.append(Failure(provider, exception))
+
+    # -- In the background ------------------------------------------------------------------------------
+
+    def aggregate(self, known_models: Collection[str]) -> None:
+        """Aggregate the queue; model names that are not known count as `other`, as clients may invent any."""
+        with self._lock:
+            for _ in range(len(self._queue)):
+                item = self._queue.popleft()
+                if item is None:
+                    self.in_flight += 1
+                elif type(item) is Failure:
+                    self.sums.count("provider_failures", tuple(item))
+                else:
+                    self.in_flight -= 1
+                    _add(self.sums, item, known_models)
+
+    def publish(self, gauges: Gauges) -> None:
+        """Write the sums and gauges to this process's slot."""
+        if self._slots is None:
+            return
+        with self._lock:
+            published = orjson.dumps({"pid": os.getpid(), "sums": self.sums.to_json(), "gauges": gauges})
+        fits = self._slots.write(self._slot, published)
+        if not fits and not self._too_large:
+            log.warning("There are too many metrics: this process no longer updates its metrics for the others.")
+        self._too_large = not fits
+
+    def gather(self, gauges: Gauges) -> tuple[Sums, dict[int, Gauges]]:
+        """The sums of all processes (those of others up to a second old), and the gauges by slot of living ones."""
+        sums, processes = Sums(), {self._slot or 0: gauges}
+        with self._lock:
+            sums.add(self.sums)
+        for slot, published in self._published_by_others():
+            sums.add(Sums.from_json(published["sums"]))
+            if _is_alive(published["pid"]):
+                processes[slot] = published["gauges"]
+        return sums, processes
+
+    def _published_by_others(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for slot in range(self._slots.number if self._slots else 0):
+            if slot != self._slot and (published := self._read(slot)):
+                yield slot, published
+
+    def _read(self, slot: int | None) -> dict[str, Any] | None:
+        if self._slots is None:
+            return None
+        payload = self._slots.read(slot)
+        if payload is not None:
+            self._last_read[slot] = orjson.loads(payload)
+        return self._last_read.get(slot)
+
+
+def own_metrics() -> Metrics:
+    """The metrics of this process, with the slot that the server assigned to it."""
+    return Metrics(slots.shared, slots.own_slot)
+
+
+def _add(sums: Sums, values: tuple[Any, ...], known_models: Collection[str]) -> None:
+    provider, operation, model, status, outcome, exception, source, cache, took, first, cost, currency, *tokens = values
+    model = _model_label(model, known_models)
+    sums.count("requests", (operation, provider, model, outcome, f"{(status or 0) // 100}xx"))
+    sums.observe("request_duration_seconds", (operation, provider, model), (took or 0) / 1000)
+    if first is not None:
+        sums.observe("first_byte_seconds", (provider, model), first / 1000)
+    if cache:
+        sums.count("cache_lookups", (cache.lower(),))
+    if exception in LIMIT_ERROR_NAMES:
+        sums.count("limit_refusals", (exception,))
+    source = "cache" if source == "Cache" else "provider"
+    for kind, amount in zip(TOKENS, tokens, strict=True):
+        if amount:
+            sums.count("tokens", (provider, model, kind, source), amount)
+    if cost:
+        sums.count("cost", (provider, currency), float(cost))
+
+
+def _model_label(model: str, known: Collection[str]) -> str:
+    if not model or model in known:
+        return model
+    bare = model.partition("/")[2]  # provider/model
+    return bare if bare in known else OTHER
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,146 @@
+"""The figures of the console's first page, read from the usage tables, never from the log."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection
+from django.utils import timezone
+
+from accounts.models import User
+from providers.models import Provider
+from telemetry.models import LATENCY_COLUMNS
+from telemetry.usage import rollups
+from telemetry.usage.rollups import TOKENS
+from telemetry.usage.statistics import percentile
+
+COUNTS = ("requests", "completed", "denied", "errors", "cache_hits", "saved_tokens", *TOKENS)
+SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
+TOP_ROWS = 5
+END = datetime(9999, 1, 1, tzinfo=UTC)
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A period up to now; with `days` its charts have a point for each day, else for each hour."""
+
+    name: str
+    title: str
+    length: timedelta
+    days: bool = False
+
+    def start(self, now: datetime) -> datetime:
+        """The full hour, or with `days` the full day, with which it begins (UTC)."""
+        begin = (now - self.length).replace(minute=0, second=0, microsecond=0)
+        return begin.replace(hour=0) if self.days else begin
+
+
+PERIODS = {
+    period.name: period
+    for period in (
+        Period("hour", "Last hour", timedelta(hours=1)),
+        Period("day", "Last day", timedelta(days=1)),
+        Period("month", "Last month", timedelta(days=30), days=True),
+    )
+}
+
+
+def overview(period: Period) -> dict[str, Any]:
+    """The totals, chart series and top lists of a period."""
+    now = timezone.now()
+    start = period.start(now)
+    rows = _sums(start, ("at", "currency"), SUMMED, by_hour=not period.days)
+    return {
+        "since": start,
+        "totals": _totals(rows),
+        "series": _series(rows, period, now),
+        "top": {
+            "users": top(start, "user_id"),
+            "models": top(start, "model"),
+            "providers": top(start, "provider_id"),
+        },
+    }
+
+
+def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
+    """The rows with the most requests: (name, requests, tokens); `dimension` is user_id, model or provider_id."""
+    rows = _sums(start, (dimension,), ("requests", *TOKENS), most=TOP_ROWS)
+    names = _names(dimension, [row[dimension] for row in rows])
+    return [
+        (names.get(row[dimension], str(row[dimension]) or "(none)"), row["requests"], sum(row[name] for name in TOKENS))
+        for row in rows
+    ]
+
+
+def _totals(rows: Rows) -> dict[str, Any]:
+    """Totals: counts, tokens, cost and savings by currency, p50 and p95 in milliseconds (None without requests)."""
+    totals = {name: sum(row[name] for row in rows) for name in COUNTS}
+    latencies = [sum(row[name] for row in rows) for name in LATENCY_COLUMNS]
+    totals["tokens"] = sum(totals[name] for name in TOKENS)
+    totals |= {"p50": percentile(latencies, 0.5), "p95": percentile(latencies, 0.95)}
+    return totals | {"cost": _money(rows, "cost", "estimated_cost"), "saved": _money(rows, "saved_cost")}
+
+
+def _money(rows: Rows, *names: str) -> dict[str, Decimal]:
+    """The sum of the named measures in each currency."""
+    amounts: dict[str, Decimal] = defaultdict(Decimal)
+    for row in rows:
+        amounts[row["currency"]] += sum(Decimal(str(row[name])) for name in names)
+    return {currency: amount for currency, amount in sorted(amounts.items()) if currency and amount}
+
+
+def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:
+    """Requests, errors and tokens at each hour or day of a period: {labels, requests, errors, tokens}."""
+    points, start = [], period.start(now)
+    while start <= now:
+        points.append(start)
+        start += timedelta(days=1) if period.days else timedelta(hours=1)
+    sums = {point: Counter() for point in points}
+    for row in rows:
+        at = rollups.parse_timestamp(row["at"])
+        sums.get(at, Counter()).update({name: row[name] for name in ("requests", "errors", *TOKENS)})
+    return {
+        "labels": [f"{point:%d %b}" if period.days else f"{point:%H:%M}" for point in points],
+        "requests": [sums[point]["requests"] for point in points],
+        "errors": [sums[point]["errors"] for point in points],
+        "tokens": [sum(sums[point][name] for name in TOKENS) for point in points],
+    }
+
+
+def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int = 0, by_hour: bool = False) -> Rows:
+    """Sums from a full hour on, by dimensions (`at` is the day, or with `by_hour` the hour).
+
+    `most` limits them to the rows that are greatest in the first measure; rows whose first dimension is null are left
+    out then.
+    """
+    used, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
+    used = rollups.with_served_models(used) if "model" in by else used
+    at = '"hour"' if by_hour else rollups.day_expression()
+    sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
+    groups = rollups.columns(by)
+    # Rows without requests are of providers that were asked before another one served: they are for quotas.
+    served = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} HAVING sum("requests") > 0'
+    greatest = f"{served} ORDER BY {len(by) + 1} DESC LIMIT {most}"
+    ending = greatest if most else f"GROUP BY {groups}"
+    rows = f'(SELECT {at} AS "at", used.* FROM {used}) AS used'
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {groups}, {sums} FROM {rows} {ending}", parameters)
+        return [dict(zip((*by, *names), _read(row, len(by)), strict=True)) for row in cursor.fetchall()]
+
+
+def _read(row: Sequence[Any], dimensions: int) -> list[Any]:
+    """The row with integral sums as int; PostgreSQL returns sums of integers as Decimal."""
+    return [*row[:dimensions], *(int(value) if value == int(value) else value for value in row[dimensions:])]
+
+
+def _names(dimension: str, ids: list[Any]) -> dict[Any, str]:
+    if dimension == "user_id":
+        return dict(User.objects.filter(pk__in=ids).values_list("pk", "username"))
+    if dimension == "provider_id":
+        return dict(Provider.objects.filter(pk__in=ids).values_list("pk", "name"))
+    return {}

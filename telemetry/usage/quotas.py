@@ -1,0 +1,109 @@
+"""Quota usage recalculated from the log, for counters that were lost.
+
+Hours in which every request has ended are read from the usage tables (rollups.py), the last ones from the log entries:
+so a month of ten million entries takes as long as one of a thousand, and is as exact.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Max
+
+from providers.formats.usage import MONEY_DECIMALS
+from providers.models import Provider
+from telemetry.usage import rollups
+from telemetry.usage.rollups import SUM_OF_COSTS, TOKENS
+
+# A request lasts at most its timeout and this margin, for waiting before the call and finishing after it.
+SPAN_MARGIN = timedelta(minutes=10)
+_REQUESTS = 'coalesce(sum("requests"), 0) - coalesce(sum("limited"), 0)'
+_ASKED = 'coalesce(sum("asked"), 0)'
+_ALL_TOKENS = " + ".join(f'coalesce(sum("{name}"), 0)' for name in TOKENS)
+
+
+@dataclass(frozen=True)
+class QuotaUsage:
+    """Requests, tokens and money."""
+
+    requests: int
+    tokens: int
+    cost: Decimal
+
+
+NO_USAGE = QuotaUsage(0, 0, Decimal(0))
+
+
+def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dict[int, QuotaUsage]:
+    """The usage of keys, users, groups or providers by id: requests that began from `begin` on and ended by `until`.
+
+    Moments are seconds since 1970. It is fastest where `begin` is a full hour: else the entries up to the next full
+    hour are read, as far as they are kept. A cached answer counts as a request of its caller and costs nothing; a
+    provider's requests are those that it was asked. A request that a limit refused uses nothing.
+    """
+    ids = [int(number) for number in ids]
+    listed = ", ".join(map(str, ids))
+    whose, number, each = _subject_sql(subject, listed)
+    start, end = datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC)
+    first = rollups.ceil_hour(start)
+    recent = max(first, rollups.floor_hour(end - _max_request_span()))
+    hours, parameters = rollups.usage_rows(first, recent)
+    times, bounds = '"timestamp" >= %s', [recent]
+    if start < first:
+        times, bounds = f'({times} OR "timestamp" >= %s AND "timestamp" < %s)', [recent, start, first]
+    ended = _DIALECTS[connection.vendor]["ended"]
+    maybe = f'({whose} OR "asked_before" IS NOT NULL)' if subject == "provider" else whose
+    entries = rollups.log_rows(f'{maybe} AND {times} AND "timestamp" <= %s AND {ended} <= %s')
+    parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.aggregation(entries)}"
+    counted = _ASKED if subject == "provider" else _REQUESTS
+    with connection.cursor() as cursor:
+        # One statement has one snapshot: no entry moves from one part to the other meanwhile.
+        cursor.execute(
+            f"SELECT {number}, {counted}, {_ALL_TOKENS}, {SUM_OF_COSTS} FROM ({parts}) AS used {each}"
+            f" WHERE {number} IN ({listed}) GROUP BY {number}",
+            [*parameters, *map(rollups.sql_timestamp, [*bounds, end]), until],
+        )
+        return dict.fromkeys(ids, NO_USAGE) | {found: _quota_usage(*sums) for found, *sums in cursor.fetchall()}
+
+
+def _subject_sql(subject: str, listed: str) -> tuple[str, str, str]:
+    """SQL: the condition that a row belongs to one of these, the expression of its id, and the join that it needs."""
+    if subject != "group":
+        return f'"{subject}_id" IN ({listed})', f'"{subject}_id"', ""
+    dialect = _DIALECTS[connection.vendor]
+    return dialect["some group"].format(listed), dialect["group"], dialect["each group"]
+
+
+def _quota_usage(requests: Any, tokens: Any, cost: Any) -> QuotaUsage:
+    return QuotaUsage(int(requests), int(tokens), round(Decimal(str(cost)), MONEY_DECIMALS))
+
+
+def _max_request_span() -> timedelta:
+    """How long ago a request that has not ended can have begun."""
+    own = Provider.objects.aggregate(most=Max("total_timeout_seconds"))["most"] or 0
+    return timedelta(seconds=max(own, settings.GATEWAY_TOTAL_TIMEOUT)) + SPAN_MARGIN
+
+
+_GROUPS = 'jsonb_array_elements_text("group_ids") AS one(id)'
+_DIALECTS = {
+    "postgresql": {
+        "some group": f"EXISTS (SELECT 1 FROM {_GROUPS} WHERE one.id::bigint IN ({{}}))",
+        "each group": f"CROSS JOIN LATERAL {_GROUPS}",
+        "group": "one.id::bigint",
+        "ended": 'extract(epoch FROM "timestamp")::float8 + coalesce(duration_ms, 0) / 1000.0',
+    },
+    "sqlite": {
+        "some group": 'EXISTS (SELECT 1 FROM json_each("group_ids") WHERE value IN ({}))',
+        "each group": ', json_each("group_ids") AS one',
+        "group": "one.value",
+        # The fraction is cut from the text: julianday() has no microseconds.
+        "ended": (
+            "CAST(strftime('%%s', \"timestamp\") AS REAL) + CAST('0' || substr(\"timestamp\", 20) AS REAL)"
+            " + coalesce(duration_ms, 0) / 1000.0"
+        ),
+    },
+}

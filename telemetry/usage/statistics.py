@@ -1,0 +1,210 @@
+"""Usage aggregated from its days and hours by one or two of hour, day, user, group, key, provider, model and tag.
+
+A user in several groups counts for each group, and a request with several tags for each tag: by group or by tag the
+rows can sum up to more than the total. Usage without a group or tag is a row with null.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import orjson
+from django.db import connection
+from django.db.models import Max, Sum, Value
+from django.db.models.functions import Coalesce
+
+from providers.formats.usage import MONEY_DECIMALS
+from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
+from telemetry.usage import rollups
+from telemetry.usage.rollups import MEASURES, SUM_OF_COSTS, columns
+
+# What usage can be aggregated by, with the column's name in the answer.
+DIMENSIONS = {
+    "hour": "hour",
+    "day": "day",
+    "user": "user_id",
+    "group": "group_id",
+    "key": "key_id",
+    "provider": "provider_id",
+    "model": "model",
+    "tag": "tag",
+}
+MAX_DIMENSIONS = 2
+SORTED_BY = (
+    *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
+    *("cost", "unknown_cost_requests"),
+)
+
+# Measures that no row lists: costs are listed by currency, and the others are for quotas.
+UNLISTED = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
+# The columns of a row beside its dimensions and costs.
+SHOWN = (
+    *SORTED_BY[: SORTED_BY.index("cost")],
+    *("estimated_requests", "unknown_cost_requests", "average_ms", "p50_ms", "p95_ms", "average_first_byte_ms"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """A query: full hours from start on and before end, aggregated by dimensions, as far as the filters match."""
+
+    start: datetime
+    end: datetime
+    by: tuple[str, ...]
+    filters: Mapping[str, Any] = field(default_factory=dict)  # names of FILTERS
+    sort: str = ""  # one of SORTED_BY or of `by`, with a minus for the greatest first
+
+
+class Page(NamedTuple):
+    """Some rows of the answer, and the number of all rows."""
+
+    rows: list[dict[str, Any]]
+    total: int
+
+
+def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
+    """For each provider and model with requests of unknown cost: their number, their tokens and the last hour.
+
+    Without tokens it is not listed: those calls failed, and no price would have given them a cost.
+    """
+    sums = {name: Sum(name) for name in ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")}
+    used = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
+    hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start, hour__lt=end, provider_id__isnull=False)
+    rows = hours.values("provider_id", "model").annotate(**{f"all_{name}": sum_ for name, sum_ in sums.items()})
+    rows = rows.annotate(last_hour=Max("hour"), used=used).filter(all_unknown_cost_requests__gt=0, used__gt=0)
+    return [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
+
+
+def usage(query: UsageQuery, offset: int, limit: int) -> Page:
+    """At most `limit` rows from `offset` on, each with its dimensions, measures, costs and latencies."""
+    statement, parameters = _statement(query)
+    with connection.cursor() as cursor:
+        cursor.execute(f"{statement} LIMIT {limit} OFFSET {offset}", parameters)
+        names = [column.name if hasattr(column, "name") else column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return Page([_result_row(row) for row in rows], rows[0]["total"] if rows else 0)
+
+
+def percentile(counts: Sequence[int], share: float) -> float | None:
+    """The percentile of latencies counted by bucket, in milliseconds, interpolated within its bucket; None for none."""
+    wanted, passed = share * sum(counts), 0
+    for number, count in enumerate(counts):
+        if count and passed + count >= wanted:
+            low = LATENCY_MS[number - 1] if number else 0.0
+            high = LATENCY_MS[number] if number < len(LATENCY_MS) else low
+            return round(low + (high - low) * (wanted - passed) / count, 1)
+        passed += count
+    return None
+
+
+def _statement(query: UsageQuery) -> tuple[str, list[Any]]:
+    dialect = _DIALECTS[connection.vendor]
+    names = [DIMENSIONS[name] for name in query.by]
+    groups = columns(names)
+    expressions = ", ".join(f'{dialect[name]} AS "{DIMENSIONS[name]}"' for name in query.by)
+    joins = " ".join(dialect.get(f"join {name}", "") for name in query.by)
+    rows, parameters = rollups.usage_rows(query.start, query.end, by_hour="hour" in query.by)
+    rows = rollups.with_served_models(rows) if "model" in (*query.by, *query.filters) else rows
+    conditions, values = _conditions(query, dialect)
+    sums = ", ".join(f'sum("{name}") AS "{name}"' for name in MEASURES)
+    hours = f'SELECT {expressions}, "currency", {columns(MEASURES)} FROM {rows} {joins} WHERE {conditions}'
+    each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
+    return (
+        f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
+        # Rows without requests are of providers that were asked before another one served: they are for quotas.
+        f' FROM ({each}) AS each_currency GROUP BY {groups} HAVING sum("requests") > 0'
+        f" ORDER BY {_order(query, names)}",
+        [*parameters, *values],
+    )
+
+
+def _conditions(query: UsageQuery, dialect: Mapping[str, str]) -> tuple[str, list[Any]]:
+    conditions = [dialect.get(f"has {name}", f'"{name}" = %s') for name in query.filters]
+    parameters = [part for value in query.filters.values() for part in (value if type(value) is tuple else (value,))]
+    return " AND ".join(conditions) or "TRUE", parameters
+
+
+def _order(query: UsageQuery, names: Sequence[str]) -> str:
+    sort = query.sort or (query.by[0] if query.by[0] in ("hour", "day") else "-requests")
+    column, down = sort.removeprefix("-"), " DESC" if sort.startswith("-") else ""
+    measure = SUM_OF_COSTS if column == "cost" else f'coalesce(sum("{column}"), 0)'
+    first = measure if column in SORTED_BY else f'"{DIMENSIONS[column]}"'
+    # NULLs last in either direction: the databases' defaults differ.
+    return ", ".join([f"{first}{down} NULLS LAST", *(f'"{name}" NULLS LAST' for name in names)])
+
+
+def _result_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A database row as a result: counts as integers, costs by currency, averages and percentiles."""
+    costs = orjson.loads(row["costs"]) if isinstance(row["costs"], str) else row["costs"]
+    counts = {name: int(row[name] or 0) for name in MEASURES if name not in UNLISTED}
+    latencies = [counts.pop(name) for name in LATENCY_COLUMNS]
+    took, first_bytes = counts.pop("duration_us"), counts.pop("first_byte_us")
+    return {
+        **{name: _dimension(name, row[name]) for name in DIMENSIONS.values() if name in row},
+        **counts,
+        "costs": _costs(costs),
+        "average_ms": _per(took, counts["completed"]),
+        "average_first_byte_ms": _per(first_bytes, counts["first_bytes"]),
+        "p50_ms": percentile(latencies, 0.5),
+        "p95_ms": percentile(latencies, 0.95),
+    }
+
+
+def _dimension(name: str, value: Any) -> Any:
+    if name == "hour":
+        return f"{rollups.parse_timestamp(value).astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return str(value) if name == "day" else value
+
+
+def _costs(costs: Sequence[Sequence[Any]]) -> list[dict[str, str]]:
+    """The known, estimated and saved amounts in each currency; currencies without any are left out."""
+    return [
+        {"currency": currency, **dict(zip(("known", "estimated", "saved"), map(_money, amounts), strict=True))}
+        for currency, *amounts in sorted(costs)
+        if currency and any(amount is not None for amount in amounts)
+    ]
+
+
+def _money(amount: str | float | None) -> str:
+    exact = round(Decimal(str(amount or 0)), MONEY_DECIMALS)
+    return f"{exact.normalize():f}"
+
+
+def _per(microseconds: int, count: int) -> float | None:
+    return round(microseconds / count / 1000, 1) if count else None
+
+
+_COLUMNS = {
+    "hour": '"hour"',
+    "user": '"user_id"',
+    "key": '"key_id"',
+    "provider": '"provider_id"',
+    "model": "nullif(\"model\", '')",
+}
+_DIALECTS = {
+    "postgresql": {
+        **_COLUMNS,
+        "day": "(\"hour\" AT TIME ZONE 'UTC')::date",
+        "group": "groups_of.value::bigint",
+        "join group": 'LEFT JOIN LATERAL jsonb_array_elements_text("group_ids") AS groups_of(value) ON TRUE',
+        "has group": '"group_ids" @> %s::text::jsonb',
+        "tag": "tags_of.key || '=' || tags_of.value",
+        "join tag": 'LEFT JOIN LATERAL jsonb_each_text("tags") AS tags_of(key, value) ON TRUE',
+        "has tag": 'EXISTS (SELECT 1 FROM jsonb_each_text("tags") AS t(key, value) WHERE t.key = %s AND t.value = %s)',
+        "costs": 'json_agg(json_build_array("currency", "cost"::text, "estimated_cost"::text, "saved_cost"::text))',
+    },
+    "sqlite": {
+        **_COLUMNS,
+        "day": 'substr("hour", 1, 10)',
+        "group": "groups_of.value",
+        "join group": 'LEFT JOIN json_each("group_ids") AS groups_of',
+        "has group": 'EXISTS (SELECT 1 FROM json_each("group_ids") AS g WHERE g.value = %s)',
+        "tag": "tags_of.key || '=' || tags_of.value",
+        "join tag": 'LEFT JOIN json_each("tags") AS tags_of',
+        "has tag": 'EXISTS (SELECT 1 FROM json_each("tags") AS t WHERE t.key = %s AND t.value = %s)',
+        "costs": 'json_group_array(json_array("currency", "cost", "estimated_cost", "saved_cost"))',
+    },
+}

@@ -1,0 +1,101 @@
+"""The log entry tells of each provider with the model what became of it."""
+
+from itertools import count
+
+import pytest
+
+from licensing.models import Limit
+from providers.models import Provider, ProviderFormat
+from tests.support.provider_answers import Answer
+
+SECRET = "sk-secret-of-the-provider"
+
+
+@pytest.fixture
+def told(world):
+    """What the entry of a response says of some providers: told(response, first, second) -> [(result, detail), …]."""
+
+    def of(response, *providers):
+        found = {name: (result, detail) for name, result, detail in world.entry(response).candidates}
+        return [found[world.row(provider).name] for provider in providers]
+
+    return of
+
+
+def test_who_answered_and_who_was_not_needed(world, pair, told):
+    response = world.ask()
+    assert told(response, *pair) == [("answered", ""), ("not_tried", "")]
+    again = world.ask()
+    assert again.headers["X-Svc-Cache"] == "HIT"
+    assert told(again, *pair) == [("stored", ""), ("not_tried", "")]
+    assert [name for name, _, _ in world.entry(response).candidates] == [world.row(provider).name for provider in pair]
+
+
+def test_who_failed_and_how_without_its_credential(world, pair, told):
+    pair[0].answers(status=401, body={"error": {"message": f"{SECRET} is not a key; and " + "x" * 500}})
+    response = world.ask()
+    assert response.status_code == 200
+    (result, detail), second = told(response, *pair)
+    assert (result, second) == ("failed", ("answered", ""))
+    assert detail.startswith("ProviderError: ")
+    assert SECRET not in detail
+    assert len(detail) <= 200
+
+
+def test_who_rejected_it_was_the_last_one_asked(world, pair, told):
+    pair[0].answers(status=400)
+    (result, detail), second = told(world.ask(), *pair)
+    assert (result, second) == ("failed", ("not_tried", ""))
+    assert detail.startswith("ProviderRejected: ")
+
+
+def test_a_stream_that_broke_and_one_whose_client_left(world, provider, told):
+    provider.answers(text="one two three", no_terminal=True)
+    broken = world.stream()
+    assert broken.content
+    assert told(broken, provider)[0][0] == "failed"
+    provider.answers(silent=True)
+    client = world.send({"stream": True}, head="X-Svc-Request-ID: left-early\r\nX-Svc-Cache: bypass")
+    world.until(lambda: len(provider.seen) == 2)
+    client.close()
+    assert told("left-early", provider)[0][0] == "interrupted"
+
+
+def test_who_rests_after_failures(world, pair, told):
+    pair[0].default = Answer(status=500)
+    prompts = map(str, count())
+    assert told(world.ask(next(prompts)), *pair)[0][0] == "failed"
+    world.until(lambda: told(world.ask(next(prompts)), *pair) == [("resting", ""), ("answered", "")])
+
+
+def test_whose_limits_have_no_room(world, pair, told):
+    Limit.objects.create(measure="requests", window="day", amount=1, provider=world.row(pair[0]))
+    world.settle()
+    responses = [world.ask(str(number)) for number in range(3)]
+    assert [told(response, *pair)[0] for response in responses] == [("answered", ""), ("full", ""), ("full", "")]
+
+
+def test_whom_the_rules_the_request_and_the_version_leave_out(world, told):
+    allowed, other, strange = world.provider(), world.provider(), world.provider()
+    world.allow(provider=world.row(allowed))
+    assert told(world.ask(), allowed, other) == [("answered", ""), ("not_allowed", "")]
+    elsewhere = world.ask(headers={"X-Svc-Provider": world.row(other).name})
+    assert elsewhere.status_code == 403
+    assert told(elsewhere, allowed, other) == [("not_wanted", ""), ("not_allowed", "")]
+    world.allow()
+    future = ProviderFormat.objects.create(name=world.name("of-the-future"))
+    Provider.objects.filter(pk=world.row(strange).pk).update(format=future)
+    world.settle()
+    response = world.ask(headers={"X-Svc-Provider": world.row(strange).name})
+    assert response.status_code == 400
+    result, detail = told(response, strange)[0]
+    assert result == "unfit"
+    assert "of-the-future" in detail
+
+
+def test_a_request_that_nobody_was_looked_for_and_other_entries_have_none(world, provider):
+    assert world.entry(world.ask(key="svc_nobody")).candidates == []
+    provider.default = Answer(status=500)
+    response = world.ask()
+    assert [result for _, result, _ in world.entry(response).candidates] == ["failed"]
+    assert world.entry(response, kind="Message").candidates is None

@@ -1,0 +1,190 @@
+"""Every route, tried by every sort of caller: the table of access.py says what must happen."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+from django.test import override_settings
+from django.urls import re_path
+from rest_framework.response import Response
+
+from accounts.builtin import FEATURES
+from accounts.models import Role
+from gateway_project.api.access import (
+    ADMIN,
+    ANYBODY,
+    HOLDER,
+    LOGIN,
+    MONITORING,
+    OTHER_ROUTES,
+    OWNER,
+    TABLE,
+    USER,
+    WORK,
+    Caller,
+    as_markdown,
+    require_access,
+)
+from gateway_project.api.resource_routes import resource
+from gateway_project.api.routes import check_routes, routes
+from gateway_project.api.viewsets import ApiViewSet
+from gateway_project.errors import AuthenticationFailed, PermissionDenied
+from keys.services import issue_key
+from tests.support.management import Client, new_admin, new_user
+
+# Ids that nothing has: who is let through finds nothing and changes nothing.
+MISSING = "999999"
+EMPTY = b"{}"
+LET_THROUGH = {200, 400, 404}
+
+
+def try_all(client: Client, expected) -> list[str]:
+    """Every route of the management API whose answer is not the expected one; expected(who) is 401, 403 or 200."""
+    wrong = []
+    for route in routes():
+        if not route.resource:
+            continue
+        path = "/" + re.sub(r"\(\?P<\w+>[^)]*\)", MISSING, route.pattern.strip("^")).removesuffix(r"/?\Z") + "/"
+        sent = {} if route.method == "get" else {"data": EMPTY}
+        status = client.send(route.method.upper(), path, **sent).status_code
+        wanted = expected(route.who)
+        # Whose the missing thing is cannot be known: an owner's operation is refused, or finds nothing.
+        fits = (
+            {403, *LET_THROUGH} if route.who == OWNER and wanted == 200 else LET_THROUGH if wanted == 200 else {wanted}
+        )
+        if status not in fits:
+            wrong.append(f"{route.method} {path} ({route.resource}.{route.operation}): {status}, not {wanted}")
+    return wrong
+
+
+def login_with(*features: str):
+    return lambda who: 200 if who in (ANYBODY, HOLDER, USER, LOGIN, OWNER, *features) else 403
+
+
+def test_nobody(nobody):
+    assert try_all(nobody, lambda who: {ANYBODY: 200, HOLDER: 400}.get(who, 401)) == []
+
+
+def test_a_user_without_any_feature(nobody):
+    assert try_all(nobody.as_user(new_user(roles=[])), login_with()) == []
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_user_with_one_feature(nobody, feature):
+    assert try_all(nobody.as_user(new_user(feature)), login_with(feature)) == []
+
+
+def test_an_admin(admin):
+    assert try_all(admin, lambda who: 200) == []
+
+
+def key_without(*refused: str):
+    """A key is no token of a login: with one there is nothing to log out of."""
+    return lambda who: 401 if who == HOLDER else 403 if who in refused else 200
+
+
+def test_an_admins_key_for_work_alone(nobody):
+    key = nobody.with_credential(issue_key(owner=new_admin(), name="work").text)
+    assert try_all(key, key_without(USER, LOGIN, OWNER, ADMIN, *FEATURES)) == []
+
+
+def test_an_admins_key_with_every_feature_is_no_admin(nobody):
+    key = nobody.with_credential(issue_key(owner=new_admin(), name="all", permissions=FEATURES).text)
+    assert try_all(key, key_without(ADMIN, LOGIN, OWNER)) == []
+
+
+def test_a_key_loses_what_its_owner_loses(nobody):
+    owner = new_user("groups.view", "work")
+    key = nobody.with_credential(issue_key(owner=owner, name="k", permissions=["groups.view"]).text)
+    assert key.get("/features/").status_code == 200
+    owner.roles.set([Role.objects.get(name="user")])
+    assert key.get("/features/").status_code == 403
+    owner.is_active = False
+    owner.save()
+    assert key.get("/features/").status_code == 401
+
+
+@pytest.mark.parametrize("scheme", ["Bearer nonsense", "Basic YTpi", "Bearer", "", "Bearer svc_x", "Bearer .."])
+def test_a_bad_credential_is_worse_than_none(nobody, scheme):
+    response = nobody.get("/roles/", headers={"Authorization": scheme})
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    nothing, wrong = nobody.get("/roles/").json(), nobody.with_credential("wrong").get("/roles/")
+    assert response.content == wrong.content  # whatever is wrong with it
+    for member in ("code", "exception"):
+        assert response.json()[member] == nothing[member]
+    assert response.json()["errors"][0]["title"] == nothing["errors"][0]["title"]
+    assert nobody.get("/version/", headers={"Authorization": scheme}).status_code == 200
+
+
+ANN, EVE = SimpleNamespace(pk=1), SimpleNamespace(pk=2)
+CALLERS = {
+    "ann": Caller(ANN, session=uuid4()),
+    "eve": Caller(EVE, session=uuid4()),
+    "admin": Caller(EVE, is_admin=True, session=uuid4()),
+    "ann's key": Caller(ANN, frozenset({WORK, "keys.view_all"}), key_id=7),
+    "ann's key for work": Caller(ANN, frozenset({WORK}), key_id=8),
+}
+
+
+@pytest.mark.parametrize(
+    ("who", "owner_id", "let_in", "told"),
+    [
+        (ANYBODY, None, [*CALLERS], ""),
+        (HOLDER, None, [*CALLERS], ""),
+        (USER, None, ["ann", "eve", "admin", "ann's key"], "only send work requests"),
+        (LOGIN, None, ["ann", "eve", "admin"], "an API key is not enough"),
+        (OWNER, ANN.pk, ["ann", "admin"], "Only the owner and admins"),
+        (OWNER, 3, ["admin"], "Only the owner and admins"),
+        (OWNER, None, ["ann", "eve", "admin"], "Only the owner and admins"),
+        (ADMIN, None, ["admin"], "role admin"),
+        ("keys.view_all", None, ["admin", "ann's key"], "the permission keys.view_all"),
+        ("keys.view_all", ANN.pk, ["admin", "ann's key"], "the permission keys.view_all"),
+    ],
+)
+def test_who_is_let_in_and_what_the_others_are_told(who, owner_id, let_in, told):
+    for name, caller in CALLERS.items():
+        if name in let_in:
+            require_access(caller, who, owner_id=owner_id)
+        else:
+            with pytest.raises(PermissionDenied, match=told):
+                require_access(caller, who, owner_id=owner_id)
+    if who not in (ANYBODY, HOLDER):
+        with pytest.raises(AuthenticationFailed):
+            require_access(None, who, owner_id=owner_id)
+
+
+def test_every_route_is_in_the_table():
+    assert check_routes() == []
+
+
+def test_the_table_names_only_features_that_exist():
+    named = {who for operations in TABLE.values() for who in operations.values()}
+    assert named - {ANYBODY, HOLDER, USER, LOGIN, OWNER, ADMIN} <= set(FEATURES)
+    assert set(OTHER_ROUTES.values()) <= {ANYBODY, ADMIN, MONITORING, *FEATURES}
+
+
+class Forgotten(ApiViewSet):
+    resource_name = "forgotten"
+
+    def list(self, request):
+        return Response()
+
+
+class Paths:
+    urlpatterns = [*resource(Forgotten, item=False), re_path("^hidden$", lambda request: None, name="hidden")]
+
+
+def test_a_route_that_the_table_does_not_name_stops_the_start(nobody):
+    with override_settings(ROOT_URLCONF=Paths):
+        found = check_routes()
+    assert [message.id for message in found] == ["gateway.E007"] * 2
+    assert "forgotten" in found[0].msg
+    assert "hidden" in found[1].msg
+
+
+def test_the_documentation_prints_the_table():
+    text = (Path(__file__).parents[3] / "docs/management-api.md").read_text()
+    assert as_markdown() in text

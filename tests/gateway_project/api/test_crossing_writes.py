@@ -1,0 +1,155 @@
+"""Writes that cross: one that refers to what is deleted at the same time, or to what others change."""
+
+import itertools
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from accounts.models import Group
+from accounts.services import create_group
+from licensing.models import Limit
+from providers.services import create_provider, set_price
+from rules.models import Rule
+from tests.support.management import PASSWORD, new_admin, new_user, refused
+
+pytestmark = pytest.mark.django_db(transaction=True)
+_numbers = itertools.count(1)
+
+
+def gone(group):
+    """It is deleted by somebody else, who does not wait for us."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {Group._meta.db_table} WHERE id = %s", [group.pk])
+
+
+def refer_to(group):
+    """Somebody else sets a limit for it, and does not wait for us."""
+    Limit.objects.create(group_id=group.pk, measure="requests", window="day", amount=1)
+
+
+def test_what_refers_to_a_row_that_was_deleted_meanwhile_is_a_conflict(admin, monkeypatch):
+    from licensing.services import set_limit
+
+    group = create_group(name="team")
+    monkeypatch.setattr("licensing.services.set_limit", lambda **values: (set_limit(**values), gone(group))[0])
+    sent = {"groupId": group.pk, "measure": "requests", "window": "day", "amount": 5}
+    refused(admin.post("/limits/", **sent), 409, "Conflict", "Nothing was written", "at the same time")
+    assert not Limit.objects.exists()
+    assert Group.objects.exists()
+
+
+@pytest.mark.parametrize("action", ["page", "list"])
+def test_the_console_tells_it_on_a_page(client, monkeypatch, action):
+    from accounts.services import delete_group
+
+    def crossed(group):
+        kept = Group(pk=group.pk)
+        delete_group(group)
+        refer_to(kept)
+
+    group = create_group(name="team")
+    monkeypatch.setattr("accounts.services.delete_group", crossed)
+    login(client)
+    path = "/admin/accounts/group/"
+    if action == "page":
+        answer = client.post(f"{path}{group.pk}/delete/", {"post": "yes"}, follow=True)
+    else:
+        chosen = {"action": "delete_selected", "_selected_action": group.pk, "post": "yes"}
+        answer = client.post(path, chosen, follow=True)
+    assert "Nothing was written" in answer.text
+    assert Group.objects.exists()
+
+
+def test_the_console_tells_it_of_a_form(client, monkeypatch):
+    from accounts.services import create_group
+
+    def crossed(**values):
+        group = create_group(**values)
+        refer_to(group)
+        gone(group)
+        return group
+
+    monkeypatch.setattr("accounts.services.create_group", crossed)
+    login(client)
+    answer = client.post("/admin/accounts/group/add/", {"name": "team", "_seen": ""}, follow=True)
+    assert "Nothing was written" in answer.text
+
+
+def login(client):
+    client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
+
+
+# -- At one moment, in PostgreSQL ------------------------------------------------------------------------
+
+
+def at_once(*requests):
+    """The statuses of requests that are sent at one moment, in no order."""
+    waiting = random.sample(requests, len(requests))
+    with ThreadPoolExecutor(len(waiting)) as pool:
+        return {response.status_code for response in pool.map(lambda send: send(), waiting)}
+
+
+def sends(admin, method, path, **attributes):
+    client = admin.with_credential(admin.session.headers["Authorization"].removeprefix("Bearer "))
+    return lambda: client.send(method, path, json={"data": {"attributes": attributes}})
+
+
+def limit_of(subject):
+    return {**subject, "measure": "requests", "window": "day", "amount": 5}
+
+
+def rule_for(subject):
+    return {**subject, "name": f"rule-{next(_numbers)}"}
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("beside", ["members", "member", "limit", "rule"])
+def test_a_groups_deletion_beside_what_refers_to_it(admin, beside):
+    users = [new_user() for _ in range(6)]
+    for _ in range(6):
+        group = create_group(name=f"team-{next(_numbers)}", member_ids=[users[0].pk])
+        path, subject = f"/groups/{group.pk}/", {"groupId": group.pk}
+        others = {
+            "members": [
+                sends(admin, "PATCH", path, members=[{"id": user.pk} for user in random.sample(users, 3)])
+                for _ in range(4)
+            ],
+            "member": [sends(admin, "POST", f"{path}members/", id=user.pk) for user in users[:4]],
+            "limit": [sends(admin, "POST", "/limits/", **limit_of(subject)) for _ in range(2)],
+            "rule": [sends(admin, "POST", "/rules/", **rule_for(subject)) for _ in range(4)],
+        }
+        found = at_once(*others[beside], *[sends(admin, "DELETE", path) for _ in range(2)])
+        assert found <= {200, 201, 400, 404, 409}
+        assert 200 in found  # one of the deletions did it
+        assert not Group.objects.filter(pk=group.pk).exists()
+        assert not Rule.objects.exclude(group=None).exists()
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("beside", ["models", "keys", "limits", "prices", "price"])
+def test_a_providers_deletion_beside_what_refers_to_it(admin, beside):
+    amounts = {"currency": "USD", "input": 1, "output": 1}
+    for number in range(6):
+        provider = create_provider(name=f"p-{number}", url="https://a.example", format_name="openai", models=["m"])
+        price = set_price(provider=provider, model="m", **amounts)
+        path, subject = f"/providers/{provider.pk}/", {"providerId": provider.pk}
+        names = [f"n-{next(_numbers)}" for _ in range(4)]
+        others = {
+            "models": [sends(admin, "POST", f"{path}models/", name=name) for name in names],
+            "keys": [sends(admin, "POST", "/keys/", name=name, provider=provider.pk) for name in names],
+            "limits": [sends(admin, "POST", "/limits/", **limit_of(subject)) for _ in range(2)],
+            "prices": [sends(admin, "POST", "/prices/", **subject, model=name, **amounts) for name in names],
+            "price": [sends(admin, "PATCH", f"/prices/{price.pk}/", input=n) for n in (2, 3)],
+        }
+        found = at_once(*others[beside], *[sends(admin, "DELETE", path) for _ in range(2)])
+        assert found <= {200, 201, 400, 404, 409}
+
+
+@pytest.mark.servers
+def test_of_identical_limits_at_one_moment_one_is_set(admin):
+    for _ in range(6):
+        subject = {"userId": new_user().pk}
+        found = at_once(*[sends(admin, "POST", "/limits/", **limit_of(subject)) for _ in range(4)])
+        assert found == {201, 409}

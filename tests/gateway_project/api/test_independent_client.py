@@ -1,0 +1,100 @@
+"""A client of JSON:API that knows nothing of the gateway reads every list, follows its pages, and reports errors."""
+
+from decimal import Decimal
+
+import pytest
+from jsonapi_client import Modifier, Session
+from jsonapi_client.exceptions import DocumentError
+
+from accounts.models import Feature, Group, Role
+from gateway_project.api.routes import routes
+from keys.services import issue_key
+from licensing.services import set_limit
+from providers.models import Model, ProviderFormat
+from providers.services import create_provider, set_price
+from rules.services import create_rule
+from telemetry.journal.batches import insert_log_entries
+from tests.support.management import new_user
+from tests.telemetry.test_viewsets import log, stored
+from tests.telemetry.usage.test_rollups import done
+from tests.telemetry.usage.test_statistics import HOUR, WITHIN
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# The specification writes these out in a shape that is not JSON:API's: docs/management-api.md.
+OF_ANOTHER_SHAPE = {"licence", "stats", "version", "members"}
+QUERIES = {"usage": f"{WITHIN}&by=model&", "unpriced": f"{WITHIN}&"}
+
+
+@pytest.fixture
+def rows(ann, known_provider):
+    """Several rows of everything."""
+    for number in range(5):
+        user = new_user()
+        Role.objects.create(name=f"role {number}")
+        Feature.objects.create(name=f"feature {number}")
+        Group.objects.create(name=f"group {number}")
+        create_provider(name=f"p{number}", format_name="openai", url="https://x.test/v1", auth_method="none", models=[])
+        Model.objects.create(provider=known_provider, name=f"m{number}")
+        amounts = {"currency": "USD", "input": Decimal(1), "output": Decimal(1)}
+        set_price(provider=known_provider, model=f"priced{number}", **amounts)
+        issue_key(owner=ann, name=f"key {number}")
+        create_rule(name=f"rule {number}", user_id=user.pk)
+        set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
+        log(hours=number)
+        stored(f"hash {number}", hours=number)
+        insert_log_entries([done("r", HOUR, model=f"m{number}", provider_id=7, cost_status="unknown")])
+    assert ProviderFormat.objects.count() > 4
+    return known_provider
+
+
+@pytest.fixture
+def session(admin):
+    with Session(admin.base, request_kwargs={"headers": dict(admin.session.headers), "timeout": 30}) as session:
+        yield session
+
+
+def lists(provider) -> dict[str, str]:
+    """The paths of all lists by the type of their rows."""
+    return {
+        route.resource: route.path.replace("{provider_id}", str(provider.pk)).replace("{group_id}", "1").strip("/")
+        for route in routes()
+        if route.operation == "list"
+    }
+
+
+def test_it_reads_every_list_and_every_row(session, admin, rows):
+    for resource, path in lists(rows).items():
+        if resource in OF_ANOTHER_SHAPE:
+            continue
+        query = QUERIES.get(resource, "")
+        expected = [str(row["id"]) for row in admin.rows(f"/{path}/?{query}page[size]=100")]
+        assert len(expected) >= 5, path
+        pages = list(session.iterate(path, Modifier(f"{query}page[size]=2")))
+        assert [row.id for row in pages] == expected, path
+        assert {row.type for row in pages} == {resource}
+        assert session.get(path, Modifier(f"{query}page[size]=2")).meta.totalCount == len(expected)
+        if resource not in QUERIES:  # rows that are calculated have no address
+            one = session.get(path, expected[-1]).resource
+            assert (one.type, one.id) == (resource, expected[-1])
+            assert one.json["attributes"]
+
+
+def test_it_reports_the_errors_of_every_resource(session, rows):
+    for path in lists(rows).values():
+        error = refusal(session, path, Modifier("nosuch=1"))
+        assert error["source"] == {"parameter": "nosuch"}
+    for resource, path in lists(rows).items():
+        if resource not in (*OF_ANOTHER_SHAPE, *QUERIES):
+            assert refusal(session, path, "987654")["status"] == "404"
+    assert refusal(session, "nosuch")["status"] == "404"
+
+
+def refusal(session, path, which=None) -> dict:
+    """The only error object of the refusal; the client names its title."""
+    with pytest.raises(DocumentError) as caught:
+        session.get(path, which)
+    (error,) = caught.value.response.json()["errors"]
+    assert str(caught.value) == f"Error {error['status']}: {error['title']}"
+    assert error["status"] == str(caught.value.errors["status_code"])
+    return error

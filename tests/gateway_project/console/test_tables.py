@@ -1,0 +1,169 @@
+"""What all tables of the console do alike: what they ask before they delete, and what they let alone."""
+
+import re
+
+import pytest
+from django.contrib import admin
+
+from accounts.models import User
+from accounts.services import delete_user
+from keys.models import ApiKey
+from keys.services import delete_keys, issue_key
+from telemetry.models import LogEntry
+from tests.support.management import new_user
+
+pytestmark = pytest.mark.django_db
+USERS = "/admin/accounts/user/"
+MEANS = ["The user's logins end", "The record and its log entries stay"]
+
+
+def chosen(*users: User, **more: str) -> dict:
+    return {"action": "delete_selected", "_selected_action": [user.pk for user in users], **more}
+
+
+def shown(answer) -> str:
+    """What a page says below its heading, in one line."""
+    return " ".join(re.sub(r"<[^>]*>", " ", answer.text.partition("<h1")[2]).split()).replace("&#x27;", "'")
+
+
+class TestDeleting:
+    def test_it_asks_with_what_it_means_and_nothing_that_contradicts_it(self, console):
+        user = new_user()
+        told = shown(console.get(f"{USERS}{user.pk}/delete/"))
+        assert f"Delete user: {user.username}" in told
+        assert all(sentence in told for sentence in MEANS)
+        assert "will be deleted" not in told
+        assert "Summary" not in told
+        assert console.post(f"{USERS}{user.pk}/delete/", {"post": "yes"}).status_code == 302
+        user.refresh_from_db()
+        assert user.is_deleted
+
+    def test_of_many_it_asks_once(self, console):
+        ann, ben = new_user(username="ann"), new_user(username="ben")
+        told = shown(console.post(USERS, chosen(ann, ben)))
+        assert "Delete 2 users ann ben" in told
+        assert [told.count(sentence) for sentence in MEANS] == [1, 1]
+        assert "will be deleted" not in told
+        console.post(USERS, chosen(ann, ben, post="yes"))
+        assert User.objects.filter(is_deleted=True).count() == 2
+
+
+class TestOneThatIsOver:
+    @pytest.fixture
+    def gone(self) -> User:
+        user = new_user()
+        delete_user(user)
+        return user
+
+    def test_it_says_so_and_offers_nothing(self, console, gone):
+        page = console.get(f"{USERS}{gone.pk}/change/").text
+        assert re.search(r"deleted\s*<", page)
+        for offered in ('name="_save"', 'name="is_active"', f"{gone.pk}/delete/", f"{gone.pk}/sign-out/"):
+            assert offered not in page
+        assert gone.password not in page
+        assert "argon2" not in page
+
+    def test_it_is_not_deleted_again(self, console, gone):
+        live = new_user(username="live")
+        assert console.post(f"{USERS}{gone.pk}/delete/", {"post": "yes"}).status_code == 403
+        assert console.get(f"{USERS}{gone.pk}/sign-out/").status_code == 404
+        assert gone.username not in shown(console.post(USERS, chosen(live, gone)))
+        assert "1 of 2 users are deleted." in console.post(USERS, chosen(live, gone, post="yes"), follow=True).text
+        assert "0 of 1 users are deleted." in console.post(USERS, chosen(gone), follow=True).text
+        deleted = LogEntry.objects.filter(message__contains="deleted users")
+        assert [entry.message.rpartition(" ")[2] for entry in deleted] == [f"{live.pk}."]
+
+    def test_so_it_is_with_keys(self, console):
+        key = issue_key(owner=new_user(), name="laptop", permissions=["work"]).key
+        offered = ('name="_save"', f"{key.pk}/delete/", f"{key.pk}/rotate/")
+        path = f"/admin/keys/apikey/{key.pk}/"
+        assert all(what in console.get(f"{path}change/").text for what in offered)
+        delete_keys(ApiKey.objects.all())
+        assert not any(what in console.get(f"{path}change/").text for what in offered)
+        assert console.post(f"{path}rotate/").status_code == 404
+
+
+class TestAnEmptyList:
+    def test_it_says_what_it_means_and_offers_what_can_be_created(self, console):
+        told = console.get("/admin/rules/rule/").text
+        assert "There are no rules. All work requests are denied." in told
+        assert "Add rule" in told
+        told = console.get("/admin/telemetry/cacheentry/").text
+        assert "The cache is empty" in told
+        assert "Create a new item" not in told
+
+    @pytest.mark.parametrize("query", ["q=nobody-of-this-name", "is_active__exact=0"])
+    def test_of_what_is_looked_for_it_says_no_more(self, console, query):
+        told = console.get(f"{USERS}?{query}").text
+        assert "Nothing matches what is searched and filtered for." in told
+        assert "Show all" in told
+        assert "There are no users" not in told
+
+    def test_every_table_says_it(self):
+        assert all(table.empty_message for table in admin.site._registry.values())
+
+
+def test_a_name_stands_above_its_page_as_it_was_given(console):
+    user = new_user(username="ann")
+    title = console.get(f"{USERS}{user.pk}/change/").text.partition('id="header-inner"')[2]
+    assert re.findall(r"tracking-tight\">\s*(\S+)\s*</a", title) == ["Access", "Users", "ann"]
+
+
+@pytest.mark.parametrize("query", ["q=a%00b", "password__startswith=argon2"])
+def test_an_address_of_which_nothing_can_be_made_has_a_page(console, query):
+    answer = console.get(f"{USERS}?{query}")
+    assert answer.status_code == 400
+    assert "text/html" in answer.headers["Content-Type"]
+    assert "This address is not valid." in answer.text
+
+
+def test_a_page_for_a_new_row_does_not_look_like_the_list(console):
+    def heading(path: str) -> list[str]:
+        return re.sub(r"<[^>]*>", " ", re.search(r"<h1.*?</h1>", console.get(path).text, re.DOTALL)[0]).split()
+
+    assert heading(f"{USERS}add/") == [*heading(USERS), "chevron_right", "New"]
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+WRONG = ["nowhere/", "nowhere", "rules/rule", "rules/nowhere/", "search/", "accounts/user/999999/sign-out/", "a//b"]
+
+
+class TestAWrongAddress:
+    @pytest.mark.parametrize("path", WRONG)
+    def test_a_browser_gets_a_page_of_the_console(self, console, path):
+        answer = console.get(f"/admin/{path}", headers=BROWSER)
+        assert (answer.status_code, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+        assert "There is no page at this address." in answer.text
+        assert '<a class="text-primary-700 underline dark:text-primary-400" href="/admin/">' in answer.text
+        assert "/admin/rules/rule/" in answer.text  # the menu
+
+    @pytest.mark.parametrize("path", WRONG)
+    @pytest.mark.parametrize("accept", ["*/*", "application/json", "application/vnd.api+json"])
+    def test_any_other_client_gets_the_error_of_the_api(self, console, path, accept):
+        answer = console.get(f"/admin/{path}", headers={"Accept": accept})
+        assert (answer.status_code, answer.json()["exception"]) == (404, "NotFound")
+
+    @pytest.mark.parametrize("headers", [BROWSER, {}])
+    def test_a_stranger_does_not_learn_which_addresses_exist(self, client, db, headers):
+        for path in ("nowhere/", "rules/rule/", "accounts/user/1/change/", "telemetry/logentry/add/"):
+            answer = client.get(f"/admin/{path}", headers=headers)
+            assert (answer.status_code, answer.headers["Location"]) == (302, f"/admin/login/?next=/admin/{path}")
+
+    def test_the_text_of_the_address_is_not_repeated(self, console):
+        assert "<b>" not in console.get("/admin/<b>x</b>", headers=BROWSER).text.partition("<h1")[2]
+
+    def test_a_page_that_is_not_offered_says_so(self, console):
+        path = "/admin/telemetry/logentry/add/"
+        answer = console.get(path, headers=BROWSER)
+        assert (answer.status_code, "The console does not offer this." in answer.text) == (403, True)
+        assert console.get(path).json()["exception"] == "PermissionDenied"
+
+
+def test_a_form_that_has_expired_is_refused_with_a_page(console):
+    console.handler.enforce_csrf_checks = True
+    answer = console.post(USERS, headers=BROWSER)
+    assert (answer.status_code, "This form has expired" in answer.text) == (403, True)
+    assert 'href="/admin/">Back to the overview' in answer.text
+    assert console.post(USERS).json()["exception"] == "PermissionDenied"
+    console.cookies.clear()
+    assert console.post(USERS, headers=BROWSER).json()["exception"] == "PermissionDenied"

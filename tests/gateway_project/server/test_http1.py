@@ -1,0 +1,89 @@
+"""What goes out in one piece, and what is said when it cannot."""
+
+from types import SimpleNamespace
+
+import pytest
+from gunicorn.config import Config
+
+from gateway_project.server.http1 import MAX_JOINED_BODY_BYTES, JoinedResponse
+
+
+class Socket:
+    """Remembers each piece that it was given at once."""
+
+    def __init__(self):
+        self.sent = []
+
+    def sendall(self, data):
+        self.sent.append(bytes(data))
+
+
+def response(*headers, method="POST", status="200 OK"):
+    request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
+    made = JoinedResponse(request, Socket(), Config())
+    made.start_response(status, list(headers))
+    return made
+
+
+def test_head_and_body_go_out_together():
+    made = response(("Content-Length", "5"), ("X-Svc-Cache", "HIT"))
+    made.write(b"hello")
+    made.close()
+    (whole,) = made.sock.sent
+    assert whole.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert whole.endswith(b"\r\nX-Svc-Cache: HIT\r\n\r\nhello")
+
+
+def test_a_stream_begins_with_its_first_chunk_and_ends_with_its_mark():
+    made = response(("Content-Type", "text/event-stream"))
+    made.write(b"")  # says nothing: the head waits with it
+    assert (made.sock.sent, made.headers_sent) == ([], False)
+    made.write(b"x" * 20)
+    made.write(b"more")
+    made.close()
+    first, *rest = made.sock.sent
+    assert first.endswith(
+        b"\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n14\r\n" + b"x" * 20 + b"\r\n"
+    )
+    assert rest == [b"4\r\nmore\r\n", b"0\r\n\r\n"]
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "length"), [("HEAD", "200 OK", "5"), ("GET", "304 Not Modified", ""), ("GET", "200 OK", "0")]
+)
+def test_what_has_no_body_has_a_head(method, status, length):
+    made = response(*[("Content-Length", length)] * bool(length), method=method, status=status)
+    made.write(b"")
+    made.close()
+    assert [piece.partition(b"\r\n")[0] for piece in made.sock.sent] == [f"HTTP/1.1 {status}".encode()]
+    assert made.sock.sent[0].endswith(b"\r\n\r\n")
+    made.close()
+    assert len(made.sock.sent) == 1
+
+
+def test_a_long_body_is_not_copied():
+    body = b"x" * (MAX_JOINED_BODY_BYTES + 1)
+    made = response(("Content-Length", str(len(body))))
+    made.write(body)
+    made.close()
+    assert made.sock.sent[0].endswith(b"\r\n\r\n")
+    assert made.sock.sent[1:] == [body]
+
+
+def test_a_file_comes_behind_its_head(tmp_path):
+    path = tmp_path / "page.css"
+    path.write_bytes(b"body {}")
+    made = response(("Content-Length", "7"), method="GET")
+    made.sock.sendfile = lambda file, offset, count: made.sock.sent.append(file.read(count))
+    with path.open("rb") as file:
+        assert made.sendfile(SimpleNamespace(filelike=file))
+        made.close()
+    assert made.sock.sent[0].endswith(b"\r\n\r\n")
+    assert made.sock.sent[1:] == [b"body {}"]
+
+
+def test_nothing_is_sent_before_the_body_begins():
+    """So that what fails by then can still be answered with an error."""
+    made = response(("Content-Length", "5"))
+    made.send_headers()
+    assert (made.sock.sent, made.headers_sent) == ([], False)

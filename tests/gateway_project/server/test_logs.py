@@ -1,0 +1,17 @@
+"""What keeps the server's own output readable."""
+
+import logging
+
+from gateway_project.server.logs import OncePerMinute, SkipUnavailable
+
+
+def test_one_record_a_minute_passes_with_its_first_line():
+    seldom = OncePerMinute()
+    records = [logging.makeLogRecord({"msg": "no connection to %s:\nis it there?", "args": (name,)}) for name in "abc"]
+    assert [seldom.filter(record) for record in records] == [True, False, False]
+    assert records[0].getMessage() == "no connection to a: (Further messages of this kind are suppressed for a minute.)"
+
+
+def test_refusals_for_want_of_room_are_no_news_and_failures_are():
+    told = [logging.makeLogRecord({"status_code": status}) for status in (503, 500)] + [logging.makeLogRecord({})]
+    assert [SkipUnavailable().filter(record) for record in told] == [False, True, True]

@@ -1,0 +1,116 @@
+"""How much a request asks for before anybody has worked on it, and what is reserved for that."""
+
+from decimal import Decimal
+from types import SimpleNamespace
+
+import pytest
+
+from gateway_project.work.limits.book import LimitBook, LimitRow, Subject
+from gateway_project.work.limits.checks import MAX_AMOUNT
+from gateway_project.work.limits.demand import (
+    BOUND_FIELDS,
+    MAX_ANSWERS,
+    NESTED_OBJECTS,
+    Demand,
+    estimate_demand,
+    with_reservations,
+)
+from providers.formats import WorkRequest
+from providers.pricing.prices import Price
+
+ASKED = {"messages": [{"role": "user", "content": "x" * 400}]}
+SENT = 101  # with the four characters of "user"
+UNBOUNDED = 1024
+
+
+def demand(body, operation="chat"):
+    return estimate_demand(WorkRequest(operation, "m", body, b""))
+
+
+@pytest.mark.parametrize(
+    ("said", "output"),
+    [
+        ({}, None),
+        *(({name: 30}, 30) for name in BOUND_FIELDS),
+        *(({place: {"maxTokens": 30}}, 30) for place in NESTED_OBJECTS),
+        ({"max_tokens": 30, "max_completion_tokens": 50, "options": {"num_predict": 40}}, 50),
+        ({"max_tokens": 30, "n": 4}, 120),
+        ({"max_tokens": 30, "n": 2, "best_of": 5}, 150),
+        ({"max_tokens": 30, "n": 0}, 30),
+        ({"max_tokens": 30, "n": -7, "best_of": -1}, 30),
+        ({"max_tokens": 30, "n": 10**9}, 30 * MAX_ANSWERS),
+        ({"max_tokens": 30, "n": 4.0}, 30),
+        ({"max_tokens": 1}, 1),
+        # What bounds nothing, or is no bound at all:
+        ({"max_tokens": 0}, None),
+        ({"max_tokens": -1}, None),
+        ({"max_tokens": "30"}, None),
+        ({"max_tokens": True}, None),
+        ({"max_tokens": None}, None),
+        ({"options": [30]}, None),
+        ({"elsewhere": {"max_tokens": 30}}, None),
+        ({"n": 3}, None),
+    ],
+)
+def test_what_may_come_back_is_what_the_client_says(settings, said, output):
+    settings.GATEWAY_RESERVED_OUTPUT_TOKENS = UNBOUNDED
+    expected = Demand(SENT, UNBOUNDED, False) if output is None else Demand(SENT, output, True)
+    assert demand(ASKED | said) == expected
+    assert demand(ASKED | said).total == SENT + expected.output
+
+
+def test_an_embedding_brings_no_tokens_back_and_a_count_takes_none():
+    assert demand({"input": ["x" * 400, [1, 2, 3]], "max_tokens": 30}, "embedding") == Demand(103, 0, True)
+    assert demand(ASKED | {"max_tokens": 30}, "count_tokens") == Demand(0, 0, True)
+
+
+def test_nothing_is_a_token_too():
+    assert demand({"messages": []}).input == 1
+    assert demand({}, "embedding").input == 1
+
+
+SUBJECT = Subject("key", 5)
+AMOUNTS = {"requests": 9, "tokens": 10**6, "cost": 10**3}
+CHECKS = LimitBook(
+    LimitRow(SUBJECT, "it", name, "day", Decimal(amount)) for name, amount in AMOUNTS.items()
+).checks_for(SUBJECT)
+CHEAP, DEAR = Price("USD", Decimal(1), Decimal(2)), Price("USD", Decimal(3), Decimal(30))
+# A model may be dearer in what it reads and cheaper in what it writes.
+READS = Price("USD", Decimal(9), Decimal(1))
+
+
+def reserved(demand, *prices):
+    """What is taken of each, and the least of it; the targets are their prices."""
+    snapshot = SimpleNamespace(price=lambda target, at: target)
+    checks = with_reservations(CHECKS, demand, prices, snapshot)
+    return {check.limit.measure: (check.take, check.minimum) for check in checks}
+
+
+@pytest.mark.parametrize(
+    ("prices", "bounded", "cost", "minimum"),
+    [
+        ((), True, 0, 0),
+        ((None,), True, 0, 0),
+        ((CHEAP,), True, (100 + 2 * 50) * 1000, (100 + 2 * 50) * 1000),
+        ((CHEAP,), False, (100 + 2 * 50) * 1000, 100 * 1000),
+        ((CHEAP, None, DEAR), False, (3 * 100 + 30 * 50) * 1000, 3 * 100 * 1000),
+        ((DEAR, CHEAP), False, (3 * 100 + 30 * 50) * 1000, 3 * 100 * 1000),
+        ((DEAR, READS), False, (3 * 100 + 30 * 50) * 1000, 3 * 100 * 1000),
+    ],
+)
+def test_of_tokens_all_is_reserved_and_of_cost_what_it_is_at_the_dearest(prices, bounded, cost, minimum):
+    found = reserved(Demand(100, 50, bounded), *prices)
+    assert found == {"requests": (1, 1), "tokens": (150, 150 if bounded else 100), "cost": (cost, minimum)}
+
+
+def test_a_part_of_a_billionth_is_a_whole_one():
+    assert reserved(Demand(1, 1, True), Price("USD", Decimal("0.0001"), Decimal("0.0001")))["cost"] == (1, 1)
+
+
+def test_nothing_beyond_all_counting_is_reserved():
+    assert reserved(Demand(10**17, 10**17, True), DEAR) == {
+        "requests": (1, 1),
+        "tokens": (MAX_AMOUNT,) * 2,
+        "cost": (MAX_AMOUNT,) * 2,
+    }
+    assert reserved(Demand(10**17, 1, False))["tokens"] == (MAX_AMOUNT, MAX_AMOUNT)

@@ -1,0 +1,42 @@
+"""A provider that had no room is passed over for a while, as long as another can serve."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from gateway_project.work.limits.book import Subject
+from gateway_project.work.limits.checks import CheckStatus, LimitCheck
+from gateway_project.work.routing.full_providers import MAX_SECONDS, FullProviders
+
+
+def target(number):
+    return SimpleNamespace(provider=SimpleNamespace(id=number))
+
+
+ONE, TWO, THREE = map(target, (1, 2, 3))
+
+
+def note(fullness, number, seconds):
+    check = LimitCheck("few", 1, limit=SimpleNamespace(subject=Subject("provider", number)))
+    fullness.note(CheckStatus(check, 0, seconds))
+
+
+def test_who_is_full_is_passed_over_while_another_can_serve():
+    fullness = FullProviders()
+    assert fullness.without_full((TWO, ONE)) == [TWO, ONE]
+    note(fullness, 1, 60)
+    assert fullness.without_full((ONE, TWO, THREE)) == [TWO, THREE]
+    assert fullness.without_full((ONE,)) == [ONE]
+    note(fullness, 2, 0)
+    assert fullness.without_full((ONE, TWO)) == [TWO], "it is whole again"
+
+
+@pytest.mark.parametrize(("resets", "seconds"), [(60, MAX_SECONDS), (2, 2)])
+def test_that_is_until_it_is_whole_again_and_a_few_seconds_at_most(monkeypatch, resets, seconds):
+    fullness, now = FullProviders(), time.monotonic()
+    note(fullness, 1, resets)
+    noted = time.monotonic()
+    for moment, expected in ((now + seconds - 0.01, [TWO]), (noted + seconds + 0.01, [ONE, TWO])):
+        monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
+        assert fullness.without_full((ONE, TWO)) == expected

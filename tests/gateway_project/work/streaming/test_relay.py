@@ -1,0 +1,392 @@
+"""The thread that carries live streams: nothing is lost, nothing waits in it, and what is hard goes back."""
+
+import json
+import socket
+import ssl
+import threading
+import time
+from contextlib import ExitStack, suppress
+from types import SimpleNamespace
+
+import pytest
+
+from gateway_project.work import exchange
+from gateway_project.work.exchange import Incoming
+from gateway_project.work.streaming.relay import Relay, RelayedStream
+from providers.formats import FORMATS
+from providers.formats.base import WorkRequest
+from providers.transport.calls import Call, End, Interrupted
+from providers.transport.http_response import HTTPResponse
+from providers.transport.provider_response import Connection, ProviderResponse
+from tests.support.certificates import encrypted
+from tests.support.pace import patience
+
+BEAT = b": heartbeat\n\n"
+SILENCE = 0.1
+
+
+class Road:
+    """A provider's socket and a client's, and a stream between them that ends with the word "end"."""
+
+    def __init__(self, resources):
+        self.provider, self.source = map(resources.enter_context, socket.socketpair())
+        self.far, near = map(resources.enter_context, socket.socketpair())
+        self.far.settimeout(30)
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        self.call = Call(client=near, total_seconds=60)
+        self.call.attach(self.source)
+        self.forwarded = []
+        self.reader = SimpleNamespace(is_over=False)
+        response = SimpleNamespace(source=self.source, has_more=False, record_forwarded=lambda size, unread: None)
+        self.stream = SimpleNamespace(reader=self.reader, provider_response=response, template=None)
+
+    def chunks(self):
+        while not self.reader.is_over:
+            try:
+                data = self.source.recv(1000)
+            except BlockingIOError:
+                yield None
+                continue
+            self.call.received()
+            self.call.check()
+            if not data:
+                raise ValueError("it was cut")
+            self.reader.is_over = data.endswith(b"end")
+            yield data
+
+    def received(self):
+        """All that has come to the client, out of its chunks of HTTP, once the stream has ended."""
+        self.call.client.shutdown(socket.SHUT_WR)
+        return self.receiving()
+
+    def receiving(self):
+        """The same as it comes, until somebody ends what is written to the client."""
+        raw, pieces = self.far.makefile("rb"), []
+        while size := raw.readline():
+            pieces.append(raw.read(int(size, 16)))
+            assert raw.read(2) == b"\r\n"
+        return pieces
+
+
+@pytest.fixture
+def relay():
+    made = Relay(heartbeat_seconds=SILENCE)
+    made.start()
+    return made
+
+
+@pytest.fixture
+def road():
+    with ExitStack() as resources:
+        yield Road(resources)
+
+
+def carried(relay, road, heartbeat=b""):
+    """Carry a stream in a thread of its own; what it came to is in `raised` when it is joined."""
+
+    def run():
+        try:
+            relay.forward(RelayedStream(road.stream, road.call, road.chunks(), road.forwarded.append), heartbeat)
+        except Exception as error:
+            thread.raised = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.raised = None
+    thread.start()
+    return thread
+
+
+def feed(road, data):
+    """Send it to the relay from a thread of its own, for as long as somebody takes it."""
+
+    def run():
+        with suppress(OSError):
+            road.provider.sendall(data)
+
+    feeder = threading.Thread(target=run, daemon=True)
+    feeder.start()
+    return feeder
+
+
+def joined(thread):
+    thread.join(patience(10))
+    assert not thread.is_alive()
+    return thread.raised
+
+
+def test_chunks_come_as_chunks_of_http_and_the_end_is_the_readers(relay, road):
+    thread = carried(relay, road)
+    for word in (b"one", b"two", b"the end"):
+        road.provider.sendall(word)
+        assert road.far.recv(100) == b"%X\r\n%b\r\n" % (len(word), word)
+    assert joined(thread) is None
+    assert road.source.gettimeout() is None  # as it was
+
+
+def test_a_client_that_reads_late_gets_everything(relay, road):
+    thread = carried(relay, road)
+    feeder = feed(road, b"x" * 1_000_000 + b"end")
+    time.sleep(0.2)
+    assert feeder.is_alive()  # what the client does not take is not taken from the provider either
+    reading = threading.Thread(target=lambda: pieces.extend(iter(lambda: road.far.recv(65536), b"")), daemon=True)
+    pieces: list[bytes] = []
+    reading.start()
+    assert joined(thread) is None
+    road.call.client.shutdown(socket.SHUT_WR)
+    reading.join(patience(10))
+    assert b"".join(pieces).count(b"x") == 1_000_000
+
+
+def test_a_client_that_does_not_read_holds_up_nobody_else(relay, road):
+    stuck = carried(relay, road)
+    feed(road, b"x" * 1_000_000)
+    with ExitStack() as resources:
+        other = Road(resources)
+        thread = carried(relay, other)
+        other.provider.sendall(b"end")
+        assert joined(thread) is None
+        assert other.received() == [b"end"]
+    road.far.close()
+    assert joined(stuck).end is End.CLIENT_CLOSED
+
+
+def test_silences_are_filled(relay, road):
+    thread = carried(relay, road, BEAT)
+    assert road.far.recv(100) == b"D\r\n: heartbeat\n\n\r\n"
+    assert road.far.recv(100) == b"D\r\n: heartbeat\n\n\r\n"
+    road.provider.sendall(b"end")
+    assert joined(thread) is None
+    assert [piece for piece in road.received() if piece != BEAT] == [b"end"]
+
+
+def test_no_heartbeat_comes_into_the_middle_of_a_chunk_or_behind_the_end(road):
+    relayed = RelayedStream(road.stream, road.call, iter(()), road.forwarded.append)
+    relayed.unsent = b"what the client has not taken yet"
+    relayed.send_heartbeat(BEAT)
+    relayed.unsent, relayed.ended = b"", True
+    relayed.send_heartbeat(BEAT)
+    assert road.received() == []
+
+
+def test_a_client_that_left_in_a_silence_ends_the_call(relay, road):
+    road.far.close()
+    assert joined(carried(relay, road, BEAT)).end is End.CLIENT_CLOSED
+    assert road.call.end is End.CLIENT_CLOSED
+
+
+def test_a_client_that_left_while_chunks_flow_ends_the_stream(relay, road):
+    road.far.close()
+    thread = carried(relay, road)
+    road.provider.sendall(b"one")
+    assert joined(thread).end is End.CLIENT_CLOSED
+
+
+def test_what_goes_wrong_is_raised_where_the_stream_belongs(relay, road):
+    thread = carried(relay, road)
+    road.provider.sendall(b"one")
+    assert road.far.recv(100) == b"3\r\none\r\n"
+    road.provider.close()
+    assert isinstance(joined(thread), ValueError)
+
+
+def test_the_watcher_can_end_it(relay, road):
+    thread = carried(relay, road)
+    road.call.interrupt(End.IDLE)
+    raised = joined(thread)
+    assert isinstance(raised, Interrupted)
+    assert raised.end is End.IDLE
+
+
+def test_a_stream_that_is_over_before_it_is_carried_ends_at_once(relay, road):
+    road.reader.is_over = True
+    assert joined(carried(relay, road)) is None
+
+
+def test_a_hundred_at_once_do_not_mix(relay):
+    with ExitStack() as resources:
+        roads = [Road(resources) for _ in range(100)]
+        threads = [carried(relay, road, BEAT) for road in roads]
+        for turn in range(5):
+            for number, road in enumerate(roads):
+                road.provider.sendall(b"%d " % number + (b"end" if turn == 4 else b""))
+        assert [joined(thread) for thread in threads] == [None] * 100
+        for number, road in enumerate(roads):
+            said = b"".join(piece for piece in road.received() if piece != BEAT)
+            assert said == b"%d " % number * 5 + b"end"
+
+
+def test_what_tls_holds_back_is_not_waited_for(relay, road, tmp_path):
+    with ExitStack() as resources:
+        road.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+        provider, road.source = encrypted(resources, tmp_path / "both.pem")
+        reply = HTTPResponse(road.source, limit=1_000_000)
+        provider.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 15003\r\n\r\n")
+        reply.read_head()
+        road.stream.provider_response = ProviderResponse(None, Connection("", road.source), reply, road.call)
+        pieces = road.stream.provider_response.pieces()
+        road.chunks = lambda: pieces
+        thread = carried(relay, road)
+        provider.sendall(b"x" * 15_000 + b"end")  # one record, of which a read takes a part
+        assert joined(thread) is None
+        assert b"".join(road.received()) == b"x" * 15_000 + b"end"
+
+
+def event(text):
+    return b'data: {"choices": [{"delta": {"content": %b}, "finish_reason": null}]}\n\n' % json.dumps(text).encode()
+
+
+def framed(data):
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Stream(Road):
+    """A road on which a provider of OpenAI's shape answers, read as it is on a request's way."""
+
+    def __init__(self, resources, *, limit=1_000_000, source=None):
+        super().__init__(resources)
+        self.provider, self.source = source or (self.provider, self.source)
+        self.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+        self.provider.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + framed(event("first")))
+        self.reply = HTTPResponse(self.source, limit=limit, on_bytes=self.call.received)
+        self.reply.read_head()
+        response = ProviderResponse(None, Connection("", self.source), self.reply, self.call)
+        self.reader = FORMATS["openai"].native_reader(WorkRequest("chat", "m", {}, b""))
+        self.stream = exchange.Stream(response, response.pieces(), self.reader, b"", "text/event-stream")
+
+    def brings(self, chunk):
+        """The provider sends a chunk, and the client has it."""
+        self.provider.sendall(chunk)
+        got = b""
+        while not got.endswith(chunk):
+            got += self.far.recv(1000)
+
+    def chunks(self):
+        for piece in self.stream.pieces:
+            yield self.reader.feed(piece) if piece else None
+            if self.reader.is_over:
+                return
+
+
+PIECES = [event(text) for text in ("a", "bc", "ä", 'q"', "d" * 300, "\n", "", "e")]
+LAST = b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("encrypts", [False, True], ids=["plain", "TLS"])
+def test_chunks_like_the_one_before_go_on_as_they_came_and_are_told_of(relay, tmp_path, encrypts):
+    with ExitStack() as resources:
+        road = Stream(resources, source=encrypted(resources, tmp_path / "both.pem") if encrypts else None)
+        thread = carried(relay, road)
+        for piece in PIECES:
+            road.provider.sendall(framed(piece))
+            time.sleep(0.02)
+        road.provider.sendall(framed(LAST) + b"0\r\n\r\n")
+        assert joined(thread) is None
+        assert road.received() == [event("first"), *PIECES, LAST]
+        # Those that hold a quote or an end of a line are looked at, and so is the mark of the end.
+        assert road.forwarded == [piece for piece in PIECES if b"\\" not in piece]
+        assert road.reply.body_bytes == len(b"".join([event("first"), *PIECES, LAST]))
+        assert road.reply.is_complete
+
+
+@pytest.mark.parametrize("step", [1, 7, 50, 83, 84, 90, 200, 1000])
+def test_wherever_the_network_cuts_them_all_of_them_arrive(relay, step):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        sent = b"".join(map(framed, [*PIECES * 3, LAST])) + b"0\r\n\r\n"
+        for start in range(0, len(sent), step):
+            road.provider.sendall(sent[start : start + step])
+            time.sleep(0.0005)
+        assert joined(thread) is None
+        assert b"".join(road.received()) == b"".join([event("first"), *PIECES * 3, LAST])
+
+
+def test_an_error_behind_chunks_that_went_on_is_found(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        for piece in (event("a"), event("b"), b'data: {"error": {"message": "overloaded"}}\n\n', event("c")):
+            road.provider.sendall(framed(piece))
+            time.sleep(0.02)
+        assert joined(thread) is None
+        assert "overloaded" in road.reader.error.message
+        assert b"".join(road.received()) == event("first") + event("a") + event("b")
+
+
+def test_an_answer_without_end_meets_its_bound(relay):
+    with ExitStack() as resources:
+        road = Stream(resources, limit=40_000)
+        thread = carried(relay, road)
+        reading = threading.Thread(target=road.receiving, daemon=True)
+        reading.start()
+        while thread.is_alive():
+            road.provider.sendall(framed(event("x" * 20)))
+            time.sleep(0.001)
+        assert "longer than 40000 bytes" in str(joined(thread))
+        assert road.reply.body_bytes < 40_000 + 70 * 100
+        road.call.client.shutdown(socket.SHUT_WR)
+        reading.join(patience(10))
+
+
+def test_a_reset_behind_chunks_that_went_on_is_told_as_one(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        road.brings(framed(event("a")))
+        road.source.sendall(b"?")  # what is unread when a side closes resets the other
+        road.provider.close()
+        assert "it reset the connection" in str(joined(thread))
+        assert road.forwarded == [event("a")]
+
+
+def test_what_went_on_before_the_client_left_is_told_of(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        thread = carried(relay, road)
+        road.brings(framed(event("a")))
+        road.far.close()
+        while thread.is_alive():
+            with suppress(OSError):
+                road.provider.sendall(framed(event("b")))
+            time.sleep(0.01)
+        assert joined(thread).end is End.CLIENT_CLOSED
+        assert road.forwarded[0] == event("a")
+
+
+def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
+    with ExitStack() as resources:
+        road = Stream(resources)
+        road.call.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        thread = carried(relay, road)
+        pieces = [event(f"{number:05}" * 100) for number in range(1000)]
+        feed(road, b"".join(map(framed, [*pieces, LAST])) + b"0\r\n\r\n")
+        time.sleep(0.3)
+        reading = threading.Thread(target=lambda: said.extend(road.receiving()), daemon=True)
+        said: list[bytes] = []
+        reading.start()
+        assert joined(thread) is None
+        road.call.client.shutdown(socket.SHUT_WR)
+        reading.join(patience(10))
+        assert b"".join(said) == b"".join([event("first"), *pieces, LAST])
+
+
+@pytest.mark.parametrize(
+    ("client", "protocol"), [(None, "HTTP/1.1"), (ssl.SSLSocket, "HTTP/1.1"), (socket.socket, "HTTP/1.0")]
+)
+def test_only_plain_sockets_and_chunks_are_its_business(relay, client, protocol):
+    made = client and client.__new__(client)
+    assert not relay.supports(Incoming({"SERVER_PROTOCOL": protocol}, client=made))
+    assert relay.supports(Incoming({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket)))
+
+
+@pytest.mark.parametrize("write", ["step", "send_heartbeat"])
+def test_what_goes_to_the_client_is_written_under_the_lock_of_its_stream(road, write):
+    class Client:
+        def send(self, data, flags):
+            assert stream.lock.locked()
+            return len(data)
+
+    road.call.client = Client()
+    stream = RelayedStream(road.stream, road.call, iter([b"chunk"]), road.forwarded.append)
+    assert stream.step() if write == "step" else stream.send_heartbeat(BEAT) is None
+    assert stream.error is None

@@ -1,0 +1,25 @@
+"""What a process does all the time: each thing, whatever becomes of the others."""
+
+import errno
+import threading
+
+from gateway_project.work import runtime as gateway_of_process
+from gateway_project.work.tasks.housekeeping import housekeeping
+from gateway_project.work.tasks.periodic_tasks import PeriodicTasks
+
+
+def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path, monkeypatch, caplog):
+    settings.GATEWAY_JOURNAL_DIR = tmp_path
+    gateway, renewed = gateway_of_process._make(), threading.Semaphore(0)
+
+    def broken():
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(gateway.journal, "preallocate", broken)
+    monkeypatch.setattr(gateway.state, "renew_holds", renewed.release)
+    keeper = PeriodicTasks("housekeeper", housekeeping(gateway), every=0.01)
+    keeper.start()
+    assert all(renewed.acquire(timeout=10) for _ in range(5))
+    keeper.stop()
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [f"The chore {broken.__qualname__.rpartition('.')[2]} failed; it will be retried."]

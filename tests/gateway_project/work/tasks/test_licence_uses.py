@@ -1,0 +1,37 @@
+"""Active uses under pressure: never one too many, and never a refusal while there was room."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+
+import pytest
+
+from gateway_project.work.state.shared import LocalState
+from tests.gateway_project.work.conftest import needs_redis
+from tests.gateway_project.work.limits.pressure import MAX_USES, Seen, most_at_once, press, refused_for_nothing
+from tests.support.running import ROOT
+
+
+def assert_exact(seen: list[Seen]) -> None:
+    assert most_at_once(seen) == MAX_USES, "so many were let in, and not one more"
+    assert refused_for_nothing(seen) == []
+    assert len({one.user for one in seen if one.ending}) > MAX_USES, "uses lapsed, and others took their place"
+    assert any(not one.ending for one in seen)
+
+
+def test_fifty_threads_of_one_process():
+    assert_exact(press(LocalState(cache_bytes=0)))
+
+
+@pytest.mark.servers
+@needs_redis
+def test_four_processes_of_fifty_threads_each():
+    environ = os.environ | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
+    command = [sys.executable, "-m", "tests.gateway_project.work.limits.pressure", f"test-{secrets.token_hex(6)}"]
+    running = [
+        subprocess.Popen([*command, str(seed)], cwd=ROOT, env=environ, stdout=subprocess.PIPE) for seed in range(4)
+    ]
+    told = [json.loads(process.communicate(timeout=90)[0]) for process in running]
+    assert_exact([Seen(*one) for some in told for one in some])

@@ -1,0 +1,80 @@
+"""Periodic tasks: run when they are due, whatever goes wrong in between."""
+
+import threading
+
+from django.db import OperationalError
+
+from gateway_project.work.tasks.periodic_tasks import PeriodicTask, PeriodicTasks
+
+
+def counting(then=None):
+    """An action that counts how often it is done, and its counter."""
+    done = threading.Semaphore(0)
+
+    def action() -> None:
+        done.release()
+        if then is not None:
+            raise then
+
+    return action, done
+
+
+def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
+    often, done = counting()
+    rarely, once = counting()
+    tasks = PeriodicTasks("chores", [PeriodicTask(often, every=0.01), PeriodicTask(rarely, every=1000)])
+    tasks.start()
+    for _ in range(3):
+        assert done.acquire(timeout=10)
+    tasks.stop()
+    assert once.acquire(blocking=False)
+    assert not once.acquire(blocking=False)
+
+
+def test_what_is_to_be_done_at_the_end_is_done_then(db):
+    action, done = counting()
+    other, never = counting()
+    tasks = PeriodicTasks("chores", [PeriodicTask(action, every=1000, at_end=True), PeriodicTask(other, every=1000)])
+    tasks.start()
+    tasks.stop()
+    assert done.acquire(blocking=False)
+    assert not never.acquire(blocking=False)
+
+
+def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, caplog):
+    broken, tried = counting(RuntimeError("broken"))
+    away, asked = counting(OperationalError("the server is gone\nand more"))
+    good, done = counting()
+    tasks = PeriodicTasks(
+        "chores", [PeriodicTask(broken, every=0.01), PeriodicTask(away, every=0.01), PeriodicTask(good, every=0.01)]
+    )
+    tasks.start()
+    for counter in (tried, asked, done):
+        assert counter.acquire(timeout=10)
+        assert counter.acquire(timeout=10)
+    tasks.stop()
+    told = [record.getMessage() for record in caplog.records if "database" in record.getMessage()]
+    assert told == ["The chore action waits for the database: the server is gone"]
+
+
+def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeypatch):
+    first, done = counting()
+    second, done_too = counting()
+    tasks = PeriodicTasks("chores", [PeriodicTask(first, every=0.01), PeriodicTask(second, every=0.01)])
+    monkeypatch.setattr("gateway_project.background.connection", Refusing())
+    tasks.start()
+    for counter in (done, done_too, done, done_too):
+        assert counter.acquire(timeout=10)
+    tasks.stop()
+
+
+class Refusing:
+    """A connection that its server has closed."""
+
+    in_atomic_block = False
+
+    def close_if_unusable_or_obsolete(self):
+        raise OperationalError("the server is gone")
+
+    def close(self):
+        pass

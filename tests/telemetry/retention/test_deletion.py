@@ -1,0 +1,362 @@
+"""What is old enough goes, in small pieces and by one process at a time; what is younger, and usage, stays."""
+
+import itertools
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection, transaction
+from django.utils import timezone
+
+from telemetry.journal.batches import insert_log_entries
+from telemetry.models import CacheEntry, LogEntry, UsageDay, UsageHour
+from telemetry.retention import deletion, partitions
+from telemetry.retention.housekeeping import Housekeeper, exclusively
+from telemetry.usage import rollups
+from telemetry.usage.verification import differences, full_hours
+from tests.telemetry.usage.test_rollups import done, totals
+
+pytestmark = pytest.mark.django_db(transaction=True)
+NOW = timezone.now()
+DAY = timedelta(days=1)
+on_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL has partitions")
+
+
+@pytest.fixture(autouse=True)
+def as_migrated(settings):
+    """Partitions as a migrate makes them, whatever a test before has dropped or made."""
+    yield
+    settings.GATEWAY_LOG_DAYS = 0
+    if connection.vendor == "postgresql":
+        LogEntry.objects.all().delete()
+        for partition in partitions.partitions():
+            with connection.cursor() as cursor:
+                cursor.execute(f'DROP TABLE "{partition.name}"')
+        partitions.create_ahead(timezone.now())
+
+
+def aged(days, request_id=None, **fields):
+    return done(request_id or f"{days}", NOW - timedelta(days=days), **fields)
+
+
+def left():
+    return sorted(LogEntry.objects.values_list("correlation_id", flat=True))
+
+
+def house():
+    call_command("housekeep", verbosity=0)
+
+
+class TestEntries:
+    def test_for_ever_unless_told(self):
+        insert_log_entries([aged(5000)])
+        house()
+        assert left() == ["5000"]
+
+    def test_beyond_their_days_they_go_and_their_usage_stays(self, settings):
+        settings.GATEWAY_LOG_DAYS = 30
+        partitions.create_ahead(NOW - 60 * DAY)
+        insert_log_entries([aged(days, input_tokens=7) for days in (0, 29, 32, 45, 400)])
+        house()
+        assert left() == ["0", "29"]
+        assert totals()["input_tokens"] == 35
+
+    def test_more_than_a_batch(self, settings, monkeypatch):
+        monkeypatch.setattr(deletion, "BATCH", 10)
+        settings.GATEWAY_LOG_DAYS = 1
+        insert_log_entries([aged(500, f"r{number}") for number in range(35)])
+        assert [deletion.delete_entries(NOW) for _ in range(4)] == [True, True, True, False]
+        assert left() == []
+
+    def test_usage_is_compared_with_what_the_log_still_has(self, settings):
+        settings.GATEWAY_LOG_DAYS = 30
+        insert_log_entries([aged(days) for days in (0, 10, 45, 400)])
+        house()
+        assert differences(*full_hours(None, None, NOW)) == []
+        call_command("verify_usage")
+
+
+class TestPayloads:
+    def test_they_go_before_their_entries(self, settings, monkeypatch):
+        monkeypatch.setattr(deletion, "BATCH", 3)
+        settings.GATEWAY_PAYLOAD_DAYS = 7
+        insert_log_entries([aged(days, payload="secret") for days in (0, 6, 8, 9, 10, 11, 12, 500)])
+        house()
+        assert left() == sorted(["0", "6", "8", "9", "10", "11", "12", "500"])
+        assert set(LogEntry.objects.filter(payload="secret").values_list("correlation_id", flat=True)) == {"0", "6"}
+
+    def test_a_piece_of_work_looks_at_so_many_entries_whether_they_have_one_or_not(self, settings, monkeypatch):
+        monkeypatch.setattr(deletion, "MAX_SCANNED", 4)
+        settings.GATEWAY_PAYLOAD_DAYS = 7
+        insert_log_entries([aged(8 + number, payload="secret" if number % 5 == 0 else "") for number in range(11)])
+        insert_log_entries([aged(30, f"same moment {number}", payload="secret") for number in range(9)])
+        empty = deletion.PayloadEraser()
+        pieces = list(iter(lambda: empty(NOW), False))
+        assert 3 <= len(pieces) <= 6
+        assert not LogEntry.objects.exclude(payload="").exists()
+
+    def test_what_was_looked_at_is_not_looked_at_again_until_the_next_day(self, settings, django_assert_num_queries):
+        settings.GATEWAY_PAYLOAD_DAYS = 7
+        empty = deletion.PayloadEraser()
+        assert empty(NOW) is False
+        insert_log_entries([aged(30, payload="came late")])
+        assert empty(NOW + timedelta(hours=1)) is False
+        assert LogEntry.objects.exclude(payload="").exists()
+        empty(NOW + timedelta(hours=25))
+        assert not LogEntry.objects.exclude(payload="").exists()
+
+
+def test_records_of_answers_go_some_time_after_the_answers(settings):
+    settings.GATEWAY_CACHE_RECORD_DAYS = 5
+    for days in (-1, 1, 4, 6, 70):
+        CacheEntry.objects.create(request_hash=f"{days}", expires_at=NOW - days * DAY)
+    house()
+    assert set(CacheEntry.objects.values_list("request_hash", flat=True)) == {"-1", "1", "4"}
+    settings.GATEWAY_CACHE_RECORD_DAYS = 0
+    CacheEntry.objects.create(request_hash="old", expires_at=NOW - 700 * DAY)
+    house()
+    assert CacheEntry.objects.count() == 4
+
+
+class TestMerging:
+    def merged(self, merge):
+        """How many pieces of work there were."""
+        return sum(iter(lambda: merge(NOW), False))
+
+    def test_what_is_over_becomes_a_row_and_that_of_the_present_as_it_grows(self, monkeypatch):
+        for _ in range(3):
+            insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
+        assert (self.merged(deletion.merge_hours), UsageHour.objects.count()) == (1, 4)
+        monkeypatch.setattr(deletion, "MAX_UNMERGED", 2)
+        assert (self.merged(deletion.merge_hours), UsageHour.objects.count()) == (1, 2)
+        for _ in range(2):
+            insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
+        assert (self.merged(deletion.merge_hours), UsageHour.objects.count()) == (1, 4)
+        assert totals()["requests"] == 10
+        assert differences(*full_hours(None, None, NOW)) == []
+
+    def test_so_do_days(self, monkeypatch):
+        for _ in range(3):
+            insert_log_entries([done("past", NOW - timedelta(days=2)), done("now", NOW)])
+            for hour in UsageHour.objects.filter(merged=False).values_list("hour", flat=True):
+                rollups.merge_hour(hour)
+        assert (self.merged(deletion.merge_days), UsageDay.objects.count()) == (1, 4)
+        monkeypatch.setattr(deletion, "MAX_UNMERGED", 2)
+        assert (self.merged(deletion.merge_days), UsageDay.objects.count()) == (1, 2)
+        assert {day.requests for day in UsageDay.objects.all()} == {3}
+        assert differences(*full_hours(None, None, NOW)) == []
+
+
+class TestOneAtATime:
+    def test_what_fails_is_told_and_the_others_are_done(self, caplog):
+        done_ = []
+        keeper = Housekeeper(interval=60)
+        keeper._tasks = {"broken": lambda now: 1 / 0, "away": self.away, "good": done_.append}
+        assert keeper.run_once() == ["broken", "away"]
+        assert len(done_) == 1
+        assert "broken: failed" in caplog.text
+
+    @on_postgresql
+    def test_the_command_says_what_it_could_not_do(self):
+        CacheEntry.objects.create(request_hash="old", expires_at=NOW - 7000 * DAY)
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE telemetry_cacheentry RENAME TO elsewhere")
+        try:
+            with pytest.raises(CommandError, match=r"^Not done: cache records\.$"):
+                house()
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("ALTER TABLE elsewhere RENAME TO telemetry_cacheentry")
+
+    def away(self, now):
+        raise OperationalError("canceling statement due to lock timeout")
+
+    def test_a_thread_does_it_by_itself_and_stops(self, settings):
+        settings.GATEWAY_CACHE_RECORD_DAYS = 5
+        CacheEntry.objects.create(request_hash="old", expires_at=NOW - 70 * DAY)
+        keeper = Housekeeper(interval=0.01)
+        keeper.start()
+        for _ in range(500):
+            if not CacheEntry.objects.exists():
+                break
+            threading.Event().wait(0.02)
+        keeper.stop()
+        keeper._thread.join(10)
+        assert not CacheEntry.objects.exists()
+
+    @on_postgresql
+    def test_while_one_process_is_at_it_another_leaves_it(self):
+        entered, leave, seen = threading.Event(), threading.Event(), []
+
+        def first():
+            with exclusively("entries") as acquired:
+                seen.append(acquired)
+                entered.set()
+                leave.wait(10)
+            connection.close()
+
+        thread = threading.Thread(target=first)
+        thread.start()
+        entered.wait(10)
+        with exclusively("entries") as acquired:
+            seen.append(acquired)
+        with exclusively("payloads") as acquired:
+            seen.append(acquired)
+        leave.set()
+        thread.join(10)
+        with exclusively("entries") as acquired:
+            seen.append(acquired)
+        assert seen == [True, False, True, True]
+
+
+@on_postgresql
+class TestPartitions:
+    def bounds(self):
+        return [(partition.start, partition.end) for partition in partitions.partitions()]
+
+    def test_a_migrate_makes_those_of_the_present_and_of_the_time_to_come(self):
+        for partition in partitions.partitions():
+            with connection.cursor() as cursor:
+                cursor.execute(f'DROP TABLE "{partition.name}"')
+        call_command("migrate", verbosity=0)
+        found = self.bounds()
+        month = NOW.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        assert found[0][0] == month
+        assert found[-1][1] > NOW + 80 * DAY
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
+        assert partitions.create_ahead(timezone.now()) == 0
+
+    def test_entries_of_few_days_are_kept_by_the_day(self, settings):
+        settings.GATEWAY_LOG_DAYS = 30
+        later = NOW + 200 * DAY
+        partitions.create_ahead(later)
+        assert {end - start for start, end in self.bounds()[-3:]} == {DAY}
+
+    def test_those_of_more_days_by_the_week_and_of_many_by_the_month(self, settings):
+        settings.GATEWAY_LOG_DAYS = 90
+        begin = self.bounds()[-1][1]
+        partitions.create_ahead(begin)
+        weeks = [(start, end) for start, end in self.bounds() if start >= begin]
+        assert weeks[0][0] == begin
+        assert {end - start for start, end in weeks[1:]} == {7 * DAY}
+        assert {start.weekday() for start, _ in weeks[1:]} == {0}
+        assert weeks[-1][1] > begin + 21 * DAY
+        settings.GATEWAY_LOG_DAYS = 365
+        partitions.create_ahead(begin + 90 * DAY)
+        months = [(start, end) for start, end in self.bounds() if start >= weeks[-1][1]]
+        assert {start.day for start, _ in months} == {1}
+        for periods in (weeks, months):
+            assert all(one[1] == other[0] for one, other in itertools.pairwise(periods))
+
+    def test_what_came_before_its_partition_moves_there(self):
+        ahead = datetime(2031, 5, 3, tzinfo=UTC)
+        insert_log_entries([done("r1", ahead), done("r2", ahead + 40 * DAY)])
+        partitions.create(datetime(2031, 5, 1, tzinfo=UTC), datetime(2031, 6, 1, tzinfo=UTC))
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT correlation_id FROM {partitions.LOG}_20310501")
+            assert cursor.fetchall() == [("r1",)]
+            cursor.execute(f"SELECT correlation_id FROM {partitions.DEFAULT}")
+            assert cursor.fetchall() == [("r2",)]
+        assert LogEntry.objects.get(correlation_id="r1").pk < LogEntry.objects.create(correlation_id="r3").pk
+
+    def test_a_partition_is_dropped_once_all_in_it_is_old(self, settings):
+        settings.GATEWAY_LOG_DAYS = 30
+        begin = NOW.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - 31 * DAY
+        partitions.create(begin - DAY, begin)
+        partitions.create(begin, begin + DAY)
+        insert_log_entries([done("old", begin - timedelta(seconds=1)), done("young", begin + timedelta(seconds=1))])
+        before = len(self.bounds())
+        partitions.drop_before(begin)
+        assert len(self.bounds()) == before - 1
+        assert left() == ["young"]
+
+    def test_readers_are_not_waited_for(self):
+        partitions.create(datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 2, 1, tzinfo=UTC))
+        entered, leave = threading.Event(), threading.Event()
+
+        def read():
+            with transaction.atomic():
+                list(LogEntry.objects.all()[:1])
+                entered.set()
+                leave.wait(20)
+            connection.close()
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        entered.wait(10)
+        with pytest.raises(OperationalError, match="lock timeout"):
+            partitions.drop_before(NOW)
+        leave.set()
+        thread.join(10)
+        assert partitions.drop_before(NOW) == 1
+
+    def test_the_log_can_be_one_table_again(self):
+        insert_log_entries([aged(0), aged(500)])
+        ids = sorted(LogEntry.objects.values_list("pk", flat=True))
+        call_command("migrate", "telemetry", "0005", verbosity=0)
+        try:
+            assert partitions.tables() == {}
+            with connection.cursor() as cursor:  # the model's columns are not all there
+                cursor.execute(f"INSERT INTO {partitions.LOG} (correlation_id) VALUES ('x') RETURNING id")
+                assert cursor.fetchone() == (ids[-1] + 1,)
+        finally:
+            call_command("migrate", verbosity=0)
+        assert sorted(LogEntry.objects.values_list("pk", flat=True)) == [*ids, ids[-1] + 1]
+        assert len(self.bounds()) >= 3
+        with connection.cursor() as cursor:
+            found = connection.introspection.get_constraints(cursor, partitions.LOG)
+        assert {index.name for index in LogEntry._meta.indexes} <= found.keys()
+
+
+class TestTheCommand:
+    def test_it_says_that_the_difference_is_0(self, capsys):
+        insert_log_entries([aged(days) for days in (0, 1, 5)])
+        call_command("verify_usage")
+        assert "the difference between log and usage is 0" in capsys.readouterr().out
+
+    def test_it_fails_where_there_is_one_and_repairs_it(self, capsys):
+        insert_log_entries([aged(days, input_tokens=1) for days in (0, 1, 5)])
+        UsageHour.objects.filter(hour__lt=NOW - DAY).delete()
+        with pytest.raises(CommandError, match="requests \\+1"):
+            call_command("verify_usage")
+        call_command("verify_usage", repair=True)
+        assert "2 hours repaired" in capsys.readouterr().out
+
+    def test_a_period_can_be_told(self, capsys):
+        insert_log_entries([aged(days) for days in (0, 1, 5)])
+        UsageHour.objects.filter(hour__lt=NOW - 4 * DAY).delete()
+        call_command("verify_usage", start=NOW - 2 * DAY)
+        call_command("verify_usage", start=NOW - 9 * DAY, end=NOW - 7 * DAY)
+        assert capsys.readouterr().out.count("is 0") == 2
+
+    def test_a_period_without_an_hour_is_refused(self):
+        """It would say that all is well of nothing."""
+        with pytest.raises(CommandError, match="no hour in this period"):
+            call_command("verify_usage", start=NOW, end=NOW - 2 * DAY)
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ("yesterday", "'yesterday' is not a date or a date-time, as 2030-12-31"),
+            ("0001-01-01", "not in the years 1970 to 9998"),
+            ("9999-12-31T23:59:59-05:00", "not in the years 1970 to 9998"),
+        ],
+    )
+    def test_a_time_that_is_none_or_beyond_all_counting_is_refused(self, given, told):
+        for option in ("--from", "--to"):
+            with pytest.raises(CommandError, match=told):
+                call_command("verify_usage", option, given)
+
+    def test_an_empty_log_is_no_error(self, capsys):
+        call_command("verify_usage")
+        assert "is 0" in capsys.readouterr().out
+
+
+def test_hours_are_merged_without_the_rows_that_come_meanwhile():
+    insert_log_entries([done("r1")])
+    hour = UsageHour.objects.get().hour
+    rollups.merge_hour(hour)
+    insert_log_entries([done("r2")])
+    rollups.merge_hour(hour)
+    assert (UsageHour.objects.count(), totals()["requests"]) == (1, 2)

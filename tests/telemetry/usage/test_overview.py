@@ -1,0 +1,82 @@
+"""The figures of the console's first page, out of entries that were shipped."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+
+from accounts.services import create_user
+from gateway_project.console.dashboard import unpriced
+from providers.services import create_provider, set_price
+from telemetry.journal.batches import insert_log_entries
+from telemetry.models import LogEntry, UsageHour
+from telemetry.usage.overview import PERIODS, overview
+from telemetry.usage.statistics import UsageQuery, usage
+from tests.telemetry.usage.test_rollups import done
+
+
+def test_an_empty_installation_has_a_first_page(db):
+    for period in PERIODS.values():
+        found = overview(period)
+        assert found["totals"]["requests"] == 0
+        assert found["totals"]["cost"] == {}
+        assert sum(found["series"]["requests"]) == 0
+        assert found["top"] == {"users": [], "models": [], "providers": []}
+
+
+def test_what_was_done_is_counted(world):
+    world.provider()
+    world.allow()
+    world.price(1, 2)
+    logged = LogEntry.objects.filter(entry_type="WorkRequest")
+    before, already = overview(PERIODS["hour"])["totals"], logged.count()
+    assert world.ask().status_code == 200
+    stored = world.ask()
+    assert stored.headers["X-Svc-Cache"] == "HIT"
+    world.entry(stored)
+    after = overview(PERIODS["hour"])["totals"]
+    assert after["requests"] - before["requests"] == logged.count() - already >= 2
+    assert after["cache_hits"] - before["cache_hits"] == 1
+    assert after["p50"] is not None
+    assert after["cost"].get("USD", 0) > before["cost"].get("USD", Decimal(0))
+    assert after["saved"].get("USD", 0) > before["saved"].get("USD", Decimal(0))
+
+
+def test_latencies_are_those_of_the_statistics(db):
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    UsageHour.objects.create(hour=hour, requests=100, completed=100, model="m", latency_8=90, latency_12=10)
+    totals = overview(PERIODS["hour"])["totals"]
+    (row,) = usage(UsageQuery(hour, hour + timedelta(hours=1), ("model",)), 0, 1).rows
+    assert (totals["p50"], totals["p95"]) == (row["p50_ms"], row["p95_ms"])
+
+
+def test_the_top_is_ordered_and_named(db):
+    user = create_user(username="busy", password="a long pass phrase")
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    for number, tokens, user_id in ((7, 70, user.pk), (3, 30, None), (2, 20, user.pk + 1)):
+        UsageHour.objects.create(hour=hour, requests=number, input_tokens=tokens, user_id=user_id, model="m")
+    top = overview(PERIODS["hour"])["top"]
+    assert top["users"] == [("busy", 7, 70), (str(user.pk + 1), 2, 20)]
+    assert top["models"] == [("m", 12, 120)]
+
+
+@pytest.mark.parametrize("name", PERIODS)
+def test_the_page_of_a_period_is_short_work(db, django_assert_max_num_queries, name):
+    with django_assert_max_num_queries(12):
+        overview(PERIODS[name])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_attention_is_drawn_to_models_without_a_price_and_not_to_calls_that_broke():
+    provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
+    set_price(model="priced", currency="USD", input=Decimal(1), output=Decimal(1))
+    broke = {"provider_id": provider.pk, "cost_status": "unknown"}
+    unknown = broke | {"input_tokens": 7}
+    now = timezone.now()
+    insert_log_entries(
+        [done("r1", now, model="priced", **unknown), done("r2", now, model="new", **unknown)]
+        + [done("r3", now - timedelta(days=2), model="long ago", **unknown)]
+        + [done("r4", now, model="broke", **broke)]
+    )
+    assert unpriced() == ["new"]

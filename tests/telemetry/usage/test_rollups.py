@@ -1,0 +1,258 @@
+"""The hours of usage say what the log says: always, whoever wrote it, and however often they are merged."""
+
+import random
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from django.db import connection
+from django.db.models import Sum
+
+from gateway_project.work.log.entry import timestamp
+from telemetry.journal.adoption import adopt
+from telemetry.journal.batches import insert_log_entries
+from telemetry.journal.files import Journal
+from telemetry.journal.shipping import Shipper
+from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
+from telemetry.usage import rollups
+from telemetry.usage.verification import differences, repair
+from tests.telemetry.conftest import SEGMENT, entry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HOUR = datetime(2027, 1, 15, 8, tzinfo=UTC)
+BEGIN, END = HOUR - timedelta(days=2), HOUR + timedelta(days=2)
+OUTCOMES = ("completed", "completed", "completed", "denied", "failed", "truncated", "client_closed", "aborted")
+
+
+def at(moment):
+    return timestamp(moment.timestamp())
+
+
+def done(request_id="r", moment=HOUR, **fields):
+    """An entry of a completed request."""
+    known = {"timestamp": at(moment), "outcome": "completed", "status": 200, "cache_status": "MISS", "attempts": 1}
+    return entry(request_id, **known | {"provider_id": 1, "model": "m", "duration_ms": 5.0} | fields)
+
+
+def anything(seed):
+    """An entry as any request could leave it."""
+    chance = random.Random(seed)
+    hit = chance.random() < 0.2
+    status = chance.choice(["known", "estimated", "unknown", ""])
+    return entry(
+        f"r{seed}",
+        entry_type=chance.choice(["WorkRequest"] * 5 + ["Message"]),
+        timestamp=at(HOUR + timedelta(minutes=chance.randrange(-200, 200), microseconds=chance.randrange(10**6))),
+        outcome=chance.choice(OUTCOMES),
+        cache_status="HIT" if hit else chance.choice(["MISS", "BYPASS", ""]),
+        user_id=chance.choice([None, 1, 2]),
+        group_ids=chance.choice([[], [1], [1, 2]]),
+        key_id=chance.choice([None, 5]),
+        provider_id=chance.choice([None, 7]),
+        model=chance.choice(["a", "b", "made up"]),
+        tags=chance.choice([{}, {"team": "x"}, {"team": "x", "env": "ä '%s"}]),
+        currency="" if status in ("", "unknown") else chance.choice(["USD", "EUR"]),
+        cost=None if status in ("", "unknown") else f"{Decimal(chance.randrange(10**9)).scaleb(-12):f}",
+        saved_cost=f"{Decimal(chance.randrange(10**9)).scaleb(-12):f}" if hit and chance.random() < 0.5 else None,
+        cost_status=status,
+        usage_estimated=chance.random() < 0.2,
+        duration_ms=chance.choice([None, chance.lognormvariate(3, 3)]),
+        first_byte_ms=chance.choice([None, 3.25]),
+        **{name: chance.choice([None, chance.randrange(10_000)]) for name in (*rollups.TOKENS, "reasoning_tokens")},
+    )
+
+
+def totals(**filters):
+    found = UsageHour.objects.filter(**filters).aggregate(**{f"all_{name}": Sum(name) for name in rollups.MEASURES})
+    return {name.removeprefix("all_"): value for name, value in found.items() if value}
+
+
+def test_a_batch_is_added_up_as_it_is_stored():
+    tokens = {
+        "input_tokens": 10,
+        "cache_read_tokens": 4,
+        "cache_write_tokens": 2,
+        "output_tokens": 5,
+        "reasoning_tokens": 3,
+    }
+    cost = {"cost": "0.000000000123", "currency": "USD", "cost_status": "known"}
+    saved = {"cost": "0", "saved_cost": "0.5"}
+    same = {"user_id": 3, "key_id": 4, "group_ids": [1, 2], "tags": {"team": "x"}, "currency": "USD"}
+    insert_log_entries(
+        [
+            done("r1", duration_ms=5.5, first_byte_ms=2.25, **same | tokens | cost),
+            done("r2", HOUR + timedelta(minutes=59, seconds=59.9), duration_ms=100.0, **same | tokens | cost),
+            done("r3", cache_status="HIT", duration_ms=0.5, **same | tokens | cost | saved),
+            done("r4", outcome="failed", duration_ms=9.0, **same | {"cost_status": "unknown"}),
+            done("r5", outcome="truncated", usage_estimated=True, **same | {"cost": "1", "cost_status": "estimated"}),
+            done("r6", entry_type="Message", **same | tokens | cost),
+            done("r7", HOUR + timedelta(hours=1), **same),
+        ]
+    )
+    row = UsageHour.objects.get(hour=HOUR)
+    assert (row.user_id, row.key_id, row.provider_id, row.model, row.currency) == (3, 4, 1, "m", "USD")
+    assert (row.group_ids, row.tags, row.merged) == ([1, 2], {"team": "x"}, False)
+    assert totals(hour=HOUR) == {
+        "requests": 5, "completed": 3, "errors": 2, "cache_hits": 1, "estimated_requests": 1,
+        "unknown_cost_requests": 1, "input_tokens": 20, "cache_read_tokens": 8, "cache_write_tokens": 4,
+        "output_tokens": 10, "reasoning_tokens": 6, "saved_tokens": 21, "cost": Decimal("0.000000000246"),
+        "estimated_cost": 1, "saved_cost": Decimal("0.5"),
+        "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 4,
+        "latency_0": 1, "latency_3": 1, "latency_9": 1,
+    }  # fmt: skip
+    assert totals(hour=HOUR + timedelta(hours=1))["requests"] == 1
+
+
+def test_names_that_clients_made_up_do_not_fill_the_table():
+    insert_log_entries([done(f"r{n}", provider_id=None, model=f"made up {n}", outcome="denied") for n in range(50)])
+    assert UsageHour.objects.get().model == ""
+    assert totals()["denied"] == 50
+
+
+def test_every_latency_has_its_place():
+    edges = [0.0, *LATENCY_MS, 10.0**9]
+    insert_log_entries([done(f"r{n}", duration_ms=float(edge)) for n, edge in enumerate(edges)])
+    counted = [totals().get(name, 0) for name in LATENCY_COLUMNS]
+    assert counted == [1] * (len(LATENCY_COLUMNS) - 1) + [2]
+
+
+def test_only_the_tags_that_the_setting_names_are_counted(settings):
+    settings.GATEWAY_STATS_TAGS = ["team", "o'x%"]
+    insert_log_entries([done("r1", tags={"team": "x", "trace": "1"}), done("r2", tags={"team": "x", "trace": "2"})])
+    assert UsageHour.objects.get().tags == {"team": "x"}
+    assert differences(BEGIN, END) == []
+    settings.GATEWAY_STATS_TAGS = []
+    insert_log_entries([done("r3", tags={"team": "x"})])
+    assert UsageHour.objects.filter(tags={}).count() == 1
+
+
+def test_it_equals_the_log_whatever_is_in_it_and_stays_so_when_it_is_merged():
+    for batch in range(12):
+        insert_log_entries([anything(batch * 100 + number) for number in range(60)])
+    assert LogEntry.objects.filter(entry_type="WorkRequest").count() == totals()["requests"]
+    assert differences(BEGIN, END) == []
+    before, rows = totals(), UsageHour.objects.count()
+    for hour in UsageHour.objects.values_list("hour", flat=True).distinct():
+        rollups.merge_hour(hour)
+    assert totals() == before
+    assert UsageHour.objects.count() < rows
+    assert differences(BEGIN, END) == []
+    assert not UsageHour.objects.filter(merged=False).exists()
+
+
+def test_days_hold_what_their_merged_hours_come_to_and_with_the_others_it_is_all():
+    """However far the merging of hours and days has come, a period reads the same."""
+    begin, end = HOUR - timedelta(hours=40), HOUR + timedelta(hours=90)
+
+    def read(start, end):
+        rows, parameters = rollups.usage_rows(start, end)
+        sums = ", ".join(f'coalesce(sum("{name}"), 0)' for name in rollups.MEASURES)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {sums} FROM {rows}", parameters)
+            return [pytest.approx(float(value)) for value in cursor.fetchone()]
+
+    for step in range(6):
+        batch = [done("r", HOUR + timedelta(hours=11 * number), input_tokens=number) for number in range(-4, 9)]
+        insert_log_entries([*batch, *(anything(step * 100 + number) for number in range(30))])
+        entries = LogEntry.objects.filter(entry_type="WorkRequest", timestamp__range=(begin, end)).count()
+        whole, part = read(begin, end), read(HOUR, HOUR + timedelta(hours=50))
+        hours = sorted(set(UsageHour.objects.filter(merged=False).values_list("hour", flat=True)))
+        for hour in hours[:: step + 1]:  # some are left as they are
+            rollups.merge_hour(hour)
+        assert read(begin, end) == whole
+        for day in sorted(set(UsageDay.objects.filter(merged=False).values_list("hour", flat=True)))[: step // 2]:
+            rollups.merge_day(day)
+        assert (read(begin, end), read(HOUR, HOUR + timedelta(hours=50))) == (whole, part)
+        assert whole[0] == entries
+        assert differences(begin, end) == []
+    assert UsageDay.objects.filter(merged=True).exists()
+    assert UsageDay.objects.filter(merged=False).exists()
+    assert UsageHour.objects.filter(merged=False).exists()
+
+
+def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
+    insert_log_entries([done("r1", input_tokens=7), done("r2", HOUR + timedelta(hours=3))])
+    rollups.merge_hour(HOUR)
+    UsageDay.objects.update(input_tokens=5)
+    (found,) = differences(BEGIN, END)
+    assert str(found) == "2027-01-15, all of it provider_id=1 model=m: input_tokens +2"
+    assert repair(BEGIN, END) == 1
+    assert differences(BEGIN, END) == []
+    UsageDay.objects.all().delete()
+    assert [difference.amounts["requests"] for difference in differences(BEGIN, END)] == [1]
+    repair(BEGIN, END)
+    assert differences(BEGIN, END) == []
+    assert (UsageDay.objects.get().requests, UsageDay.objects.get().hour) == (1, HOUR.replace(hour=0))
+
+
+def test_an_hour_that_is_made_anew_takes_its_day_along():
+    insert_log_entries([done("r1"), done("r2"), done("r3", HOUR + timedelta(hours=1))])
+    for hours in range(2):
+        rollups.merge_hour(HOUR + timedelta(hours=hours))
+    UsageHour.objects.filter(hour=HOUR).update(requests=9)
+    assert [difference.of_day for difference in differences(BEGIN, END)] == [False, True]
+    rollups.rebuild_hour(HOUR)
+    assert differences(BEGIN, END) == []
+    assert UsageDay.objects.get().requests == 1  # the hour that was made anew is not merged yet
+
+
+def test_a_difference_is_found_told_and_repaired():
+    insert_log_entries([done("r1", input_tokens=7), done("r2", HOUR + timedelta(hours=3))])
+    UsageHour.objects.filter(hour=HOUR).update(input_tokens=5)
+    UsageHour.objects.filter(hour__gt=HOUR).delete()
+    found = differences(BEGIN, END)
+    assert [(difference.hour, difference.amounts["input_tokens"]) for difference in found[:1]] == [(HOUR, 2)]
+    assert str(found[0]) == "2027-01-15 08:00 provider_id=1 model=m: input_tokens +2"
+    assert found[1].amounts["requests"] == 1
+    assert repair(BEGIN, END) == 2
+    assert differences(BEGIN, END) == []
+
+
+def test_what_the_log_does_not_have_is_a_difference_too():
+    insert_log_entries([done("r1"), done("r2")])
+    LogEntry.objects.filter(correlation_id="r1").delete()
+    assert [difference.amounts["requests"] for difference in differences(BEGIN, END)] == [-1]
+    repair(BEGIN, END)
+    assert totals()["requests"] == 1
+
+
+def test_what_a_dead_process_left_behind_is_counted_as_aborted(tmp_path):
+    journal = Journal(tmp_path, segment_bytes=SEGMENT)
+    journal.append_start(done("r1"))
+    adopt(journal.folder)
+    assert totals()["errors"] == totals()["unknown_cost_requests"] == 1
+    assert differences(BEGIN, END) == []
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time")
+def test_several_shippers_and_merging_at_once_lose_nothing(tmp_path):
+    errors = Counter()
+
+    def ship(number):
+        journal = Journal(tmp_path / str(number), segment_bytes=SEGMENT)
+        shipper = Shipper(journal, tmp_path / str(number))
+        for request in range(400):
+            journal.append_complete(done(f"{number}-{request}", HOUR, input_tokens=1, key_id=request % 3))
+            if request % 20 == 19:
+                errors["refused"] += not shipper.ship()
+        connection.close()
+
+    def merge():
+        while any(thread.is_alive() for thread in threads):
+            rollups.merge_hour(HOUR)
+        connection.close()
+
+    threads = [threading.Thread(target=ship, args=[number]) for number in range(6)]
+    merging = threading.Thread(target=merge)
+    for thread in (*threads, merging):
+        thread.start()
+    for thread in (*threads, merging):
+        thread.join(60)
+    assert errors["refused"] == 0
+    assert totals()["requests"] == LogEntry.objects.count() == 2400
+    assert differences(BEGIN, END) == []
+    rollups.merge_hour(HOUR)
+    assert UsageHour.objects.count() == 3
