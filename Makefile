@@ -6,19 +6,9 @@ BIN := $(VENV)/bin
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 # The tests start gateways and commands by the hundred: each would compile this project anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Tested once: what no database has a say in, on SQLite alone; what tries hundreds of values, with PostgreSQL and Redis
-# alone, which refuse more of them; and so, where both have their turn, what takes long and is the same with both.
-WITHOUT_DATABASE := tests/providers/formats tests/clients tests/licensing/test_page.py \
-	$(addprefix tests/test_,$(addsuffix .py,api_doc clients_doc newcomer provider)) \
-	$(addprefix tests/gateway_project/,work/doors test_loaded.py test_quickstart.py test_worker.py) \
-	$(addprefix tests/work/test_,$(addsuffix .py,anthropic_door bodies doors formats_end_to_end provider_answers provider_call reading recorded_formats routing))
-WITH_EITHER := $(addprefix tests/fault/test_,leaks.py rotation.py start.py stop.py) \
-	$(addprefix tests/gateway_project/test_,access.py jsonapi.py licence_gate.py proxies.py) \
-	$(addprefix tests/work/test_,authentication.py candidate_outcomes.py metrics.py rules.py streams.py usage.py) \
-	$(addsuffix /test_viewsets.py,tests/accounts tests/keys tests/providers tests/rules) tests/accounts/test_users.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-embedded test-servers test-slow lint format bench screenshots lock clean
+.PHONY: help run test test-embedded test-servers test-slow lint format bench replay screenshots lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,14 +29,14 @@ run: $(VENV)/.installed  ## set everything up and serve on http://127.0.0.1:8000
 	@$(BIN)/python manage.py quickstart --before-serving
 	@exec $(BIN)/python manage.py serve
 
-test: LEFT = $(WITH_EITHER:%=--ignore %)
+test: EMBEDDED = and not either_store
 test: test-embedded test-servers  ## the whole suite: on SQLite alone, then with PostgreSQL and Redis
 
 test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process cache
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not servers and not exhaustive" $(LEFT)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not servers and not exhaustive $(EMBEDDED)"
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
-	$(BIN)/python -m tests.support.servers $(PARALLEL) -m "not slow and not browser" --ignore tests/fault $(WITHOUT_DATABASE:%=--ignore %)
+	$(BIN)/python -m tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded" --ignore tests/fault
 	$(BIN)/python -m tests.support.servers -n 3 --dist loadfile -m "not slow" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
@@ -65,6 +55,9 @@ format: $(VENV)/.installed-dev  ## put the code into the house's form
 
 bench: $(VENV)/.installed-dev  ## measure the gateway against an empty and a bare view
 	$(BIN)/python -m bench $(BENCH)
+
+replay: $(VENV)/.installed-dev  ## show what a change does to recorded requests and answers; REPLAY="--update" stores it
+	$(BIN)/python -m tests.support.replay $(REPLAY)
 
 screenshots: $(VENV)/.installed-dev  ## take the pictures of docs/console.md anew
 	$(BIN)/python -m tests.console.screenshots

@@ -18,6 +18,8 @@ from gateway_project.api.routes import routes
 from tests.support.running import ROOT
 from tests.test_newcomer import machine, served  # noqa: F401  fixtures
 
+pytestmark = pytest.mark.embedded
+
 PAGE = ROOT / "docs/api.md"
 BLOCK = re.compile(r"^```(sh|http)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "-- the end of a block --"

@@ -14,6 +14,8 @@ from tests.support.running import ROOT
 from tests.test_api_doc import fits
 from tests.test_newcomer import machine, served  # noqa: F401  fixtures
 
+pytestmark = pytest.mark.embedded
+
 PAGE = (ROOT / "docs/clients.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN_BASE = "http://127.0.0.1:8000"

@@ -14,7 +14,10 @@ import requests
 
 from tests.support.running import ROOT, free_port
 
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine"),
+    pytest.mark.embedded,
+]
 
 
 @pytest.fixture

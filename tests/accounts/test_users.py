@@ -9,6 +9,8 @@ from gateway_project.api.names import camel
 from tests.accounts.values import WRONG, role
 from tests.support.management import PASSWORD, body, new_admin, new_user, refused, token_of
 
+pytestmark = pytest.mark.either_store
+
 KNOWN = ["userName", "password", "displayName", "email", "active", "isDeleted", "roles"]
 
 

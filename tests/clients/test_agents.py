@@ -25,6 +25,8 @@ from tests.providers.formats.samples import streams
 from tests.providers.formats.test_contract import calls_of, gathered
 from tests.support.running import ROOT
 
+pytestmark = pytest.mark.embedded
+
 PAGE = (ROOT / "docs/clients.md").read_text()
 SHOWN = {"base": "http://127.0.0.1:8000", "key": "svc_…", "model": "demo"}
 READ_BY_SDKS = {

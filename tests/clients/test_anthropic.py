@@ -8,6 +8,8 @@ import pytest
 from tests.clients.recorded import CALLS, each_format, recorded, script
 from tests.providers.formats.samples import streams, whole
 
+pytestmark = pytest.mark.embedded
+
 ASKED = {"max_tokens": 4096, "messages": [{"role": "user", "content": "What is the capital of Portugal?"}]}
 WEATHER = {
     "name": "weather",

@@ -8,6 +8,8 @@ import pytest
 from tests.clients.recorded import each_format, recorded, script
 from tests.providers.formats.samples import streams, whole
 
+pytestmark = pytest.mark.embedded
+
 ASKED = {"messages": [{"role": "user", "content": "What is the capital of Portugal?"}], "max_tokens": 4096}
 
 

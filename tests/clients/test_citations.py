@@ -7,6 +7,8 @@ import pytest
 from tests.clients.recorded import recorded, script
 from tests.providers.formats.samples import streams
 
+pytestmark = pytest.mark.embedded
+
 SAMPLES = {"openai": "citations", "anthropic": "citations", "gemini": "grounded", "bedrock": "citations"}
 QUESTION = "Who painted the Young Hare?"
 ASKED = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 4096}

@@ -10,7 +10,10 @@ from tests.clients.recorded import CALLS, recorded, script
 from tests.providers.formats.samples import streams
 from tests.providers.formats.test_contract import calls_of, gathered
 
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine"),
+    pytest.mark.embedded,
+]
 each = pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
 TIMED_OUT = 28  # curl's exit status
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}

@@ -9,6 +9,8 @@ from langchain_core.tools import tool
 from tests.clients.recorded import CALLS, recorded
 from tests.providers.formats.samples import streams
 
+pytestmark = pytest.mark.embedded
+
 both = pytest.mark.parametrize("format_name", ["anthropic", "openai"])
 QUESTION = "What is the capital of Portugal?"
 

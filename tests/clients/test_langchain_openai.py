@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from tests.clients.recorded import CALLS, recorded, script
 from tests.providers.formats.samples import streams
 
+pytestmark = pytest.mark.embedded
+
 each = pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
 # Over chat completions, and over Responses.
 both_ways = pytest.mark.parametrize("responses", [False, True], ids=["chat", "responses"])

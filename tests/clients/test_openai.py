@@ -12,6 +12,8 @@ from providers.models import Provider
 from tests.clients.recorded import CALLS, each_format, recorded, script
 from tests.providers.formats.samples import streams, whole
 
+pytestmark = pytest.mark.embedded
+
 QUESTION = "What is the capital of Portugal?"
 ASKED = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 4096}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -15,7 +15,10 @@ from tests.providers.formats.samples import streams
 FOLDER = Path(__file__).parent / "node"
 each = pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
 
-pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no node on this machine")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("npm") is None, reason="there is no node on this machine"),
+    pytest.mark.embedded,
+]
 
 
 @pytest.fixture(scope="module")

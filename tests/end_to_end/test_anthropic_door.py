@@ -7,6 +7,8 @@ import pytest
 from licensing.services import set_limit
 from tests.support.provider import ScriptedProvider
 
+pytestmark = pytest.mark.embedded
+
 MESSAGES, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 HEADERS = {"anthropic-version": "2026-10-21", "anthropic-beta": "context-1m-2025-08-07", "X-Stainless-Lang": "python"}
 SAID = {

@@ -18,6 +18,8 @@ from keys.services import rotate_key
 from licensing.services import set_limit
 from rules.models import Rule
 
+pytestmark = pytest.mark.either_store
+
 
 def refused(response):
     """The response is the one that every bad credential gets; its body."""

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.management import refused
 
+pytestmark = pytest.mark.embedded
+
 MEGABYTE = 1024 * 1024
 
 

@@ -8,6 +8,8 @@ from licensing.models import Limit
 from providers.models import Provider, ProviderFormat
 from tests.support.provider_answers import Answer
 
+pytestmark = pytest.mark.either_store
+
 SECRET = "sk-secret-of-the-provider"
 
 

@@ -10,6 +10,8 @@ from tests.clients.recorded import recorded
 from tests.providers.formats.test_contract import calls_of, gathered
 from tests.support.provider import ScriptedProvider
 
+pytestmark = pytest.mark.embedded
+
 CHAT = "/v1/chat/completions"
 
 

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.embedded
+
 
 def datas(response):
     return [line.removeprefix(b"data: ") for line in response.content.splitlines() if line.startswith(b"data:")]

@@ -14,6 +14,8 @@ from telemetry.models import UsageHour
 from tests.support.management import refused
 from tests.support.provider_answers import Answer
 
+pytestmark = pytest.mark.either_store
+
 TOKEN = "a token of more than thirty-two characters"
 
 

@@ -10,6 +10,8 @@ from tests.support.management import refused
 from tests.support.pace import patience
 from tests.support.provider import ScriptedProvider, refusing_port
 
+pytestmark = pytest.mark.embedded
+
 
 def whole(body, *headers):
     """An HTTP answer of status 200, byte by byte as it is sent."""

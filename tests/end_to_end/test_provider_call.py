@@ -13,6 +13,8 @@ from tests.support.management import refused
 from tests.support.pace import patience
 from tests.support.provider_answers import Answer
 
+pytestmark = pytest.mark.embedded
+
 SECRET = "sk-secret-of-the-provider"
 
 

@@ -8,6 +8,8 @@ import pytest
 from tests.support.management import refused
 from tests.support.world import response_on
 
+pytestmark = pytest.mark.embedded
+
 
 def invalid(response, *words):
     """The response is a ValidationError whose message holds these words; the message."""

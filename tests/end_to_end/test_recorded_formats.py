@@ -12,6 +12,8 @@ from providers.formats.neutral import CallBegan, CallDelta, Text, TextDelta, Too
 from tests.providers.formats.samples import streams, whole
 from tests.providers.formats.test_contract import check_message, gathered
 
+pytestmark = pytest.mark.embedded
+
 AUTH = {"gemini": "x-goog-api-key", "anthropic": "x-api-key", "azure-openai": "api-key"}
 STREAM_TYPES = {"ollama": "application/x-ndjson", "bedrock": "application/vnd.amazon.eventstream"}
 SENT_AS = {"bearer": "authorization"}

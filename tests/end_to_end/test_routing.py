@@ -11,6 +11,8 @@ from tests.support.management import refused
 from tests.support.provider import refusing_port
 from tests.support.provider_answers import Answer
 
+pytestmark = pytest.mark.embedded
+
 
 def not_selected(response):
     assert (response.status_code, response.json()["exception"]) == (400, "ProviderNotSelected"), response.text

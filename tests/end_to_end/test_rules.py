@@ -8,6 +8,8 @@ from providers.services import update_provider
 from rules.models import Rule
 from tests.support.pace import patience
 
+pytestmark = pytest.mark.either_store
+
 
 def denied(response):
     """The response is a refusal by the rules."""

@@ -10,6 +10,8 @@ from tests.support.pace import patience
 from tests.support.provider_answers import Answer
 from tests.support.streaming import DONE, arrivals, datas, error_in, event, part, read, text
 
+pytestmark = pytest.mark.either_store
+
 
 class TestForwarding:
     def test_chunks_arrive_as_they_are_sent(self, world, provider):

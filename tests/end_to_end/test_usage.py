@@ -11,6 +11,8 @@ from telemetry.models import CacheEntry
 from tests.support.provider import refusing_port
 from tests.support.provider_answers import Answer
 
+pytestmark = pytest.mark.either_store
+
 USED = {"prompt_tokens": 100, "completion_tokens": 30}
 PROMPT = "x" * 4000
 

@@ -20,6 +20,8 @@ from tests.support.provider import read_headers
 from tests.support.running import RunningGateway
 from tests.support.world import World
 
+pytestmark = pytest.mark.either_store
+
 EVENT = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
 MIB = 1024 * 1024
 # Several requests of the largest size that is allowed here may be in memory twice; 1 GB may not.

@@ -3,6 +3,7 @@
 import itertools
 import threading
 
+import pytest
 from django.conf import settings
 from django.test import override_settings
 
@@ -13,6 +14,8 @@ from tests.support.load import Load
 from tests.support.management import Client, body, new_admin
 from tests.support.running import manage
 from tests.support.world import sends
+
+pytestmark = pytest.mark.either_store
 
 NEW = "the new key of more than thirty-two characters"
 

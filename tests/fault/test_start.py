@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.running import ROOT, free_port
 
+pytestmark = pytest.mark.either_store
+
 SLOW = pytest.mark.slow
 SECRETS = {
     "SECRET_KEY": "s" * 40,

@@ -12,6 +12,8 @@ import requests
 from tests.support.load import Load, Sent, ask, check_books, seen_ids, wait_until
 from tests.support.pace import patience
 
+pytestmark = pytest.mark.either_store
+
 EVENT = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
 DONE = "data: [DONE]\n\n"
 GRACE = 6  # GATEWAY_GRACEFUL_TIMEOUT of gateways under test

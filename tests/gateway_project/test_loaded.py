@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.running import ROOT
+
+pytestmark = pytest.mark.embedded
 
 
 def loaded_by(code: str, *modules: str) -> str:

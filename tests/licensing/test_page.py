@@ -13,6 +13,8 @@ from licensing.models import Licence
 from tests.support.management import new_admin, token_of
 from tests.support.running import ROOT, RunningGateway, fresh_store
 
+pytestmark = pytest.mark.embedded
+
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/licence.md").read_text(), re.DOTALL)
 
 

@@ -12,6 +12,8 @@ from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import body, new_user, refused
 
+pytestmark = pytest.mark.either_store
+
 URL = "https://api.example.org/v1"
 SECRET = "sk-1234567890"
 _numbers = itertools.count()

@@ -1,4 +1,4 @@
-"""Recorded requests and what providers answered them: the material of the formats' tests and of `replay_samples`.
+"""Recorded requests and what providers answered them: the material of the formats' tests and of `make replay`.
 
 A `.json` sample is a whole reply: `work` and `operation` (what the client asked), `sent` (what the provider must
 get), `status`, `headers`, `reply` (or `text`), `expect`. A `.sse` sample is a stream as it came, behind one first

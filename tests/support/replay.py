@@ -1,10 +1,13 @@
-"""What the formats and doors of this version make of recorded requests and of providers' bytes, and what changed.
+"""`make replay`: what formats and doors make of recorded requests and of providers' bytes, and what changed.
 
-Nothing is asked of any provider. The results lie beside the samples, one file a format, one line a result.
+It asks no provider. The results are stored beside the samples, one file for each format, one line for each result.
 """
 
+import argparse
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ from gateway_project.work.doors import ENTRANCES
 from providers.formats import FORMATS, WorkRequest
 from tests.support.recorded_samples import Sample, request, streams, whole
 
+SAMPLES = Path(__file__).parents[1] / "providers/formats/samples"
 RESULTS = "results"
 LONGEST = 20_000  # of a result that is kept as it is; of a longer one its hash is
 SHOWN = 30  # bytes around a change
@@ -140,3 +144,36 @@ def _common(one: bytes, other: bytes) -> int:
     if one[:most] == other[:most]:
         return most
     return next(at for at in range(most) if one[at] != other[at])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print every byte that changed; exit status 1 if there is a change and it is not stored."""
+    parser = argparse.ArgumentParser(prog="make replay", description="Replays recorded requests and answers.")
+    parser.add_argument("folder", nargs="?", type=Path, default=SAMPLES, help="the samples")
+    parser.add_argument("--update", action="store_true", help="store the new results")
+    options = parser.parse_args(arguments)
+    if not options.folder.is_dir():
+        parser.error(f"there are no samples in {options.folder}")
+    differences = list(changes(options.folder))
+    for difference in differences:
+        print(difference.told())
+    if options.update:
+        keep(options.folder)
+    print(_summary(len(differences), options.update))
+    return 1 if differences and not options.update else 0
+
+
+def _summary(count: int, stored: bool) -> str:
+    if not count:
+        return "Nothing changed."
+    return f"Changed results: {count}. " + (
+        "They are stored." if stored else 'make replay REPLAY="--update" stores them.'
+    )
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    django.setup()
+    sys.exit(main())

@@ -1,20 +1,23 @@
-"""manage.py replay_samples: a format that makes something else of what was recorded is noticed to the byte."""
+"""make replay: a format that makes something else of what was recorded is noticed to the byte."""
 
 import json
 import shutil
-from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from tests.providers.formats.samples import FOLDER
 from tests.support import replay
 
 
-def replayed(folder, **options):
-    output = StringIO()
-    call_command("replay_samples", str(folder), stdout=output, **options)
-    return output.getvalue()
+@pytest.fixture
+def replayed(capsys):
+    """Replays a folder and returns the exit status and the output."""
+
+    def run(folder, *options):
+        status = replay.main([str(folder), *options])
+        return status, capsys.readouterr().out
+
+    return run
 
 
 @pytest.fixture
@@ -26,34 +29,34 @@ def folder(tmp_path):
 
 def test_the_results_that_are_kept_are_those_of_this_version():
     changed = [change.told() for change in replay.changes(FOLDER)]
-    assert not changed, "look at `manage.py replay_samples`, and keep it with --update:\n" + "\n".join(changed[:20])
+    assert not changed, 'look at `make replay`; REPLAY="--update" stores the results:\n' + "\n".join(changed[:20])
 
 
-def test_what_is_kept_is_found_unchanged(folder):
-    assert "are kept" in replayed(folder, update=True)
-    assert replayed(folder) == "Nothing changed.\n"
+def test_stored_results_are_found_unchanged(replayed, folder):
+    status, output = replayed(folder, "--update")
+    assert status == 0
+    assert "They are stored." in output
+    assert replayed(folder) == (0, "Nothing changed.\n")
 
 
-def test_every_byte_that_changed_is_shown(folder):
-    replayed(folder, update=True)
+def test_every_byte_that_changed_is_shown(replayed, folder):
+    replayed(folder, "--update")
     path = folder / "ollama/plain.json"
     path.write_text(path.read_text().replace("Lisbon", "Lisboa"))
-    output = StringIO()
-    with pytest.raises(CommandError, match="results changed"):
-        call_command("replay_samples", str(folder), stdout=output)
-    told = output.getvalue()
-    assert "ollama plain answer: openai-chat: from byte " in told
-    assert "Lisbo⟦n⟧" in told
-    assert "Lisbo⟦a⟧" in told
-    assert "plain stream" not in told
+    status, output = replayed(folder)
+    assert status == 1
+    assert "ollama plain answer: openai-chat: from byte " in output
+    assert "Lisbo⟦n⟧" in output
+    assert "Lisbo⟦a⟧" in output
+    assert "plain stream" not in output
 
 
-def test_samples_that_came_or_went_are_told(folder):
-    replayed(folder, update=True)
+def test_samples_that_came_or_went_are_named(replayed, folder):
+    replayed(folder, "--update")
     (folder / "ollama/plain.json").rename(folder / "ollama/other.json")
-    told = [change.told() for change in replay.changes(folder)]
-    assert "ollama other answer: request: new" in told
-    assert "ollama plain answer: request: gone" in told
+    lines = [change.told() for change in replay.changes(folder)]
+    assert "ollama other answer: request: new" in lines
+    assert "ollama plain answer: request: gone" in lines
 
 
 def test_every_door_and_every_way_to_end_is_in_the_results():
@@ -66,6 +69,6 @@ def test_every_door_and_every_way_to_end_is_in_the_results():
     assert "SHA-256" in found["openai"]["large_event stream: anthropic-messages"]
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(CommandError, match="no samples"):
+def test_a_folder_that_does_not_exist(replayed, tmp_path):
+    with pytest.raises(SystemExit):
         replayed(tmp_path / "nowhere")

@@ -17,6 +17,8 @@ from providers.services import add_model, set_price
 from rules.services import create_rule
 from tests.support.management import JSON_API, body, refused
 
+pytestmark = pytest.mark.either_store
+
 HOSTILE = {
     "nothing": b"",
     "no JSON": b"{",

@@ -21,7 +21,7 @@ from telemetry.models import LogEntry
 from tests.support.provider import ScriptedProvider, refusing_port
 from tests.support.running import free_port
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
 
 @pytest.fixture(autouse=True)

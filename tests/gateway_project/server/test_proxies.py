@@ -8,6 +8,8 @@ from gateway_project.server.proxies import TrustedProxies, is_local, read_addres
 from telemetry.models import LogEntry
 from tests.support.management import PASSWORD, Client, body, new_admin, refused
 
+pytestmark = pytest.mark.either_store
+
 PROXIES = TrustedProxies([ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("127.0.0.1")])
 
 

@@ -20,6 +20,8 @@ from tests.support.pace import patience
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.world import World, response_on
 
+pytestmark = pytest.mark.embedded
+
 THREADS = 8
 LIMIT = 2  # seconds that a client may stall
 # A stalled write may wait twice, and the lingering close of a client that does not close takes up to 2 s.

@@ -9,6 +9,8 @@ from gateway_project.work.doors.openai.door import error_body as as_openai
 from providers.formats import FORMATS
 from providers.formats.context_length import SAID
 
+pytestmark = pytest.mark.embedded
+
 CLAUDE = "prompt is too long: 208310 tokens > 200000 maximum"
 VLLM = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."
 LLAMA = "the request exceeds the available context size. try increasing the context size"

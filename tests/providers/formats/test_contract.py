@@ -15,6 +15,8 @@ from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TranslatedFormat
 from tests.providers.formats.samples import STREAM_CASES, WHOLE_CASES, not_applicable, request, streams, whole
 
+pytestmark = pytest.mark.embedded
+
 INCOMPLETE = {"is_complete": False}
 LONG = 100_000
 # What a sample says of answers in another shape alone.

@@ -2,6 +2,8 @@
 
 from itertools import count
 
+import pytest
+
 from providers.formats.dropped import (
     MAX_DROPPED_KINDS,
     MAX_HEADER_LENGTH,
@@ -10,6 +12,8 @@ from providers.formats.dropped import (
     dropped_header,
 )
 from providers.formats.sse import data_of, events_in
+
+pytestmark = pytest.mark.embedded
 
 
 def test_each_name_stands_once():

@@ -8,6 +8,8 @@ from gateway_project.errors import ProviderError
 from providers.formats import FORMATS
 from tests.providers.formats.samples import request
 
+pytestmark = pytest.mark.embedded
+
 WORK = request({"model": "m", "input": ["a", "b"]}, "embedding", door=True)
 
 

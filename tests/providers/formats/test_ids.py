@@ -3,7 +3,11 @@
 import re
 import tracemalloc
 
+import pytest
+
 from providers.formats.ids import fitting_id
+
+pytestmark = pytest.mark.embedded
 
 SHORT = re.compile(r"[a-z]{1,9}")
 

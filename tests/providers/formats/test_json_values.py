@@ -10,6 +10,8 @@ from providers.formats import FORMATS
 from providers.formats.json_values import MAX_CONTAINERS, MAX_DEPTH, MAX_VALUES, dumped, read_json
 from tests.providers.formats.samples import request
 
+pytestmark = pytest.mark.embedded
+
 EDGES = [10**18, 10**19, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30]
 INTEGERS = st.integers() | st.sampled_from([sign * edge for sign in (1, -1) for edge in EDGES])
 VALUES = st.recursive(INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | st.text(), st.lists, max_leaves=20)

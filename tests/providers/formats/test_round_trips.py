@@ -15,6 +15,8 @@ from providers.formats import FORMATS, Options
 from providers.formats.neutral import Chat, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 from tests.providers.formats.samples import FOREIGN, request
 
+pytestmark = pytest.mark.embedded
+
 MODEL = "some-model"
 OPTIONS = Options(max_output_tokens=4096)
 # Whose thoughts carry a signature.

@@ -9,6 +9,8 @@ import pytest
 
 from tests.providers.formats.second_opinion import HELLO, ROSETTA, answers, explained
 
+pytestmark = pytest.mark.embedded
+
 
 def message_of(answer):
     return answer["choices"][0]["message"]

@@ -12,6 +12,8 @@ from providers.formats import FORMATS, Options
 from tests.providers.formats.samples import request
 from tests.providers.formats.second_opinion import HELLO, ROSETTA, answers, explained
 
+pytestmark = pytest.mark.embedded
+
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Lisbon"}'}}
 NOW = {"id": "call_2", "type": "function", "function": {"name": "now", "arguments": "{}"}}

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from providers.formats.sse import BYTE_ORDER_MARK, EventSplitter, data_of
 
+pytestmark = pytest.mark.embedded
+
 LINES = st.sampled_from(
     [b"data: a", b"data:b", b"data:  c", b"data", b": ping", b"event: x", b"id: 7", b"data: \xc3\xa9"]
 )

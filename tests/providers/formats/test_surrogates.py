@@ -12,6 +12,8 @@ from providers.formats.surrogates import SurrogateJoiner
 from tests.providers.formats.samples import request
 from tests.support.recorded_samples import SHAPES
 
+pytestmark = pytest.mark.embedded
+
 HIGH, LOW = rb"\ud83d", rb"\ude00"
 CHUNK = b'data: {"id":"c","choices":[{"index":0,"delta":{%b},"finish_reason":%b}]}\n\n'
 GEMINI = b'data: {"candidates":[{"content":{"parts":[{"text":"%b"}]},"index":0%b}]}\n\n'

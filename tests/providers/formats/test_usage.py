@@ -9,6 +9,8 @@ from providers.formats.gemini import format as gemini
 from providers.formats.ollama import format as ollama
 from providers.formats.usage import MOST_TOKENS, Usage, count, money
 
+pytestmark = pytest.mark.embedded
+
 
 def test_parts_that_exceed_the_whole_are_not_believed():
     usage = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}

@@ -11,6 +11,8 @@ from providers.formats.base import Options
 from tests.providers.formats.samples import FOREIGN, request
 from tests.support.recorded_samples import SHAPES
 
+pytestmark = pytest.mark.embedded
+
 HELLO = {"role": "user", "content": "Hello!"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 RESULT = [

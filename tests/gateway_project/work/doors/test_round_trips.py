@@ -37,6 +37,8 @@ from providers.formats.neutral import (
 )
 from providers.formats.sse import data_of, events_in
 
+pytestmark = pytest.mark.embedded
+
 MODEL, OPTIONS = "some-model", Options(max_output_tokens=4096)
 CHATS = {entrance.dialect.name: entrance.dialect for entrance in ENTRANCES.values() if entrance.operation == "chat"}
 # Formats that take what can be said in every shape; the others only differ in which ids and signatures they take.

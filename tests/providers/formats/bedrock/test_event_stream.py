@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from providers.formats.bedrock.event_stream import BadFrame, FrameSplitter, read_frame, write_frame
 
+pytestmark = pytest.mark.embedded
+
 HEADERS = {":message-type": "event", ":event-type": "contentBlockDelta", ":content-type": "application/json"}
 RAW = write_frame(HEADERS, b'{"delta":{"text":"Lisbon"}}')
 texts = st.text(max_size=40)

@@ -10,6 +10,8 @@ from providers.formats.gemini.grounding import citations_of
 from providers.formats.neutral import Citation, Finished, TextDelta
 from tests.providers.formats.samples import request
 
+pytestmark = pytest.mark.embedded
+
 PAGE = {"web": {"uri": "https://a.example/", "title": "A"}}
 
 

@@ -6,6 +6,8 @@ from gateway_project.errors import ValidationError
 from providers.formats import FORMATS
 from tests.providers.formats.samples import request
 
+pytestmark = pytest.mark.embedded
+
 AZURE = FORMATS["azure-openai"]
 HOST = "https://resource.openai.azure.com"
 HELLO = {"model": "azure/gpt-5", "messages": [{"role": "user", "content": "Hello!"}]}

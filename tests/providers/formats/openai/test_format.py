@@ -32,6 +32,8 @@ from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request, streams, whole
 from tests.support.recorded_samples import SHAPES
 
+pytestmark = pytest.mark.embedded
+
 RESPONSES = FORMATS["openai-responses"]
 EVENT = TypeAdapter(ResponseStreamEvent)
 SAID = {"type": "output_text", "text": "Lisbon", "annotations": [], "logprobs": []}

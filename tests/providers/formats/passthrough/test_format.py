@@ -11,6 +11,8 @@ from providers.formats.base import WorkRequest
 from providers.formats.passthrough.format import LINE_LIMIT, PassthroughReader, familiar_usage
 from providers.formats.usage import Usage
 
+pytestmark = pytest.mark.embedded
+
 WORK = WorkRequest("chat", "x", {"model": "x"}, b'{"model": "x"}', stream=True)
 EVENTS = b'data: {"a": 1}\n\ndata: {"b": 2}\r\n\r\n: ping\n\ndata: [DONE]\n\n'
 

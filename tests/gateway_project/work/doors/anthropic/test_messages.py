@@ -35,6 +35,8 @@ from providers.formats.neutral import (
 from providers.formats.sse import data_of, events_in
 from tests.gateway_project.work.doors.anthropic.anthropic_client import RESULT, work, written
 
+pytestmark = pytest.mark.embedded
+
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Lisbon"}}
 

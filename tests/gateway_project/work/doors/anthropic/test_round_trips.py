@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,8 @@ from providers.formats import FORMATS, Options
 from providers.formats.anthropic.blocks import opened, sealed
 from providers.formats.base import TranslatingReader
 from tests.gateway_project.work.doors.anthropic.anthropic_client import RESULT, message_of, work, written
+
+pytestmark = pytest.mark.embedded
 
 ANTHROPIC = FORMATS["anthropic"]
 

@@ -12,6 +12,8 @@ from providers.formats.neutral import Began, Finished, Message, Reply, Text, Tex
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request
 
+pytestmark = pytest.mark.embedded
+
 COMPLETION, EMBEDDING = DIALECTS["completion"], DIALECTS["embedding"]
 
 

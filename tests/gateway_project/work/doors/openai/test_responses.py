@@ -37,6 +37,8 @@ from providers.formats.neutral import (
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request
 
+pytestmark = pytest.mark.embedded
+
 DIALECT = OpenAIResponses()
 EVENT = TypeAdapter(ResponseStreamEvent)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

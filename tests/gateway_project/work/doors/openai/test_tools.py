@@ -6,6 +6,8 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.doors.openai.tools import take_choice
 from providers.formats.neutral import Chat, Tool, ToolChoice
 
+pytestmark = pytest.mark.embedded
+
 TOOLS = [Tool("weather"), Tool("time")]
 HOSTED = {"type": "web_search"}
 

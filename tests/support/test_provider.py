@@ -12,6 +12,8 @@ import requests
 from tests.support.pace import patience
 from tests.support.provider import ScriptedProvider, refusing_port
 
+pytestmark = pytest.mark.embedded
+
 CHAT = {"model": "small", "messages": [{"role": "user", "content": "Capital of Portugal?"}]}
 
 

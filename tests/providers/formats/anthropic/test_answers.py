@@ -8,6 +8,8 @@ from providers.formats import FORMATS
 from providers.formats.neutral import Citation, Finished, Refusal, RefusalDelta
 from tests.providers.formats.samples import request
 
+pytestmark = pytest.mark.embedded
+
 WORK = {"model": "m", "messages": [], "stream": True}
 
 

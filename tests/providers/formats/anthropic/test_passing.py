@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from providers.formats import FORMATS
 from providers.formats.anthropic.format import AnthropicReader
 from providers.formats.base import WorkRequest
-from tests.providers.formats.test_openai_passing import WORDS, passed, passed_unlearned
+from tests.providers.formats.openai.test_passing import WORDS, passed, passed_unlearned
+
+pytestmark = pytest.mark.embedded
 
 BODY = {"model": "m", "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
 

@@ -12,6 +12,8 @@ from providers.formats.base import WorkRequest
 from providers.formats.openai import format as openai_format
 from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate
 
+pytestmark = pytest.mark.embedded
+
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 DONE = b"data: [DONE]\n\n"
 # What a model may write that could be taken for something else.
