@@ -1,0 +1,104 @@
+"""How the code is built: sizes of functions and folders, names of variables, and no import cycles."""
+
+import ast
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import grimp
+import pytest
+
+from tests.support.running import ROOT
+
+pytestmark = pytest.mark.embedded
+
+PACKAGES = ("accounts", "gateway_project", "keys", "licensing", "providers", "rules", "telemetry")
+MAX_FILES, MAX_LINES, MAX_MEDIAN_LINES, MAX_PARTICIPLES = 16, 40, 6, 20
+PARTICIPLES = re.compile(
+    r"_*(told|found|given|made|meant|said|held|kept|left|taken|wanted|asked|known|seen|sent|got|gone|done)(_\w+)?\Z"
+)
+
+
+def modules() -> list[Path]:
+    listing = subprocess.run(
+        ["git", "ls-files", *(f"{package}/*.py" for package in PACKAGES)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    paths = [ROOT / name for name in listing.stdout.split() if "/migrations/" not in name]
+    return [path for path in paths if path.exists()]
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in modules()}
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines without the docstring."""
+    body = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
+    return (function.end_lineno or 0) - body[0].lineno + 1
+
+
+def local_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and name of each assigned variable, loop variable and parameter."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
+def test_functions_are_short(trees):
+    lengths = {f"{path}:{node.lineno}": length(node) for path, tree in trees.items() for node in functions(tree)}
+    assert {place: lines for place, lines in lengths.items() if lines > MAX_LINES} == {}
+    assert median(lengths.values()) <= MAX_MEDIAN_LINES
+
+
+def test_variables_are_nouns(trees):
+    names = [f"{path.relative_to(ROOT)}:{line} {name}" for path, tree in trees.items()
+             for line, name in local_names(tree) if PARTICIPLES.match(name)]  # fmt: skip
+    assert len(names) < MAX_PARTICIPLES, "\n".join(names)
+
+
+def test_folders_are_small(trees):
+    sizes = Counter(path.parent.relative_to(ROOT) for path in trees)
+    assert {str(folder): size for folder, size in sizes.items() if size > MAX_FILES} == {}
+
+
+def test_no_module_imports_itself_through_others():
+    """Imports for type checking and inside functions count too."""
+    graph = grimp.build_graph(*PACKAGES, include_external_packages=False, exclude_type_checking_imports=False)
+    cycles = [cycle for cycle in strongly_connected(graph) if len(cycle) > 1]
+    assert cycles == []
+
+
+def strongly_connected(graph: grimp.ImportGraph) -> Iterator[list[str]]:
+    """Groups of modules that import each other, directly or not (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(module: str) -> Iterator[list[str]]:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for imported in graph.find_modules_directly_imported_by(module):
+            if imported not in index:
+                yield from visit(imported)
+                low[module] = min(low[module], low[imported])
+            elif imported in stack:
+                low[module] = min(low[module], index[imported])
+        if low[module] == index[module]:
+            at = stack.index(module)
+            yield sorted(stack[at:])
+            del stack[at:]
+
+    for module in sorted(graph.modules):
+        if module not in index:
+            yield from visit(module)
