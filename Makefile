@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait more than they compute.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+CHECKED := not end_to_end and not slow and not servers and not exhaustive and not browser
 # The tests start gateways and commands by the hundred: each would compile this project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-embedded test-servers test-slow lint format bench replay screenshots lock clean
+.PHONY: help run check test test-embedded test-servers test-slow lint format bench replay screenshots lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -28,6 +29,12 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 run: $(VENV)/.installed  ## set everything up and serve on http://127.0.0.1:8000
 	@$(BIN)/python manage.py quickstart --before-serving
 	@exec $(BIN)/python manage.py serve
+
+check: $(VENV)/.installed-dev  ## for daily work: style, and the tests that need no running server
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --config pyproject.toml
+	$(BIN)/python -m pytest $(PARALLEL) -m "$(CHECKED)"
 
 test: EMBEDDED = and not either_store
 test: test-embedded test-servers  ## the whole suite: on SQLite alone, then with PostgreSQL and Redis

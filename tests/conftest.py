@@ -39,6 +39,10 @@ WSGIRequestHandler.disable_nagle_algorithm = True
 LONG = ("console", "test_fuzzing.py")
 
 
+# Fixtures of a server that runs: a test that uses one is end to end.
+SERVERS = frozenset({"store", "gateway", "own_gateway", "live_server"})
+
+
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A database of its own for the running gateway."""
@@ -157,9 +161,12 @@ def known_provider(db) -> Provider:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs PostgreSQL and Redis is skipped where they are not named; tests/support/servers.py names them."""
+    """Skips tests that need PostgreSQL and Redis where there are none, and marks those that need a running server."""
     tests = Path(__file__).parent
     items.sort(key=lambda item: item.path.relative_to(tests).parts[0] not in LONG)
+    for item in items:
+        if SERVERS.intersection(getattr(item, "fixturenames", ())) or item.path.is_relative_to(tests / "fault"):
+            item.add_marker("end_to_end")
     if os.environ.get("DATABASE_URL", "").startswith("postgres") and os.environ.get("REDIS_URL"):
         return
     for item in items:

@@ -69,7 +69,9 @@ def results_of(value):
         own.append(("call", value["functionCall"]["id"]))
     elif "id" in value and ("function" in value or value.get("type") == "tool_use"):
         own.append(("call", value["id"]))
-    return own + [found for item in value.values() for found in results_of(item)]
+    # Arguments are the model's: they may hold the same names.
+    inner = [item for name, item in value.items() if name not in ("input", "args", "arguments")]
+    return own + [found for item in inner for found in results_of(item)]
 
 
 def strings_of(value):
