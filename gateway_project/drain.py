@@ -45,8 +45,12 @@ def _drain(count_requests: Callable[[], int]) -> None:
 
 def waiting_message(requests: int, streams: int, seconds: float, *, on_terminal: bool) -> str:
     """What a stop waits for, and for how long."""
-    number = "1 request" if requests == 1 else f"{requests} requests"
-    kind = "a stream" if streams == 1 else "streams"
-    of_these = f" ({streams} of them {kind})" if streams else ""
+    running = _number(streams, "stream") if streams == requests else _number(requests, "request")
+    if 0 < streams < requests:
+        running += f" ({_number(streams, 'stream')} among them)"
     hint = " Ctrl-C stops at once." if on_terminal else ""
-    return f"Stopping: waiting for {number}{of_these}, for at most {seconds:g} s.{hint}"
+    return f"Stopping: waiting for {running}, for at most {seconds:g} s.{hint}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"

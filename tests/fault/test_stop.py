@@ -124,7 +124,7 @@ def test_a_stop_says_what_it_waits_for(start, number):
     said = [line for line in world.gateway.log().splitlines() if "Stopping" in line]
     assert len(said) == 1, world.gateway.log()
     assert f"gateway.stop[{worker}]: " in said[0]
-    assert said[0].endswith("Stopping: waiting for 2 requests (1 of them a stream), for at most 30 s.")
+    assert said[0].endswith("Stopping: waiting for 2 requests (1 stream among them), for at most 30 s.")
 
 
 def test_a_second_interrupt_stops_at_once(start):

@@ -16,7 +16,7 @@ The gateway is ready at {baseUrl}
 Its console is at {baseUrl}/admin/ (administrator: {adminUser}, password: {password}).
 """
 EXPORTS = """\
-Paste this into the shell in which you follow README and docs:
+Paste this into another shell, in which you follow README and docs:
 
   export GATEWAY={baseUrl}
 """
