@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
@@ -48,6 +49,7 @@ def pre_exec(server):
 
 def when_ready(server):
     """In the master: its memory is shared with the workers as long as their garbage collectors do not touch it."""
+    server.handle_int = server.handle_term  # the first Ctrl-C stops like SIGTERM, gunicorn's stop() obeys a second
     settle_memory()
 
 
@@ -71,6 +73,7 @@ def post_worker_init(worker):
     bound_statements()
     from gateway_project.work.runtime import gateway
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the master too, which tells its workers
     gateway()
     settle_memory()
 
@@ -87,7 +90,7 @@ def refuse_wrong_configuration():
     """Stop gunicorn at a configuration error: `manage.py serve` has checked before, a start by hand has not."""
     from gateway_project.checks import check_configuration
 
-    if problems := [problem for problem in check_configuration() if problem.is_serious()]:
+    if problems := check_configuration():
         sys.stderr.write("\n".join(str(problem) for problem in problems) + "\n")
         sys.exit(3)  # gunicorn's exit code of a worker that cannot start
 
@@ -102,7 +105,8 @@ def settle_memory():
 
 
 def worker_exit(server, worker):
-    """Ship what the journal holds before the worker is gone."""
-    from gateway_project.work.runtime import stop
+    """Ship what the journal holds before the worker is gone; one that is stopped while it loads has no journal."""
+    if "gateway_project.work.runtime" in sys.modules:
+        from gateway_project.work.runtime import stop
 
-    stop()
+        stop()

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,10 +13,10 @@ from django.db import connection
 class RepeatedErrors:
     """Catches and logs the errors of repeated work: each type once, until the work succeeds again."""
 
-    def __init__(self, log: logging.Logger, name: str, *, database_message: str = "") -> None:
+    def __init__(self, log: logging.Logger, name: str, *, database_message: Callable[[], str] | None = None) -> None:
         self._log = log
         self._name = name
-        self._database_message = database_message or f"The {name} waits for the database"
+        self._database_message = database_message or (lambda: f"The {name} waits for the database")
         self._logged: set[type[Exception]] = set()
 
     def __bool__(self) -> bool:
@@ -45,7 +45,7 @@ class RepeatedErrors:
             return
         self._logged.add(kind)
         if kind is DatabaseError:
-            self._log.warning("%s: %s", self._database_message, str(error).split("\n")[0])
+            self._log.warning("%s: %s", self._database_message(), str(error).split("\n")[0])
         else:
             self._log.error("The %s failed; it will be retried.", self._name, exc_info=error)
 

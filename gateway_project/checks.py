@@ -1,4 +1,7 @@
-"""Misconfigurations that refuse to start, each a pure function of the settings with an id and a hint."""
+"""Misconfigurations, each a pure function of the settings with an id and a hint.
+
+Errors stop every command. Warnings are shown by `serve` and `check` alone.
+"""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -15,7 +18,16 @@ MIN_SECRET_LENGTH = 32
 
 
 def check_configuration(app_configs: object = None, **options: object) -> list[CheckMessage]:
-    """Everything that is wrong with the settings of this process."""
+    """Everything in the settings of this process that keeps the gateway from starting."""
+    return [message for message in _messages() if message.is_serious()]
+
+
+def configuration_warnings(app_configs: object = None, **options: object) -> list[CheckMessage]:
+    """Everything in the settings of this process that is likely a mistake."""
+    return [message for message in _messages() if not message.is_serious()]
+
+
+def _messages() -> list[CheckMessage]:
     return [message for check in CHECKS for message in check(configured)]
 
 

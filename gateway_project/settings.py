@@ -297,7 +297,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name}[{process}]: {message}", "style": "{"}},
     "filters": {
         "refusals": {"()": "gateway_project.server.logs.SkipUnavailable"},
         **{name: {"()": "gateway_project.server.logs.OncePerMinute"} for name in ("hosts", "journal", "pool")},

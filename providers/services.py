@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -224,10 +224,13 @@ class Resealed:
     unreadable: tuple[str, ...]
 
 
-def reseal_credentials() -> Resealed:
-    """Encrypt every credential under the first key, each in a transaction of its own; it may be called again."""
+def reseal_credentials(counting: Callable[[list], Iterable] = iter) -> Resealed:
+    """Encrypt every credential under the first key, each in a transaction of its own; it may be called again.
+
+    `counting` is handed all (id, name), and returns the same for this to work through.
+    """
     results, unreadable = Counter(), []
-    for provider_id, name in list(Provider.objects.exclude(credential="").values_list("id", "name")):
+    for provider_id, name in counting(list(Provider.objects.exclude(credential="").values_list("id", "name"))):
         try:
             results[_reseal(provider_id)] += 1
         except (CredentialUnreadable, ValueError):

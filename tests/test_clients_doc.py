@@ -18,7 +18,6 @@ pytestmark = pytest.mark.embedded
 
 PAGE = (ROOT / "docs/clients.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHOWN_BASE = "http://127.0.0.1:8000"
 
 
 def snippets(*languages):
@@ -32,8 +31,9 @@ def snippets(*languages):
 def environment(served, tmp_path):  # noqa: F811
     """What the first block of the page exports, with the address of the gateway that runs."""
     address, _ = served
-    own = {"GATEWAY_KEY": json.loads((tmp_path / "secrets/quickstart.json").read_text())["apiKey"]}
-    exported = snippets("sh")[0][0].replace(SHOWN_BASE, address)
+    key = json.loads((tmp_path / "secrets/quickstart.json").read_text())["apiKey"]
+    own = {"GATEWAY": address, "GATEWAY_KEY": key}
+    exported = snippets("sh")[0][0]
     printed = subprocess.run(["bash", "-c", f"{exported}env"], env=own, check=True, capture_output=True, text=True)
     found = dict(line.split("=", 1) for line in printed.stdout.splitlines() if "_" in line.partition("=")[0][1:])
     return os.environ | found

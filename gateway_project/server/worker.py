@@ -181,14 +181,18 @@ class GatewayThreadWorker(ThreadWorker):
 
     def handle_exit(self, sig, frame) -> None:
         """SIGTERM: the time for running requests begins."""
-        drain.begin()
+        drain.begin(self.count_requests)
         super().handle_exit(sig, frame)
+
+    def count_requests(self) -> int:
+        """The number of requests that threads are serving."""
+        return self.busy
 
     def is_parent_alive(self) -> bool:
         """Without its master a worker stops as it does at SIGTERM."""
         alive = super().is_parent_alive()
         if not alive:
-            drain.begin()
+            drain.begin(self.count_requests)
             self.alive = False
         return alive
 

@@ -1,5 +1,6 @@
 """Periodic maintenance of the log: a thread in every process; each task runs in one at a time, in small batches."""
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -38,8 +39,10 @@ def periodic_tasks() -> dict[str, PeriodicTask]:
 class Housekeeper(BackgroundThread):
     """The thread that runs the tasks; `run_once()` runs each once."""
 
-    def __init__(self, *, interval: float) -> None:
+    def __init__(self, *, interval: float, on_batch: Callable[[str, int], None] | None = None) -> None:
+        """`on_batch` is called with the task's name and the batch's number, from 1, before each batch."""
         super().__init__("log housekeeper", log, every=interval)
+        self._on_batch = on_batch
         self._tasks = periodic_tasks()
 
     def run_once(self, seconds: float = MAX_TASK_SECONDS) -> list[str]:
@@ -59,8 +62,12 @@ class Housekeeper(BackgroundThread):
         return failed
 
     def _run_task(self, name: str, task: PeriodicTask, until: float) -> None:
-        while not self.stopped.is_set() and time.monotonic() < until:
+        for batch in itertools.count(1):
             begun = time.monotonic()
+            if self.stopped.is_set() or begun >= until:
+                return
+            if self._on_batch is not None:
+                self._on_batch(name, batch)
             with exclusively(name) as acquired:
                 if not acquired or not task(timezone.now()):
                     return

@@ -185,7 +185,8 @@ def send(world):
     def post(agent, model):
         sent = request_of(agent)
         env = {"GATEWAY_KEY": world.key, "GATEWAY_API_KEY": world.key}
-        snippet = snippet_of(agent).replace(SHOWN["base"], world.gateway.url).replace(SHOWN["key"], world.key)
+        snippet = snippet_of(agent).replace("$GATEWAY/", f"{SHOWN['base']}/")
+        snippet = snippet.replace(SHOWN["base"], world.gateway.url).replace(SHOWN["key"], world.key)
         setup = AGENTS[agent](env, snippet)
         assert (setup.address, setup.model) == (world.gateway.url + sent["path"], sent["body"]["model"])
         world.settle()

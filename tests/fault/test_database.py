@@ -106,10 +106,15 @@ def test_the_gateway_starts_without_its_database(start, database_proxy):
     early = world.ask("early")
     assert (early.status_code, early.json()["exception"]) == (503, "ServiceUnavailable")
     assert int(early.headers["Retry-After"]) > 0
+    assert f"The gateway waits for its database at {world.gateway.url}" in world.gateway.log()
+    assert "Until the database answers, every key is refused" in world.gateway.log()
+    assert "every key is refused until it answers" in world.gateway.log()
+    assert "known keys are served on" not in world.gateway.log()
     database_proxy.heal()
     wait_until(lambda: status(world, "/readyz") == 200, 15, "/readyz 200")
     assert world.ask("late").status_code == 200
     database_proxy.refuse()
+    wait_until(lambda: "known keys are served on" in world.gateway.log(), 15, "the message that keys are known")
     with Load(world, clients=4) as load:
         load.wait(lambda: load.served() > 20)
     database_proxy.heal()

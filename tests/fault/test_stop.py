@@ -101,6 +101,52 @@ def test_its_port_is_free_for_a_successor_while_what_has_begun_ends(start, numbe
     assert one.served, one
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_says_what_it_waits_for(start, number):
+    """Also Ctrl-C, which a terminal sends to every process of the gateway."""
+    world = start(GATEWAY_GRACEFUL_TIMEOUT="30", GATEWAY_TOTAL_TIMEOUT="30", GATEWAY_FIRST_BYTE_TIMEOUT="20")
+    world.allow()
+    provider = world.provider()
+    provider.answers(stream=[EVENT] * 40 + [DONE], pace=0.1)
+    provider.answers(delay=4)
+    fates = [Sent(f"load-said-{world.number}-{kind}", 0) for kind in ("stream", "whole")]
+    threads = []
+    for fate in fates:
+        arguments = (requests.Session(), world.gateway.url, world.key, world.model, fate)
+        options = {"stream": "stream" in fate.request_id, "timeout": 30}
+        threads.append(threading.Thread(target=ask, args=arguments, kwargs=options))
+        threads[-1].start()
+        provider.wait_for(len(threads))
+    (worker,) = world.gateway.workers()
+    os.killpg(world.gateway.process.pid, number)
+    assert world.gateway.process.wait(30) == 0
+    for thread in threads:
+        thread.join(10)
+    assert [one for one in fates if not one.served] == []
+    said = [line for line in world.gateway.log().splitlines() if "Stopping" in line]
+    assert len(said) == 1, world.gateway.log()
+    assert f"gateway.stop[{worker}]: " in said[0]
+    assert said[0].endswith("Stopping: waiting for 2 requests (1 stream among them), for at most 30 s.")
+
+
+def test_a_second_interrupt_stops_at_once(start):
+    world = start(GATEWAY_GRACEFUL_TIMEOUT="60", GATEWAY_TOTAL_TIMEOUT="60", GATEWAY_FIRST_BYTE_TIMEOUT="50")
+    world.allow()
+    provider = world.provider()
+    provider.answers(silent=True)
+    one = Sent(f"load-second-{world.number}", 0)
+    arguments = (requests.Session(), world.gateway.url, world.key, world.model, one)
+    asking = threading.Thread(target=ask, args=arguments, kwargs={"timeout": 60})
+    asking.start()
+    provider.wait_for(1)
+    os.killpg(world.gateway.process.pid, signal.SIGINT)
+    wait_until(lambda: "waiting for 1 request, for at most 60 s" in world.gateway.log(), 10, "what it waits for")
+    os.killpg(world.gateway.process.pid, signal.SIGINT)
+    assert world.gateway.process.wait(patience(10)) == 0
+    asking.join(10)
+    assert "Traceback" not in world.gateway.log()
+
+
 def listens(port: int) -> bool:
     """Whether anybody can connect; a connection that nobody would serve counts."""
     with socket.socket() as sock:

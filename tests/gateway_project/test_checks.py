@@ -1,5 +1,9 @@
 """Misconfigurations that refuse to start."""
 
+import os
+import re
+import subprocess
+import sys
 from ipaddress import ip_network
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +13,7 @@ from django.core.checks import ERROR, WARNING, run_checks
 
 from gateway_project.checks import CHECKS
 from gateway_project.env import Env
+from tests.support.running import ROOT, free_port
 
 
 def found(**changes):
@@ -160,3 +165,22 @@ def test_every_message_says_what_to_do_and_shows_no_secret():
 def test_django_asks_them_at_every_start(settings):
     settings.DEBUG, settings.HOST = True, "0.0.0.0"
     assert "gateway.E001" in {message.id for message in run_checks(tags=["gateway"])}
+
+
+def test_warnings_are_shown_at_the_start_and_when_asked_for_only(tmp_path):
+    """`migrate` and `serve` follow each other at each start of a container."""
+    environ = {
+        "GATEWAY_MODE": "production", "SECRET_KEY": "s" * 40, "GATEWAY_TOKEN_KEY": "t" * 40, "HOST": "127.0.0.1",
+        "GATEWAY_ENCRYPTION_KEYS": "e" * 40, "ALLOWED_HOSTS": "", "GATEWAY_BASE_URL": "", "REDIS_URL": "",
+        "DATABASE_URL": f"sqlite:///{tmp_path}/x.sqlite3", "GATEWAY_VAR_DIR": str(tmp_path), "PORT": str(free_port()),
+    }  # fmt: skip
+    shown = {}
+    # The journal cannot be written, so that `serve` ends when it has said what it has to say.
+    (tmp_path / "journal").touch()
+    for command in ("migrate", "sync_prices", "check", "serve"):
+        done = subprocess.run(
+            [sys.executable, "manage.py", command],
+            cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        shown[command] = re.findall(r"gateway\.(W\d+)", done.stderr)
+    assert shown == {"migrate": [], "sync_prices": [], "check": ["W001", "W003"], "serve": ["W001", "W003"]}

@@ -129,12 +129,13 @@ class RunningGateway:
             | environ
         )
         self.code = ROOT  # the folder of manage.py
+        self.launcher: list[str] = []  # a command that ends by executing its arguments
         self.process: subprocess.Popen | None = None
 
     def start(self) -> "RunningGateway":
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "serve", "--no-demo"],
+                [*self.launcher, sys.executable, "manage.py", "serve", "--no-demo"],
                 cwd=self.code,
                 env=self.environ,
                 stdout=output,

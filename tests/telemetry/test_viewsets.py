@@ -8,10 +8,13 @@ import pytest
 from django.core.cache import caches
 from django.db import connection
 
+from gateway_project.work.log.entry import timestamp
 from keys.services import issue_key
+from telemetry.journal.batches import insert_log_entries
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.retention import partitions
 from tests.support.management import body, new_user, refused, token_of
+from tests.telemetry.conftest import entry
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 POSTGRESQL = connection.vendor == "postgresql"
@@ -80,6 +83,15 @@ def test_the_newest_come_first_whenever_they_arrived(admin):
     assert ids(admin, "/logs/") == [late.pk, middle.pk, early.pk]
     first, second = stored("a", hours=1), stored("b", hours=2)
     assert ids(admin, "/cache/") == [second.pk, first.pk]
+
+
+def test_a_page_has_what_happened_at_the_very_second_it_ends_with(admin):
+    """SQLite compares times as texts, so that both writers have to write a full second in the same way."""
+    insert_log_entries([entry("first"), entry("exact", timestamp=timestamp(1_800_000_002.0))])
+    log(timestamp=datetime.fromtimestamp(1_800_000_001, UTC), correlation_id="from the console")
+    names = [row["correlationId"] for row in admin.rows("/logs/?page[size]=2")]
+    assert names == ["exact", "from the console"]
+    assert [row["correlationId"] for row in admin.rows("/logs/?page[size]=2&page[number]=2")] == ["first"]
 
 
 def test_pages(admin):

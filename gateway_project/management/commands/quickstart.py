@@ -15,13 +15,15 @@ READY = """\
 The gateway is ready at {baseUrl}
 Its console is at {baseUrl}/admin/ (administrator: {adminUser}, password: {password}).
 """
-KEY = """\
-The key, under the name that README and docs use:
+EXPORTS = """\
+Paste this into another shell, in which you follow README and docs:
 
-  export GATEWAY_KEY={apiKey}
-
+  export GATEWAY={baseUrl}
 """
+KEY = "  export GATEWAY_KEY={apiKey}\n"
+PASSWORD = "  export ADMIN_PASSWORD={adminPassword}\n"
 EXAMPLE = """\
+
 Ask it something:
 
   curl {baseUrl}/work \\
@@ -30,6 +32,7 @@ Ask it something:
     -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
 """
 NO_PROVIDER = """\
+
 It has no provider yet. Start it with `python manage.py serve`, create a provider in the console (Providers, with its
 URL, its format and its credential), and ask for one of its models at {baseUrl}/work.
 """
@@ -63,6 +66,7 @@ class Command(BaseCommand):
 
 
 def _told(prepared: Prepared) -> str:
-    parts = [READY, KEY if prepared.apiKey else "", EXAMPLE if prepared.model else NO_PROVIDER]
+    exports = [EXPORTS, KEY if prepared.apiKey else "", PASSWORD if prepared.adminPassword else ""]
+    parts = [READY, *exports, EXAMPLE if prepared.model else NO_PROVIDER]
     known = {"key": prepared.apiKey or "YOUR_KEY", "password": prepared.adminPassword or "as you set it"}
     return "".join(parts).format(**asdict(prepared), **known)

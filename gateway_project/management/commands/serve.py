@@ -16,10 +16,11 @@ from django.db.utils import OperationalError
 
 from gateway_project.database.problems import connection_problem, file_problem, is_sqlite
 from gateway_project.management.quickstart import demo_port
+from gateway_project.management.warnings import ShowsWarnings
 from gateway_project.server.ports import require_free_port
 
 
-class Command(BaseCommand):
+class Command(ShowsWarnings, BaseCommand):
     """Serves the gateway with gunicorn; its process becomes gunicorn's, so that signals reach it."""
 
     help = "Runs the gateway, and its demonstration provider if there is one."
@@ -29,12 +30,15 @@ class Command(BaseCommand):
         parser.add_argument("--no-demo", action="store_true", help="do not start the demonstration provider")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        port = self._look_at_database(options["no_demo"])
+        problem, port = self._look_at_database(options["no_demo"])
         refuse_unwritable_journal(settings.GATEWAY_JOURNAL_DIR)
         require_free_port(settings.HOST, settings.PORT, variable="PORT", command="manage.py serve")
         if port is not None:
             start_demo(port)
-        self.stdout.write(f"The gateway serves {settings.GATEWAY_BASE_URL} (Ctrl-C stops it).")
+        if problem:
+            self.stderr.write(f"{problem}\nUntil the database answers, every key is refused and nobody can log in.")
+        verb = "waits for its database at" if problem else "serves"
+        self.stdout.write(f"The gateway {verb} {settings.GATEWAY_BASE_URL} (Ctrl-C stops it).")
         self.stdout.flush()
         os.chdir(settings.BASE_DIR)
         # A heap, and a store of freed pieces, for each of hundreds of threads keep several times what these use.
@@ -42,21 +46,23 @@ class Command(BaseCommand):
         os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
         os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "gateway_project.wsgi"])
 
-    def _look_at_database(self, no_demo: bool) -> int | None:
-        """The demonstration provider's port. A server that is away does not keep the gateway from starting."""
+    def _look_at_database(self, no_demo: bool) -> tuple[str, int | None]:
+        """Why the server does not answer, which does not keep the gateway from starting; the port of the demonstration.
+
+        Raises CommandError for a database that does not come back by itself.
+        """
         if reason := file_problem():
             raise CommandError(reason)
         try:
             executor = MigrationExecutor(connection)
             if executor.migration_plan(executor.loader.graph.leaf_nodes()):
                 raise CommandError("The database is not up to date: run `manage.py migrate` (or `quickstart`) first.")
-            return None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
+            return "", None if no_demo or settings.GATEWAY_MODE == "production" else demo_port()
         except OperationalError:
             reason = connection_problem() or "The database does not answer."
             if is_sqlite():
                 raise CommandError(reason) from None
-            self.stderr.write(f"{reason}\nUntil it answers, requests that need it are refused.")
-            return None
+            return reason, None
         finally:
             connection.close()
 
@@ -81,5 +87,6 @@ def start_demo(port: int) -> None:
     os.set_inheritable(writing, True)
     manage = str(settings.BASE_DIR / "manage.py")
     arguments = [sys.executable, manage, "demo_provider", "--port", str(port), "--until-stdin-closes"]
-    subprocess.Popen(arguments, stdin=reading, stdout=subprocess.DEVNULL, close_fds=True)
+    # A session of its own: Ctrl-C must not end it before the requests that the gateway still serves.
+    subprocess.Popen(arguments, stdin=reading, stdout=subprocess.DEVNULL, close_fds=True, start_new_session=True)
     os.close(reading)

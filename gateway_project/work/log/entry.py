@@ -126,9 +126,12 @@ def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: C
 
 
 def timestamp(seconds: float) -> str:
-    """A time as text that both databases read, in UTC."""
+    """A time as text that both databases read, in UTC.
+
+    Without a fraction that is zero, as Django writes it: SQLite compares times as texts.
+    """
     whole, micro = divmod(int(seconds * 1_000_000), 1_000_000)
-    return f"{_second(whole)}.{micro:06d}"
+    return f"{_second(whole)}.{micro:06d}" if micro else _second(whole)
 
 
 @lru_cache(maxsize=64)

@@ -34,9 +34,7 @@ class Follower(BackgroundThread):
         self._position = None
         self._polls = threading.Condition()
         self._begun = self._ended = self._succeeded = 0
-        self._database_errors = RepeatedErrors(
-            log, "snapshot", database_message="The database does not answer; known keys are served on"
-        )
+        self._database_errors = RepeatedErrors(log, "snapshot", database_message=self._database_message)
         self._wanted_keys: set[str] = set()
         self._wanted_sessions: dict[str, int | None] = {}  # each poll begins a new one; waiting requests keep theirs
         self._unknown_keys: set[str] = set()
@@ -47,6 +45,11 @@ class Follower(BackgroundThread):
         """Load everything, if the database answers, and start following changes."""
         self.poll()
         super().start()
+
+    def _database_message(self) -> str:
+        """What a database that does not answer means for clients: without a snapshot no key is known."""
+        known = "known keys are served on" if self.snapshot.loaded else "every key is refused until it answers"
+        return f"The database does not answer; {known}"
 
     @property
     def fresh(self) -> bool:

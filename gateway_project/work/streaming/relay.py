@@ -163,6 +163,11 @@ class Relay:
         if self._epoll is not None:
             threading.Thread(target=self._run, name="relay", daemon=True).start()
 
+    @property
+    def stream_count(self) -> int:
+        """The number of live streams."""
+        return len(self._streams)
+
     def supports(self, incoming: Incoming) -> bool:
         """Whether the relay can write to this client: a plain socket, and HTTP/1.1 for its chunked encoding."""
         plain = type(incoming.client) is socket.socket and incoming.environ.get("SERVER_PROTOCOL") == "HTTP/1.1"

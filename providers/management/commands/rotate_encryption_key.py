@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway_project.api.audit import operator, record_command
 from gateway_project.key_file import KeyFile, new_key
+from gateway_project.progress import Progress
 from providers.services import reseal_credentials
 
 FROM_ENVIRONMENT = (
@@ -42,7 +43,8 @@ class Command(BaseCommand):
                 self._drop(keys)
 
     def _reseal(self) -> None:
-        done = reseal_credentials()
+        progress = Progress(self.stderr)
+        done = reseal_credentials(lambda providers: progress.counting(providers, "Encrypting credentials"))
         self.stdout.write(f"Credentials re-encrypted: {done.rewritten}; already under this key: {done.current}.")
         if done.rewritten:
             self._record(f"re-encrypted the credentials of providers: {done.rewritten}")

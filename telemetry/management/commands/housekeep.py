@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from gateway_project.progress import Progress
 from telemetry.retention.housekeeping import Housekeeper
 
 
@@ -13,6 +14,10 @@ class Command(BaseCommand):
     help = "Runs the background maintenance now: retention, partitions, merging of usage."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if failed := Housekeeper(interval=0).run_once(seconds=float("inf")):
+        progress = Progress(self.stderr)
+        housekeeper = Housekeeper(interval=0, on_batch=lambda name, batch: progress.show(f"{name}: batch {batch}"))
+        failed = housekeeper.run_once(seconds=float("inf"))
+        progress.clear()
+        if failed:
             raise CommandError(f"Not done: {', '.join(failed)}.")
         self.stdout.write("The house is kept.")

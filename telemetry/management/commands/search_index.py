@@ -3,6 +3,7 @@
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
+from gateway_project.progress import Progress
 from telemetry.search import create_index, drop_index
 
 
@@ -15,5 +16,8 @@ class Command(BaseCommand):
     def handle(self, *args, state: str, **options) -> None:
         if connection.vendor != "postgresql":
             raise CommandError("Only PostgreSQL has trigram indexes.")
+        progress = Progress(self.stderr)
+        progress.show("Creating the index: minutes for a long log" if state == "on" else "Dropping the index")
         create_index() if state == "on" else drop_index()
+        progress.clear()
         self.stdout.write(f"The search index is {state}.")

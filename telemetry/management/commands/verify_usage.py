@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from gateway_project.progress import Progress
 from telemetry.usage.verification import Difference, days, differences, full_hours, repair
 
 SHOWN = 20
@@ -39,9 +40,11 @@ class Command(BaseCommand):
         if start == end:
             raise CommandError("There is no hour in this period: --to has to be later than --from.")
         period = f"From {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+        progress, parts = Progress(self.stderr), list(days(start, end))
         if options["repair"]:
-            self.stdout.write(f"{period}: {sum(repair(*day) for day in days(start, end))} hours repaired.")
-        found = [difference for day in days(start, end) for difference in differences(*day)]
+            repaired = sum(repair(*day) for day in progress.counting(parts, "Repairing days"))
+            self.stdout.write(f"{period}: {repaired} hours repaired.")
+        found = [one for day in progress.counting(parts, "Comparing days") for one in differences(*day)]
         if found:
             raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(found)]))
         self.stdout.write(f"{period}: the difference between log and usage is 0.")

@@ -43,7 +43,7 @@ def rows(ann, known_provider):
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
         stored(f"hash {number}", hours=number)
-        insert_log_entries([done("r", HOUR, model=f"m{number}", provider_id=7, cost_status="unknown")])
+        insert_log_entries([done("r", HOUR, model=f"m{number}", provider_id=7, cost_status="unknown", input_tokens=1)])
     assert ProviderFormat.objects.count() > 4
     return known_provider
 

@@ -1,6 +1,7 @@
 """`manage.py quickstart` makes what is missing, says what somebody needs, and changes nothing that exists."""
 
 import json
+import re
 import socket
 from io import StringIO
 
@@ -19,7 +20,7 @@ from rules.models import Rule
 from rules.services import create_rule
 from telemetry.models import LogEntry
 from tests.support.provider import ScriptedProvider, refusing_port
-from tests.support.running import free_port
+from tests.support.running import ROOT, free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
@@ -275,10 +276,15 @@ def test_the_command_prints_one_json_object(settings):
     assert json.loads(run("--json")) == printed
 
 
-def test_the_command_prints_a_request_to_paste():
+def test_the_command_prints_what_to_paste(settings):
     printed, key = run(), prepare({}).apiKey
     assert f"Authorization: Bearer {key}" in printed
-    assert f"export GATEWAY_KEY={key}\n" in printed
+    exports = dict(re.findall(r"^  export (\w+)=(\S+)$", printed, re.MULTILINE))
+    password = json.loads(run("--json"))["adminPassword"]
+    assert exports == {"GATEWAY": settings.GATEWAY_BASE_URL, "GATEWAY_KEY": key, "ADMIN_PASSWORD": password}
+    start = (ROOT / "README.md").read_text().partition("## Documentation")[0]
+    shown = re.findall(r"^export (\w+)=", start, re.MULTILINE)
+    assert shown == [*exports], "README.md shows what is printed"
     assert "curl " in printed
     assert "{{" not in printed
 
