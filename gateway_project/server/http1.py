@@ -12,7 +12,7 @@ from gunicorn.http import wsgi
 from gunicorn.http.body import Body, ChunkedReader
 from gunicorn.http.errors import UnsupportedTransferCoding
 from gunicorn.http.message import Request
-from gunicorn.http.parser import RequestParser
+from gunicorn.http.parser import Parser, RequestParser
 
 from gateway_project.server import overload
 
@@ -23,6 +23,7 @@ MAX_JOINED_BODY_BYTES = 64 * 1024  # joining head and body copies the body
 def install() -> None:
     """Make gunicorn use these classes in this process."""
     RequestParser.mesg_class = GatewayRequest
+    RequestParser.finish_body = finish_body
     wsgi.Response = JoinedResponse
 
 
@@ -50,6 +51,17 @@ class GatewayRequest(Request):
         if not has_arrived(self.body):
             self.force_close()  # for good: the rest may arrive after the response has said `close`
         return super().should_close() or self.is_overloaded
+
+
+def finish_body(parser: Parser, deadline: float | None = None, max_bytes: int | None = None) -> bool:
+    """Discard the unread rest of a body, as gunicorn does; False if the connection cannot be used again.
+
+    Nothing is done if there is no rest: gunicorn sets the socket's time-out and resets it all the same, and at each of
+    these system calls the thread gives up the interpreter.
+    """
+    if parser.mesg and is_consumed(parser.mesg.body):
+        return True
+    return Parser.finish_body(parser, deadline, max_bytes)
 
 
 class JoinedResponse(wsgi.Response):
@@ -90,12 +102,19 @@ def has_arrived(body: Body) -> bool:
     If it is not, gunicorn would wait for it in its thread for as long as a byte comes now and then, before it could
     read the next request.
     """
-    if body.failed or isinstance(body.reader, ChunkedReader):
-        return not body.failed and body.reader.parser is None
-    if not (length := body.reader.length):
+    if is_consumed(body):
         return True
-    unreader = body.reader.unreader
+    if body.failed or isinstance(body.reader, ChunkedReader):
+        return False
+    length, unreader = body.reader.length, body.reader.unreader
     return length < MAX_DISCARDED_BYTES and length <= len(unreader.buf.getbuffer()) + _readable_bytes(unreader.sock)
+
+
+def is_consumed(body: Body) -> bool:
+    """Whether the body has been read to its end, so that the next request follows."""
+    if body.failed:
+        return False
+    return body.reader.parser is None if isinstance(body.reader, ChunkedReader) else not body.reader.length
 
 
 def _readable_bytes(sock: socket.socket) -> int:

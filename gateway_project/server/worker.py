@@ -33,6 +33,7 @@ LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 * 1024
 LINGER_POLL_MS = 100
 HEAD_CHECK_SECONDS = 0.25
+NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
 HEAD_END = b"\r\n\r\n"
 MAX_PEEKED_HEAD_BYTES = 16 * 1024  # a longer head waits for its end in a thread
@@ -54,8 +55,15 @@ class GatewayThreadWorker(ThreadWorker):
         # Used when all threads are busy: health is still answered, and work is refused with 503.
         self.reserve = LifoThreadPool(RESERVE_THREADS, "reserve", overload.mark_thread)
         self.busy = 0
+        self.notified = -math.inf
         self.log.error_log.addFilter(_is_not_client_timeout)
         super().init_process()
+
+    def notify(self) -> None:
+        """Tell the master that this worker lives, once a second; gunicorn would after every event."""
+        if (now := time.monotonic()) - self.notified >= NOTIFY_SECONDS:
+            self.notified = now
+            super().notify()
 
     def enqueue_req(self, conn: TConn) -> None:
         """While half of the threads read heads, or all are busy, park connections until their whole head is there.

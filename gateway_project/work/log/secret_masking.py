@@ -7,6 +7,8 @@ arguments of tools are. Not recognised: a key that its writer split, encoded or 
 RE2 searches in linear time, whatever the text is.
 """
 
+from collections.abc import Sequence
+
 import re2
 
 MASK = b"***"
@@ -46,8 +48,15 @@ _SECRET = _pattern(*_BY_FORM, *_BY_NAME)
 
 def mask_secrets(text: bytes, max_bytes: int) -> bytes:
     """The text with `***` in place of credentials; of a long one at least its first `max_bytes`."""
-    window = text[: max_bytes + LOOK_AHEAD_BYTES]
-    return _SECRET.sub(_masked, window) if _SECRET.search(window) else window
+    return mask_secrets_in_each((text,), max_bytes)[0]
+
+
+def mask_secrets_in_each(texts: Sequence[bytes], max_bytes: int) -> list[bytes]:
+    """The same of several texts, searched together: RE2 hands the interpreter to another thread at every search."""
+    windows = [text[: max_bytes + LOOK_AHEAD_BYTES] for text in texts]
+    if _SECRET.search(b"\n".join(windows)) is None:  # no pattern can tell a line break from the end of a text
+        return windows
+    return [_SECRET.sub(_masked, window) for window in windows]
 
 
 def mask_secrets_in_message(message: str) -> str:

@@ -1,11 +1,14 @@
 """What goes out in one piece, and what is said when it cannot."""
 
+import socket
+import time
 from types import SimpleNamespace
 
 import pytest
 from gunicorn.config import Config
+from gunicorn.http.parser import RequestParser
 
-from gateway_project.server.http1 import MAX_JOINED_BODY_BYTES, JoinedResponse
+from gateway_project.server.http1 import MAX_JOINED_BODY_BYTES, JoinedResponse, finish_body
 
 
 class Socket:
@@ -87,3 +90,49 @@ def test_nothing_is_sent_before_the_body_begins():
     made = response(("Content-Length", "5"))
     made.send_headers()
     assert (made.sock.sent, made.headers_sent) == ([], False)
+
+
+class CountedSocket(socket.socket):
+    """Counts how often its time-out was set, each time a system call."""
+
+    changes = 0
+
+    def settimeout(self, seconds):
+        self.changes += 1
+        super().settimeout(seconds)
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\r\n", b"Content-Length: 5\r\n\r\nhello", CHUNKED], ids=["none", "whole", "chunked"]
+)
+@pytest.mark.parametrize("is_read", [True, False])
+def test_only_a_body_with_an_unread_rest_is_discarded(sent, is_read):
+    theirs, plain = socket.socketpair()
+    ours = CountedSocket(fileno=plain.detach())
+    with ours, theirs:
+        theirs.sendall(
+            b"POST /work HTTP/1.1\r\nHost: localhost\r\n" + sent + b"GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
+        parser = RequestParser(Config(), ours, ("127.0.0.1", 1))
+        body = next(parser).body
+        if is_read:
+            while body.read(1024):
+                pass
+        has_rest = sent != b"\r\n" and not is_read
+        assert finish_body(parser, time.monotonic() + 5)
+        assert bool(ours.changes) == has_rest
+        assert next(parser).path == "/next"
+
+
+def test_a_body_that_failed_ends_its_connection():
+    theirs, ours = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"POST /work HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n")
+        parser = RequestParser(Config(), ours, ("127.0.0.1", 1))
+        body = next(parser).body
+        with pytest.raises(Exception, match="nonsense"):
+            body.read(1024)
+        assert not finish_body(parser, time.monotonic() + 5)

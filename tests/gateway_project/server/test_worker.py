@@ -1,6 +1,7 @@
 """The worker against clients that stall: they hold a thread for a bounded time, and nobody else for longer."""
 
 import json
+import math
 import os
 import selectors
 import socket
@@ -200,6 +201,17 @@ def test_a_head_that_came_with_the_request_before_waits_for_nothing():
         worker.parked = {kept: 0.0}
         worker._check_head(kept)
         assert (handed, worker.parked) == ([kept], {})
+
+
+def test_the_master_is_told_once_a_second_that_the_worker_lives():
+    worker, signs = object.__new__(GatewayThreadWorker), []
+    worker.tmp, worker.notified = SimpleNamespace(notify=lambda: signs.append(time.monotonic())), -math.inf
+    begun = time.monotonic()
+    while time.monotonic() < begun + 1.5:
+        worker.notify()
+    assert len(signs) == 2
+    assert signs[0] - begun < 0.5
+    assert signs[1] - signs[0] >= 1
 
 
 def test_a_connection_that_was_kept_is_answered_while_all_threads_are_busy(small):

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_project.work.log.secret_masking import LOOK_AHEAD_BYTES, mask_secrets, mask_secrets_in_message
+from gateway_project.work.log.secret_masking import (
+    LOOK_AHEAD_BYTES,
+    mask_secrets,
+    mask_secrets_in_each,
+    mask_secrets_in_message,
+)
 from keys.secrets import generate
 
 BY_FORM = {
@@ -71,3 +76,17 @@ def test_a_credential_that_the_end_of_the_kept_part_cuts_in_two_is_masked(inside
 
 def test_what_is_far_beyond_the_kept_part_is_not_looked_at():
     assert len(mask_secrets(b"x" * 10_000_000, 100)) == 100 + LOOK_AHEAD_BYTES
+
+
+@pytest.mark.parametrize("prefix", BY_FORM)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_of_several_texts_each_is_masked_as_it_is_alone(prefix, place):
+    secret, texts = BY_FORM[prefix], [b"nothing", b"", b"to hide"]
+    texts[place] = secret.encode()
+    assert mask_secrets_in_each(texts, 1000) == [mask_secrets(text, 1000) for text in texts]
+    assert secret.encode() not in mask_secrets_in_each(texts, 1000)[place]
+
+
+def test_a_credential_is_not_seen_across_two_texts():
+    texts = [b'{"password": ', b'"hunter2"}']
+    assert mask_secrets_in_each(texts, 1000) == texts
