@@ -37,8 +37,8 @@ class Result(NamedTuple):
 class Broadcast:
     """The chunks of a stream in progress, for any number of subscribers at positions of their own.
 
-    They read the chunks that are kept for the cache. Of what is beyond these the last WINDOW_BYTES are kept; the fastest
-    subscriber is waited for, slower ones miss what leaves this window.
+    They read the chunks that are kept for the cache. Of what is beyond these the last WINDOW_BYTES are kept: the
+    fastest subscriber is waited for, slower ones miss what leaves this window.
     """
 
     def __init__(self, stream: "Stream", chunks: list[bytes], call: Call, dropped: str) -> None:
