@@ -239,12 +239,13 @@ class LiveStream:
         with self.lock:
             if self.subscription is None:
                 self.relayed = relayed
-            return self.relayed is not None
+            return self.subscription is None
 
     def close(self) -> bool:
         """Admit no followers from now on; False if there are some already, who go on without this request."""
         with self.lock:
             self._is_closed = self.subscription is None
+            self.relayed = None  # it refers to this stream, and would leave both to the garbage collector
             return self._is_closed
 
     def _next_chunk(self, chunks: Iterator[bytes | None]) -> bytes | None:
@@ -281,6 +282,7 @@ class LiveStream:
         exchange.broadcast = broadcast
         if relayed is not None:
             self._relay.withdraw(relayed)
+            self.relayed = None
 
     def _run(self) -> None:
         with self.lock:

@@ -170,10 +170,11 @@ def _live_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
             _end(exchange, gateway, begun, problem)
         elif problem is not None:
             _leave(exchange, gateway, live.subscription, problem)
+        has_left, problem = problem is not None, None  # its traceback refers to this frame
     if live.subscription is None:
         if exchange.error is not None and exchange.outcome != "client_closed":
             yield _final_error(exchange)
-    elif problem is None:
+    elif not has_left:
         conclude = partial(_conclude_client, exchange, gateway, live.subscription)
         own = subscriber_stream(exchange, gateway, live.subscription, conclude)
         next(own)
@@ -218,7 +219,8 @@ def _carry(
     exchange: Exchange, gateway: Gateway, chunks: Iterator[bytes | None], begun: float, live: LiveStream
 ) -> None:
     """Read the rest of a stream for its subscribers: its own client, which may have left, and its followers."""
-    result, problem = Result(error=InternalError()), None
+    result = Result(error=InternalError())
+    problem: BaseException | None = None
     try:
         try:
             for _ in chunks:
@@ -228,6 +230,7 @@ def _carry(
             problem = error
         _close(exchange, gateway, begun, problem)
         result = _result(exchange, gateway)
+        problem = None  # its traceback refers to this frame
     finally:  # entries are written before the last client is released: until then the server does not stop
         try:
             if exchange.broadcast.end_half():
