@@ -56,6 +56,8 @@ def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
         return Bill(answer.usage, exchange.cached_answer.estimated, nothing, cost(answer.usage, price).amount)
     if not exchange.attempts or exchange.target is None or exchange.request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
+    if exchange.subscription is not None:  # of a stream that it did not get to its end; its leader pays
+        return NOTHING_BOUGHT
     counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
     if answer is None and counted is None:
         return _unanswered(exchange)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gateway_project.work.limits.demand import Demand
     from gateway_project.work.routing.outcomes import Outcome
     from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
+    from gateway_project.work.streaming.broadcast import Broadcast, Subscription
     from providers.formats.sse import ChunkTemplate
     from providers.transport.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
@@ -89,6 +90,8 @@ class Exchange:
     cache_status: str = "BYPASS"  # look_up_cache
     following: "Following | None" = None  # look_up_cache, while it waits for another's answer
     flight: "Flight | None" = None  # look_up_cache, if this request leads it
+    subscription: "Subscription | None" = None  # look_up_cache, if it follows another request's stream
+    broadcast: "Broadcast | None" = None  # delivery: of its own stream, once others follow it
     target: "Target | None" = None  # call_provider; look_up_cache on a hit; drop_candidate: None again
     asked_provider_ids: tuple[int, ...] = ()  # call_provider: one for each sending
     # call_provider: names of parameters that the provider did not get; read_response: and of parts of its answer that
@@ -129,7 +132,12 @@ class Exchange:
     def billed_provider_id(self) -> int | None:
         """The id of the provider whose work is billed; None before the end, and if no provider did any work."""
         ended = self.answer or self.error
-        return self.target.provider.id if self.target and self.attempts and ended and not self.cached_answer else None
+        return self.target.provider.id if self.target and self.attempts and ended and not self.is_from_others else None
+
+    @property
+    def is_from_others(self) -> bool:
+        """Whether another request got its answer: a cached one, or a stream that it follows."""
+        return self.cached_answer is not None or self.subscription is not None
 
     @property
     def model(self) -> str:
@@ -138,6 +146,8 @@ class Exchange:
     @property
     def is_streamed(self) -> bool:
         """Whether the client gets a stream."""
-        return self.stream is not None or (
-            self.cached_answer is not None and self.cached_answer.chunk_sizes is not None
+        return (
+            self.stream is not None
+            or self.subscription is not None
+            or (self.cached_answer is not None and self.cached_answer.chunk_sizes is not None)
         )

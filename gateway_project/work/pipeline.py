@@ -67,7 +67,7 @@ def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
-    if exchange.stream is not None and exchange.error is None:
+    if (exchange.stream or exchange.subscription) and exchange.error is None:
         return deliver(exchange, gateway)  # the entry is written when the stream has ended
     gateway.watcher.remove(exchange.call)
     end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)

@@ -91,9 +91,9 @@ class StreamWriter(ABC):
         """Continue after the provider's own events, given the last event and the answer's description in them."""
         return  # in most shapes events do not depend on earlier ones
 
-    def end_with_error(self, error: GatewayError) -> bytes:
-        """The events that end an incomplete stream."""
-        return self.work.dialect.error_event(self.work, error)
+    def end_with_error(self, error: GatewayError, work: "WorkRequest | None" = None) -> bytes:
+        """The events that end an incomplete stream; `work` is another request that gets the same stream."""
+        return self.work.dialect.error_event(work or self.work, error)
 
 
 @dataclass
@@ -232,9 +232,9 @@ class StreamReader(ABC):
         """The error in the provider's own stream shape, for clients of /work; b"" for events and lines of JSON."""
         return b""
 
-    def end_with_error(self, error: GatewayError) -> bytes:
-        """The events that end an incomplete stream for a client of a door."""
-        return self.work.dialect.error_event(self.work, error)
+    def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
+        """The events that end an incomplete stream for a client of a door, as of a StreamWriter."""
+        return self.work.dialect.error_event(work or self.work, error)
 
 
 class TranslatingReader(StreamReader):
@@ -260,8 +260,8 @@ class TranslatingReader(StreamReader):
     def generated_text(self, events: bytes) -> str:
         return self.work.dialect.generated_text(events)
 
-    def end_with_error(self, error: GatewayError) -> bytes:
-        return self._writer.end_with_error(error)
+    def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
+        return self._writer.end_with_error(error, work)
 
     def _forward(self) -> bytes:
         reader, was_done = self._reader, self.done

@@ -4,6 +4,7 @@ import math
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
@@ -48,6 +49,7 @@ class Call:
         "timeout_seconds",
         "total_deadline",
         "waiting_since",
+        "wake",
     )
 
     def __init__(self, *, client: socket.socket | None, total_seconds: float) -> None:
@@ -60,6 +62,7 @@ class Call:
         self.phase = End.TOTAL
         self.timeout_seconds = self.idle_seconds = total_seconds
         self.end: End | None = None
+        self.wake: Callable[[], None] | None = None  # wakes a thread that waits for something else than a socket
 
     def expect(self, phase: End, seconds: float) -> None:
         """Start waiting for a phase; `seconds` is its time-out."""
@@ -103,11 +106,41 @@ class Call:
     def interrupt(self, end: End) -> None:
         """End the call from another thread: its reader wakes up at once."""
         with self._lock:
-            self.end = self.end or end
-            if self._socket is not None:
-                with suppress(OSError):
-                    # The base class's method: an SSLSocket's would tear down the TLS state that the reader uses.
-                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            self._end_with(end)
+
+    def interrupt_overdue(self, now: float) -> None:
+        """End the call if one of its deadlines has passed at this moment."""
+        with self._lock:
+            if (end := self.overdue(now)) is not None:
+                self._end_with(end)
+
+    def interrupt_closed(self) -> None:
+        """End the call because its client has gone, unless it goes on without that client."""
+        with self._lock:
+            if self.client is not None:
+                self._end_with(End.CLIENT_CLOSED)
+
+    def detach_client(self) -> "Call | None":
+        """Let the call go on without its client and the client's deadline; a call for these alone.
+
+        None if the call has already ended.
+        """
+        with self._lock:
+            if self.end is not None:
+                return None
+            own = Call(client=self.client, total_seconds=math.inf)
+            own.started, own.total_deadline = self.started, self.total_deadline
+            self.client, self.total_deadline = None, math.inf
+            return own
+
+    def _end_with(self, end: End) -> None:
+        self.end = self.end or end
+        if self._socket is not None:
+            with suppress(OSError):
+                # The base class's method: an SSLSocket's would tear down the TLS state that the reader uses.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        if self.wake is not None:
+            self.wake()
 
     def prepare_retry(self) -> bool:
         """Clear a time-out of the last attempt; whether the call may go on with another provider."""

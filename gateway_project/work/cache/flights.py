@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gateway_project.errors import GatewayError
 from gateway_project.work.limits.checks import NOTHING_HELD, Settlement
 from gateway_project.work.state.shared import SharedState
+from gateway_project.work.streaming.broadcast import LiveStream, Subscription
 from providers.transport.calls import Call
 
 CHECK_SECONDS = 0.2
@@ -24,6 +25,9 @@ class Flight:
     key: str
     token: str
     in_flight: threading.Lock = field(default_factory=threading.Lock)  # held until it has landed; an Event takes 1 KB
+    begun: threading.Lock = field(default_factory=threading.Lock)  # held until it can be followed live, or has landed
+    live: LiveStream | None = None
+    has_landed: bool = False
     value: bytes | None = None
     error: GatewayError | None = None
 
@@ -59,8 +63,15 @@ class Flights:
         """Make this request the leader; it must land the flight, whatever happens."""
         flight = Flight(key, token)
         flight.in_flight.acquire()
+        flight.begun.acquire()
         self._led[key] = flight
         return flight
+
+    def begin(self, flight: Flight, live: LiveStream) -> None:
+        """Let followers in this process join the flight's stream once it has a chunk."""
+        flight.live = live
+        if live.has_begun:
+            flight.begun.release()
 
     def land(
         self,
@@ -83,13 +94,18 @@ class Flights:
         finally:  # otherwise it would be renewed, and waited for, for ever
             if self._led.get(flight.key) is flight:
                 del self._led[flight.key]
+            flight.has_landed = True
             flight.in_flight.release()
+            if flight.begun.locked():
+                flight.begun.release()
 
-    def follow(self, key: str, call: Call, seconds: float = math.inf, flight: Flight | None = None) -> bytes | None:
-        """Wait for the answer that another request is getting; None when that one gave up.
+    def follow(
+        self, key: str, call: Call, seconds: float = math.inf, flight: Flight | None = None
+    ) -> bytes | Subscription | None:
+        """Wait for the answer that another request is getting, or for the beginning of its stream.
 
-        Raises the error that the leading request met in this process, Interrupted when our own client left, and
-        FlightPending after so many seconds.
+        None if that request gave up, or if its stream is too long to be followed from the beginning. Raises the error
+        that it met in this process, Interrupted when our own client left, and FlightPending after so many seconds.
         """
         wait, until = MIN_POLL_SECONDS, time.monotonic() + seconds
         while True:
@@ -103,11 +119,25 @@ class Flights:
                     return value
                 time.sleep(wait)
                 wait = min(wait * 1.5, MAX_POLL_SECONDS)
-            elif flight.in_flight.acquire(timeout=CHECK_SECONDS):
-                flight.in_flight.release()  # for the next follower
+            elif flight.has_landed:
                 if flight.error is not None:
                     raise flight.error
                 return flight.value
+            elif flight.live is None or not flight.live.has_begun:
+                _wait_for(flight.begun)
+            elif subscription := flight.live.follow(call):
+                return subscription
+            elif flight.live.is_too_long:
+                self._give_up(flight)
+                return None
+            else:  # it is about to land
+                _wait_for(flight.in_flight)
+
+    def _give_up(self, flight: Flight) -> None:
+        """Let another request lead: the leader's answer is for its own client and those who follow already."""
+        if self._led.get(flight.key) is flight:
+            del self._led[flight.key]
+            self._state.release(flight.key, flight.token)
 
     def renew(self) -> None:
         """Keep the flights of this process from lapsing in the shared state."""
@@ -115,3 +145,9 @@ class Flights:
             self._renewed = time.monotonic()
             for flight in list(self._led.values()):
                 self._state.renew_flight(flight.key, flight.token)
+
+
+def _wait_for(event: threading.Lock) -> None:
+    """Wait until a lock is free, but no longer than until the next check; it stays free."""
+    if event.acquire(timeout=CHECK_SECONDS):
+        event.release()  # for the next follower

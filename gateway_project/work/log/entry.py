@@ -171,7 +171,7 @@ def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
     """Add to the entry how the request ended."""
     error = exchange.error
     outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
-    entry["entry_source"] = "Cache" if exchange.cached_answer else "Worker" if exchange.attempts else "Not Set"
+    entry["entry_source"] = "Cache" if exchange.is_from_others else "Worker" if exchange.attempts else "Not Set"
     entry["status"] = error.code if error is not None and not exchange.first_byte_ms else 200
     entry["severity"] = error.severity if error is not None else "info"
     entry["exception"] = error.exception if error is not None else ""
@@ -282,7 +282,8 @@ def _payload(exchange: Exchange) -> str:
         exchange.request.raw,
         exchange.answer.body if exchange.answer else b"".join(exchange.sent_chunks),
     )
-    size = exchange.sent_bytes if exchange.stream is not None else len(answer)
+    is_live = exchange.stream is not None or exchange.subscription is not None
+    size = exchange.sent_bytes if is_live else len(answer)
     if kind == "redacted":
         digest = exchange.sent_hash or hashlib.sha256(answer)
         payload = {

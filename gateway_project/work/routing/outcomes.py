@@ -55,7 +55,7 @@ def _target_outcome(exchange: "Exchange") -> Outcome:
         return Candidate.STORED, ""
     if error is None:
         return Candidate.ANSWERED, ""
-    if not exchange.attempts:
+    if not exchange.attempts and exchange.subscription is None:
         return Candidate.NOT_TRIED, ""
     return Candidate.FAILED if isinstance(error, UpstreamError) else Candidate.INTERRUPTED, _detail(error)
 

@@ -255,7 +255,7 @@ def _amount(hold: Hold, exchange: Exchange, gateway: Gateway) -> int:
     check, limit = hold.check, hold.check.limit
     if check.kind != RESERVE:
         return 1 if hold.is_late else hold.take
-    if exchange.cached_answer is not None:  # found after another candidate had failed: no provider worked for it
+    if exchange.is_from_others:  # found after another candidate had failed: no provider worked for it
         return 0
     if limit.subject.kind == "provider" and limit.subject.id != exchange.billed_provider_id:
         return 0

@@ -23,6 +23,7 @@ from gateway_project.work.stages.admission import (
     settle,
     without_provider_limits,
 )
+from gateway_project.work.streaming.broadcast import Subscription
 from providers.formats import Answer, Usage
 from providers.formats.base import COUNT_TOKENS
 from providers.transport.calls import End
@@ -35,7 +36,8 @@ UNFINISHED = ("error", "pause")  # finish reasons of answers that are not cached
 def look_up_cache(exchange: Exchange, gateway: Gateway) -> None:
     """Count the request against its limits, and set the cached answer for the next candidate if there is one.
 
-    Of identical requests without one, the first goes on and the others wait here for its answer. If the first fails
+    Of identical requests without one, the first goes on and the others wait here for its answer, or for the beginning
+    of its stream, to which they subscribe. If the first fails
     with an error after which another candidate may serve, the others drop the candidate too and look up the next one.
     Raises RateLimited, CacheMiss if only a cached answer was wanted, or the error of the first request; FlightPending
     if the client of a stream needs a heartbeat: then this is called again.
@@ -80,7 +82,9 @@ def _look_up(exchange: Exchange, gateway: Gateway) -> None:
     target = exchange.remaining[0]
     if exchange.following is not None:
         following, exchange.following = exchange.following, None
-        _apply_admission(exchange, gateway, target, _follow(exchange, gateway, following), following.token)
+        admission = _follow(exchange, gateway, following)
+        if admission is not None:
+            _apply_admission(exchange, gateway, target, admission, following.token)
         return
     calls_provider = exchange.cache_control != "only"
     if exchange.cache_control == "bypass" or not _cache_seconds(exchange, target):
@@ -110,7 +114,9 @@ def _apply_admission(exchange: Exchange, gateway: Gateway, target: Target, admis
             return
         if not token:
             break
-        admission = _follow(exchange, gateway, Following(token))
+        if (newer := _follow(exchange, gateway, Following(token))) is None:
+            return
+        admission = newer
     if not token:
         raise CacheMiss
     admit(exchange, gateway)  # the holds that a cached answer would not have needed
@@ -159,7 +165,7 @@ def store_answer(exchange: Exchange, gateway: Gateway, answer: Answer, chunk_siz
     """
     if not exchange.cache_key:
         return
-    stored = _cached_answer(exchange, answer, chunk_sizes, bill := bill_of(exchange, gateway.snapshot))
+    stored = cached_answer(exchange, answer, chunk_sizes, bill := bill_of(exchange, gateway.snapshot))
     value = pack(stored)
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
     seconds = _cache_seconds(exchange, exchange.target) if fits and answer.finish_reason not in UNFINISHED else 0
@@ -180,7 +186,8 @@ def _share_answer(exchange: Exchange, gateway: Gateway, value: bytes, seconds: i
         gateway.state.store(exchange.cache_key, value, seconds, "", settlement)
 
 
-def _cached_answer(exchange: Exchange, answer: Answer, chunk_sizes: list[int] | None, bill: Bill) -> CachedAnswer:
+def cached_answer(exchange: Exchange, answer: Answer, chunk_sizes: list[int] | None, bill: Bill) -> CachedAnswer:
+    """An answer of this request as it is cached, and as its followers get it."""
     return CachedAnswer(
         answer.body,
         answer.content_type,
@@ -217,7 +224,8 @@ def release_followers(exchange: Exchange, gateway: Gateway) -> None:
         gateway.flights.land(flight, None, 0)
 
 
-def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission:
+def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission | None:
+    """Wait for another request's answer; None once this one is subscribed to its stream."""
     write_start(exchange, gateway, calls_provider=False)
     release_reservations(exchange, gateway)
     seconds = settings.GATEWAY_HEARTBEAT if _accepts_heartbeats(exchange) else math.inf
@@ -227,6 +235,10 @@ def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admis
     except FlightPending as still:
         exchange.following = Following(following.token, still.flight)
         raise
+    if isinstance(value, Subscription):
+        exchange.subscription, exchange.target = value, exchange.remaining[0]
+        exchange.cache_status, exchange.dropped = "HIT", value.broadcast.dropped
+        return None
     if value is not None:
         return Admission([], value=value)
     return admit(exchange, gateway, exchange.cache_key, following.token, read=True)
@@ -242,11 +254,17 @@ def _use_cached(exchange: Exchange, value: bytes, target: Target) -> bool:
     stored = unpack(value)
     if stored is None:
         return False
+    use_answer(exchange, stored)
+    exchange.target = target
+    exchange.cache_status = "HIT"
+    return True
+
+
+def use_answer(exchange: Exchange, stored: CachedAnswer) -> None:
+    """Make an answer that another request got the answer of this one."""
     usage = Usage(*stored.usage) if stored.usage is not None else None
     exchange.cached_answer = stored
     exchange.dropped = stored.dropped
-    exchange.target = target
-    exchange.cache_status = "HIT"
     exchange.answer = Answer(
         stored.body,
         stored.content_type,
@@ -254,7 +272,6 @@ def _use_cached(exchange: Exchange, value: bytes, target: Target) -> bool:
         finish_reason=stored.finish_reason,
         provider_finish_reason=stored.provider_finish_reason,
     )
-    return True
 
 
 def _cache_seconds(exchange: Exchange, target: Target) -> int:

@@ -41,8 +41,8 @@ def each_candidate(*attempt: tuple[str, Attempt]) -> Attempt:
     """
 
     def stage(exchange: Exchange, gateway: Gateway) -> None:
-        # An answer may have come from the cache, even that of a later candidate, or be an estimate.
-        while exchange.answer is None:
+        # An answer may have come from the cache or another request, even that of a later candidate, or be an estimate.
+        while exchange.answer is None and exchange.subscription is None:
             gateway.watcher.add(exchange.call)
             target, failed = exchange.remaining[0], None
             if not _rests(exchange, gateway, target) and _may_be_asked(exchange, gateway, target):

@@ -10,18 +10,27 @@ from django.conf import settings
 
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.server.client_response import Delivery, complete_response
-from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.bill import bill_of
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus
-from gateway_project.work.log.entry import log, write_log
+from gateway_project.work.log.entry import write_log
 from gateway_project.work.runtime import Gateway
-from gateway_project.work.stages.cache import end_flight, release_followers, store_answer
-from gateway_project.work.stages.provider_call import hide_credential, interruption_error
+from gateway_project.work.stages.cache import cached_answer, end_flight, release_followers, store_answer
+from gateway_project.work.stages.provider_call import hide_credential
+from gateway_project.work.streaming.broadcast import LiveStream, Result, Subscription
 from gateway_project.work.streaming.relay import RelayedStream
+from gateway_project.work.streaming.subscription import (
+    EVENT_STREAM,
+    HEARTBEAT,
+    end_of,
+    final_error,
+    followed_stream,
+    holds_events,
+    subscriber_stream,
+)
 from providers.formats import Answer, StreamReader
-from providers.transport.calls import End, Interrupted
+from providers.transport.calls import End
 
-EVENT_STREAM = "text/event-stream"
-HEARTBEAT = b": heartbeat\n\n"
 ESTIMATE_BYTES = 64 * 1024  # of a stream, from which the tokens of all of it are estimated
 
 
@@ -33,6 +42,10 @@ def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
         chunks = _live_stream(exchange, gateway)
         next(chunks)
         delivery = Delivery(200, _stream_headers(exchange.stream.content_type), chunks)
+    elif exchange.subscription is not None:
+        chunks = followed_stream(exchange, gateway)
+        next(chunks)
+        delivery = Delivery(200, _stream_headers(exchange.subscription.broadcast.stream.content_type), chunks)
     elif exchange.cached_answer is not None and exchange.cached_answer.chunk_sizes is not None:
         delivery = Delivery(200, _stream_headers(exchange.cached_answer.content_type), _replayed(exchange))
     else:
@@ -133,53 +146,123 @@ def _replayed(exchange: Exchange) -> Iterator[bytes]:
 
 
 def _live_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
-    """The provider's stream as it arrives; an error event ends it if it fails."""
-    begun = perf_counter()
+    """The provider's stream as it arrives; an error event ends it if it fails.
+
+    As soon as another request follows it, _carry() reads it, and this client is one subscriber of several.
+    """
+    begun, max_kept = perf_counter(), _max_kept_bytes()
+    on_chunk = partial(_record_chunk, exchange, max_kept)
+    chunks = _chunks(exchange, on_chunk)
+    live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry, exchange, gateway, chunks, begun))
+    problem: BaseException | None = None
     try:
         yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
-        yield from _forward(exchange, gateway)
-        _finish(exchange, gateway)
-    except GeneratorExit:  # writing to the client failed
-        exchange.outcome = "client_closed"
+        yield from _forward(exchange, gateway, live, chunks, on_chunk)
+        if live.close():
+            _finish(exchange, gateway)
+    except GeneratorExit as left:  # writing to the client failed
+        problem = left
         raise
-    except Interrupted as interrupted:
-        exchange.error = interruption_error(interrupted)
-        exchange.outcome = "client_closed" if interrupted.end is End.CLIENT_CLOSED else "truncated"
-    except GatewayError as error:
-        hide_credential(error, exchange.target)
-        exchange.error = error
-        exchange.outcome = "failed" if exchange.stream.reader.error is error else "truncated"
-        if exchange.call.end is not End.TOTAL:
-            gateway.breakers.failed(exchange.target.provider.id)
     except Exception as error:
-        log.exception("A stream failed.")
-        exchange.error, exchange.outcome = InternalError(), "failed"
-        exchange.error.__cause__ = error
-    else:
-        return
+        problem = error
     finally:
-        _close(exchange, gateway, begun)
-    if exchange.outcome != "client_closed":
-        yield _final_error(exchange)
+        if live.close():
+            _end(exchange, gateway, begun, problem)
+        elif problem is not None:
+            _leave(exchange, gateway, live.subscription, problem)
+        has_left, problem = problem is not None, None  # its traceback refers to this frame
+    if live.subscription is None:
+        if exchange.error is not None and exchange.outcome != "client_closed":
+            yield _final_error(exchange)
+    elif not has_left:
+        conclude = partial(_conclude_client, exchange, gateway, live.subscription)
+        own = subscriber_stream(exchange, gateway, live.subscription, conclude)
+        next(own)
+        yield from own
 
 
-def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
-    """The chunks and heartbeats; once the response's head is sent, the relay thread takes over if it can."""
-    heartbeat = HEARTBEAT if _holds_events(exchange.stream) else b""  # lines of JSON have no comments
+def _forward(
+    exchange: Exchange,
+    gateway: Gateway,
+    live: LiveStream,
+    chunks: Iterator[bytes | None],
+    on_chunk: Callable[[bytes], None],
+) -> Iterator[bytes]:
+    """The chunks and heartbeats, as long as nobody follows.
+
+    Once the response's head is sent, the relay thread takes over if it can.
+    """
+    heartbeat = HEARTBEAT if holds_events(exchange.stream) else b""  # lines of JSON have no comments
     exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
     if settings.GATEWAY_LOG_PAYLOAD == "redacted":
         exchange.sent_hash = hashlib.sha256()
-    on_chunk = partial(_record_chunk, exchange, _max_kept_bytes())
-    chunks = _chunks(exchange, on_chunk)
-    for chunk in chunks:
+    for chunk in live.own_chunks(chunks):
+        if exchange.flight is not None and exchange.flight.live is None:
+            gateway.flights.begin(exchange.flight, live)
         if data := heartbeat if chunk is None else chunk:
             yield data
             if gateway.relay.supports(exchange.incoming):
-                on_lag = partial(release_followers, exchange, gateway)
-                gateway.relay.forward(
-                    RelayedStream(exchange.stream, exchange.call, chunks, on_chunk, on_lag), heartbeat
-                )
+                on_lag = partial(_release_followers, exchange, gateway, live)
+                relayed = RelayedStream(exchange.stream, exchange.call, chunks, on_chunk, on_lag, live.lock)
+                if live.relay(relayed):
+                    gateway.relay.forward(relayed, heartbeat)
                 return
+
+
+def _release_followers(exchange: Exchange, gateway: Gateway, live: LiveStream) -> None:
+    """Let nobody wait for a client that does not keep up; those who follow already do not."""
+    if live.close():
+        release_followers(exchange, gateway)
+
+
+def _carry(
+    exchange: Exchange, gateway: Gateway, chunks: Iterator[bytes | None], begun: float, live: LiveStream
+) -> None:
+    """Read the rest of a stream for its subscribers: its own client, which may have left, and its followers."""
+    result = Result(error=InternalError())
+    problem: BaseException | None = None
+    try:
+        try:
+            for _ in chunks:
+                pass
+            _finish(exchange, gateway)
+        except Exception as error:
+            problem = error
+        _close(exchange, gateway, begun, problem)
+        result = _result(exchange, gateway)
+        problem = None  # its traceback refers to this frame
+    finally:  # entries are written before the last client is released: until then the server does not stop
+        try:
+            if exchange.broadcast.end_half():
+                _write_shared_log(exchange, gateway, live.subscription)
+        finally:
+            exchange.broadcast.end(result)
+
+
+def _result(exchange: Exchange, gateway: Gateway) -> Result:
+    bill = bill_of(exchange, gateway.snapshot)  # what was bought, whatever becomes of the client that asked for it
+    if exchange.outcome != "completed":
+        return Result(error=exchange.error or InternalError())
+    return Result(cached_answer(exchange, exchange.answer, None, bill))
+
+
+def _leave(exchange: Exchange, gateway: Gateway, own: Subscription, problem: BaseException) -> None:
+    """End the part of a client whose stream goes on for others."""
+    own.end(*end_of(problem))
+    own.leave()
+    _conclude_client(exchange, gateway, own)
+
+
+def _conclude_client(exchange: Exchange, gateway: Gateway, own: Subscription) -> None:
+    if own.broadcast.end_half():
+        _write_shared_log(exchange, gateway, own)
+
+
+def _write_shared_log(exchange: Exchange, gateway: Gateway, own: Subscription) -> None:
+    """Write the entry of the request that asked the provider: its bill is the stream's, its outcome its client's."""
+    if own.error is not None:
+        exchange.error, exchange.outcome = own.error, own.outcome
+    write_log(exchange, gateway)
 
 
 def _chunks(exchange: Exchange, on_chunk: Callable[[bytes], None]) -> Iterator[bytes | None]:
@@ -216,6 +299,8 @@ def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
         exchange.sent_chunks.append(chunk if len(chunk) <= room else chunk[:room])
     if exchange.sent_hash is not None:
         exchange.sent_hash.update(chunk)
+    if exchange.broadcast is not None:
+        exchange.broadcast.publish(chunk[max(room, 0) :])
 
 
 def _max_kept_bytes() -> int:
@@ -237,17 +322,38 @@ def _finish(exchange: Exchange, gateway: Gateway) -> None:
         store_answer(exchange, gateway, answer, [len(chunk) for chunk in exchange.sent_chunks])
 
 
-def _close(exchange: Exchange, gateway: Gateway, begun: float) -> None:
-    """Close the provider's connection, end the flight and write the log entry, whatever happened."""
+def _end(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseException | None) -> None:
+    """End a stream that nobody follows, and write its log entry, whatever happened."""
+    try:
+        _close(exchange, gateway, begun, problem)
+    finally:
+        write_log(exchange, gateway)
+
+
+def _close(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseException | None) -> None:
+    """Close the provider's connection and end the flight, whatever happened."""
+    if problem is not None:
+        _fail(exchange, gateway, problem)
     gateway.watcher.remove(exchange.call)
     exchange.stream.provider_response.close()
     if exchange.answer is None:
         exchange.answer = _read(exchange, exchange.stream.reader)
     exchange.timings.append(("stream", begun, perf_counter()))
-    try:
-        end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
-    finally:
-        write_log(exchange, gateway)
+    end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
+
+
+def _fail(exchange: Exchange, gateway: Gateway, problem: BaseException) -> None:
+    """Set error and outcome of a stream that did not reach its end."""
+    if isinstance(problem, GeneratorExit):
+        exchange.outcome = "client_closed"
+        return
+    if isinstance(problem, GatewayError):
+        hide_credential(problem, exchange.target)
+        if exchange.call.end is not End.TOTAL:
+            gateway.breakers.failed(exchange.target.provider.id)
+    exchange.error, exchange.outcome = end_of(problem)
+    if exchange.stream.reader.error is problem:
+        exchange.outcome = "failed"
 
 
 def _read(exchange: Exchange, reader: StreamReader) -> Answer:
@@ -260,20 +366,6 @@ def _read(exchange: Exchange, reader: StreamReader) -> Answer:
     )
 
 
-def _holds_events(stream: Stream) -> bool:
-    """Whether it consists of server-sent events; otherwise of lines of JSON."""
-    return stream.content_type.lower().startswith(EVENT_STREAM)
-
-
 def _final_error(exchange: Exchange) -> bytes:
-    """The error at the end of a stream: in the door's shape, or its three fields as a data event or a line of JSON."""
-    stream, error, after = exchange.stream, exchange.error, exchange.last_sent
-    if not exchange.entrance.door.in_shape and (event := stream.reader.native_error(error)):
-        return event
-    gap = b"\n\n" if _holds_events(stream) else b"\n"
-    if exchange.entrance.door.in_shape:
-        event = stream.reader.end_with_error(error)
-    else:
-        event = (b"data: " if _holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
-    is_cut_off = after and not after.endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
-    return gap + event if is_cut_off else event
+    stream, error = exchange.stream, exchange.error
+    return final_error(exchange, stream, error, exchange.last_sent, partial(stream.reader.end_with_error, error))

@@ -32,8 +32,9 @@ class RelayedStream:
     Most chunks match the template of an earlier one. They are forwarded unparsed, and `on_chunk` gets them in batches.
     """
 
-    __slots__ = ("call", "chunks", "ended", "error", "handed_back", "last_write", "lock", "on_chunk", "on_lag",
-                 "source", "stream", "template", "tls_pending", "unreported", "unsent")  # fmt: skip
+    __slots__ = ("call", "chunks", "client", "ended", "error", "handed_back", "is_withdrawn", "last_write", "lock",
+                 "on_chunk", "on_lag", "source", "stream", "template", "tls_pending", "unreported",
+                 "unsent")  # fmt: skip
 
     def __init__(
         self,
@@ -42,17 +43,20 @@ class RelayedStream:
         chunks: Iterator[bytes | None],
         on_chunk: Callable[[bytes], None],
         on_lag: Callable[[], None] = lambda: None,
+        lock: "threading.Lock | None" = None,
     ) -> None:
         self.stream, self.call, self.chunks, self.on_chunk, self.on_lag = stream, call, chunks, on_chunk, on_lag
+        self.client = call.client
         self.source = stream.provider_response.source
         self.tls_pending = getattr(self.source, "pending", None)  # a TLS socket's number of decrypted, unread bytes
         self.template: ChunkTemplate | None = None  # what the next read is expected to match
         self.unreported: list[bytes] = []  # reads that matched and were forwarded unparsed
-        self.lock = threading.Lock()  # guards writes to the client
+        self.lock = lock or threading.Lock()  # guards reads from the provider and writes to the client
         self.handed_back = threading.Lock()  # released when the stream's own thread has something to do
         self.unsent = b""  # what the client's socket did not accept at once
         self.last_write = call.waiting_since
         self.ended = False
+        self.is_withdrawn = False  # another thread reads from the provider now, and nothing more is forwarded here
         self.error: BaseException | None = None
 
     @property
@@ -62,12 +66,13 @@ class RelayedStream:
 
     def step(self) -> bool:
         """Forward what has arrived, without blocking; whether the relay thread can go on with this stream."""
-        try:
-            with self.lock:
-                if not self.unsent and (self.template is None or not self._forward_unchanged()):
+        with self.lock:
+            try:
+                idle = self.unsent or self.is_withdrawn
+                if not idle and (self.template is None or not self._forward_unchanged()):
                     self._forward_next()
-        except BaseException as error:  # raised again in the stream's own thread
-            self.error, self.ended = error, True
+            except BaseException as error:  # raised again in the stream's own thread
+                self.error, self.ended = error, True
         return not (self.ended or self.unsent)
 
     def _forward_next(self) -> None:
@@ -118,7 +123,7 @@ class RelayedStream:
     def _send(self, data: bytes) -> None:
         """Write as much as the client's socket accepts. Raises Interrupted if the client has gone."""
         try:
-            sent = self.call.client.send(data, socket.MSG_DONTWAIT)
+            sent = self.client.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
             sent = 0
         except OSError as error:
@@ -131,18 +136,18 @@ class RelayedStream:
         """Wait for a slow client up to its socket's time-out. Raises Interrupted after that."""
         unsent, self.unsent = self.unsent, b""
         poller = select.poll()
-        poller.register(self.call.client, select.POLLOUT)
+        poller.register(self.client, select.POLLOUT)
         if not poller.poll(LAG_SECONDS * 1000):
             self.on_lag()
         try:
-            self.call.client.sendall(unsent)
+            self.client.sendall(unsent)
         except OSError as error:
             raise Interrupted(End.CLIENT_CLOSED) from error
 
     def send_heartbeat(self, heartbeat: bytes) -> None:
         """Show the client that the stream lives. If the client has gone, the call and the provider's socket end."""
         with self.lock:
-            if self.unsent or self.ended:
+            if self.unsent or self.ended or self.is_withdrawn:
                 return
             try:
                 self._write(heartbeat)
@@ -174,31 +179,60 @@ class Relay:
         return plain and self._epoll is not None
 
     def forward(self, stream: RelayedStream, heartbeat: bytes) -> None:
-        """Return when all chunks are written; raises what `chunks` raises, and Interrupted if the client has gone."""
-        stream.source.setblocking(False)
+        """Return when all chunks are written, or the stream is withdrawn.
+
+        Raises what `chunks` raises, and Interrupted if the client has gone.
+        """
+        with stream.lock:
+            if not stream.is_withdrawn:
+                stream.source.setblocking(False)
         try:
-            while not stream.ended:
-                if not stream.has_more or stream.step():
+            while not (stream.ended or stream.is_withdrawn):
+                with stream.lock:
+                    is_ready = not stream.is_withdrawn and stream.has_more
+                if not is_ready or stream.step():
                     self._hand_over(stream)
                     self._wait_for(stream, heartbeat)
                 if stream.unsent:
                     stream.write_unsent()
         finally:
-            stream.report()
-            stream.source.setblocking(True)
+            with stream.lock:
+                self._stop(stream)
         if stream.error is not None:
             raise stream.error
 
+    def withdraw(self, stream: RelayedStream) -> None:
+        """Let another thread read from the provider; forward() returns. The caller has the stream's lock."""
+        self._take_back(stream)
+        self._stop(stream)
+        stream.is_withdrawn = True
+
+    def _stop(self, stream: RelayedStream) -> None:
+        if not stream.is_withdrawn:
+            stream.report()
+            stream.source.setblocking(True)
+
     def _hand_over(self, stream: RelayedStream) -> None:
-        stream.handed_back.acquire(blocking=False)
+        with stream.lock:
+            if stream.is_withdrawn:
+                return
+            stream.handed_back.acquire(blocking=False)
+            number = stream.source.fileno()
+            self._streams[number] = stream
+            self._epoll.register(number, select.EPOLLIN)
+
+    def _take_back(self, stream: RelayedStream) -> None:
+        """Wake the stream's own thread if the relay has the stream. With the stream's lock."""
         number = stream.source.fileno()
-        self._streams[number] = stream
-        self._epoll.register(number, select.EPOLLIN)
+        if self._streams.get(number) is stream:
+            del self._streams[number]
+            self._epoll.unregister(number)
+            stream.handed_back.release()
 
     def _wait_for(self, stream: RelayedStream, heartbeat: bytes) -> None:
         """Sleep until the relay thread hands the stream back, and send heartbeats while the provider is silent."""
         wait = self._heartbeat_seconds
-        while not stream.handed_back.acquire(timeout=wait):
+        while not stream.is_withdrawn and not stream.handed_back.acquire(timeout=wait):
             left = self._heartbeat_seconds - (time.monotonic() - stream.last_write)
             if left <= 0 and heartbeat:
                 stream.send_heartbeat(heartbeat)
@@ -207,8 +241,7 @@ class Relay:
     def _run(self) -> None:
         while True:
             for number, _ in self._epoll.poll():
-                stream = self._streams[number]
-                if not stream.step():
-                    self._epoll.unregister(number)
-                    del self._streams[number]
-                    stream.handed_back.release()
+                stream = self._streams.get(number)
+                if stream is not None and not stream.step():  # None: it was withdrawn in this moment
+                    with stream.lock:
+                        self._take_back(stream)

@@ -62,10 +62,10 @@ class Watcher(BackgroundThread):
         calls = list(self._calls.values())
         now = time.monotonic()
         for call in calls:
-            if call.end is None and (end := call.overdue(now)) is not None:
-                call.interrupt(end)
+            if call.end is None and call.overdue(now) is not None:
+                call.interrupt_overdue(now)
         for call in clients_gone([call for call in calls if now - call.started > CLIENT_GRACE_SECONDS]):
-            call.interrupt(End.CLIENT_CLOSED)
+            call.interrupt_closed()
 
 
 def clients_gone(calls: list[Call]) -> list[Call]:
@@ -75,7 +75,8 @@ def clients_gone(calls: list[Call]) -> list[Call]:
     """
     poller, by_number = select.poll(), {}
     for call in calls:
-        if call.client is not None and call.end is None and (number := call.client.fileno()) >= 0:
+        client = call.client
+        if client is not None and call.end is None and (number := client.fileno()) >= 0:
             poller.register(number, GONE)
             by_number[number] = call
     if not by_number:

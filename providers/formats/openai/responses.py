@@ -67,10 +67,10 @@ class ResponsesReader(JsonStreamReader):
         self._last = b""  # the last event that was handed on
         self._response: dict[str, Any] = {}  # as the first one said it to be
 
-    def end_with_error(self, error: GatewayError) -> bytes:
+    def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
         writer = self.work.dialect.writer(self.work)
         writer.resume(as_dict(read_json(self.data(self._last))), self._response)
-        return writer.end_with_error(error)
+        return writer.end_with_error(error, work)
 
     def _event(self, event: bytes) -> bytes:
         if self.deltas is None and event.startswith(QUIET):

@@ -81,7 +81,13 @@ class ResponsesWriter(StreamWriter):
         self._number = number + 1 if type(number) is int else len(last) and 1
         self._about = about or self._about
 
-    def end_with_error(self, error: GatewayError) -> bytes:
+    def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
+        number = self._number
+        written = self._failure(error)
+        self._number = number  # it is written once for each client of the stream
+        return written
+
+    def _failure(self, error: GatewayError) -> bytes:
         told = error_body(error)["error"]
         # A response that failed knows few codes, the event of the error any.
         code = "rate_limit_exceeded" if error.code == 429 else "server_error"

@@ -1,0 +1,134 @@
+"""Stage 9 of a stream with several clients: each gets the chunks of the broadcast at its own pace."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter
+
+import orjson
+from django.conf import settings
+
+from gateway_project.errors import ClientClosed, GatewayError, InternalError
+from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.log.entry import write_log
+from gateway_project.work.runtime import Gateway
+from gateway_project.work.stages.cache import end_flight, use_answer
+from gateway_project.work.stages.provider_call import interruption_error
+from gateway_project.work.streaming.broadcast import Subscription
+from providers.transport.calls import End, Interrupted
+
+log = logging.getLogger("gateway.work")
+
+EVENT_STREAM = "text/event-stream"
+HEARTBEAT = b": heartbeat\n\n"
+
+
+def followed_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
+    """What a follower gets of another request's stream: from the beginning on, and then as it arrives."""
+    exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
+    if settings.GATEWAY_LOG_PAYLOAD == "redacted":
+        exchange.sent_hash = hashlib.sha256()
+    conclude = partial(_conclude, exchange, gateway, perf_counter())
+    return subscriber_stream(exchange, gateway, exchange.subscription, conclude)
+
+
+def subscriber_stream(
+    exchange: Exchange, gateway: Gateway, subscription: Subscription, conclude: Callable[[], None]
+) -> Iterator[bytes]:
+    """The chunks for one client, with heartbeats, and an error event if they end too early.
+
+    The first item is empty: only a generator that has begun runs its finally clause. `conclude` is called once the
+    client's part has ended, however it did.
+    """
+    heartbeat = HEARTBEAT if holds_events(subscription.broadcast.stream) else b""  # lines of JSON have no comments
+    last = b""
+    try:
+        with gateway.watcher.watching(subscription.call):
+            yield b""
+            for chunk in subscription.chunks(settings.GATEWAY_HEARTBEAT):
+                last = chunk or last
+                if subscription is exchange.subscription and exchange.sent_hash is not None:
+                    exchange.sent_hash.update(chunk)
+                if data := chunk or heartbeat:
+                    yield data
+    except GeneratorExit:  # writing to the client failed
+        subscription.end(ClientClosed(), "client_closed")
+        raise
+    except Exception as problem:
+        subscription.end(*end_of(problem))
+    finally:
+        subscription.leave()
+        conclude()
+    if subscription.outcome != "client_closed":
+        yield _last_event(exchange, subscription, last)
+
+
+def end_of(problem: BaseException) -> tuple[GatewayError, str]:
+    """The error and the outcome of a client's stream that was ended by an exception."""
+    if isinstance(problem, GeneratorExit):
+        return ClientClosed(), "client_closed"
+    if isinstance(problem, Interrupted):
+        return interruption_error(problem), "client_closed" if problem.end is End.CLIENT_CLOSED else "truncated"
+    if isinstance(problem, GatewayError):
+        return problem, "truncated"
+    log.error("A stream failed.", exc_info=problem)
+    error = InternalError()
+    error.__cause__ = problem
+    return error, "failed"
+
+
+def holds_events(stream: Stream) -> bool:
+    """Whether it consists of server-sent events; otherwise of lines of JSON."""
+    return stream.content_type.lower().startswith(EVENT_STREAM)
+
+
+def final_error(
+    exchange: Exchange, stream: Stream, error: GatewayError, after: bytes, end_with_error: Callable[[], bytes]
+) -> bytes:
+    """The error at the end of a stream: in the door's shape, or its three fields as a data event or a line of JSON.
+
+    `after` is what the client got last, `end_with_error` writes the events of a door.
+    """
+    in_shape = exchange.entrance.door.in_shape
+    if not in_shape and (event := stream.reader.native_error(error)):
+        return event
+    gap = b"\n\n" if holds_events(stream) else b"\n"
+    if in_shape:
+        event = end_with_error()
+    else:
+        event = (b"data: " if holds_events(stream) else b"") + orjson.dumps(error.body()) + gap
+    is_cut_off = after and not after.endswith((b"\n", b"\r"))  # the provider was cut off in the middle of a line
+    return gap + event if is_cut_off else event
+
+
+def _last_event(exchange: Exchange, subscription: Subscription, after: bytes) -> bytes:
+    """The error event of a client whose stream has ended, b"" if it ended well."""
+    broadcast, request = subscription.broadcast, exchange.request
+    if (error := subscription.error) is not None:  # the stream's reader is in use for the others
+        return final_error(
+            exchange, broadcast.stream, error, after, lambda: request.dialect.error_event(request, error)
+        )
+    if (error := broadcast.result.error) is None:
+        return b""
+    write = partial(broadcast.stream.reader.end_with_error, error, request)
+    return final_error(exchange, broadcast.stream, error, after, lambda: broadcast.error_event(write))
+
+
+def _conclude(exchange: Exchange, gateway: Gateway, begun: float) -> None:
+    """Settle what a follower holds, and write its log entry, as for an answer from the cache."""
+    subscription, result = exchange.subscription, exchange.subscription.broadcast.result
+    if subscription.error is not None:
+        exchange.error, exchange.outcome = subscription.error, subscription.outcome
+    elif result.error is not None:
+        exchange.error, exchange.outcome = result.error, "truncated"
+    else:
+        use_answer(exchange, result.answer)
+    exchange.sent_bytes = subscription.size
+    if exchange.answer is None:
+        exchange.sent_chunks = subscription.broadcast.kept_chunks(subscription.position)
+    exchange.timings.append(("stream", begun, perf_counter()))
+    try:
+        end_flight(exchange, gateway, None)
+    finally:
+        write_log(exchange, gateway)
