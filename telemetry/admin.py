@@ -326,6 +326,7 @@ class CacheAdmin(EntryAdmin):
             )
             return TemplateResponse(request, "console/confirm.html", context)
         try:
+            services.complete_cache_list()
             removed = services.purge(entries.order_by())
         except GatewayError as error:
             self.message_user(request, error.sentence, messages.ERROR)
