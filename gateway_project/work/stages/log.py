@@ -105,12 +105,13 @@ def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: C
     entry = empty_cache_entry()
     now = time.time()
     keep_text, max_bytes = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    kept = _kept(stored.body, max_bytes, exchange.target.provider) if keep_text else b""
+    is_stream = stored.chunk_sizes is not None
+    kept = _kept(stored.body, max_bytes, exchange.target.provider, is_stream=is_stream) if keep_text else b""
     entry.update(
         request_hash=exchange.cache_key,
         response=_text(kept, len(stored.body), max_bytes) if keep_text else "",
         content_type=stored.content_type,
-        chunks=stored.chunk_sizes is not None,
+        chunks=is_stream,
         provider_id=stored.provider_id,
         provider_name=stored.provider,
         model=exchange.model,
@@ -286,18 +287,19 @@ def _payload(exchange: Exchange) -> str:
     asked = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not exchange.is_streamed else _string
-    return f'{{"request": {asked}, "response": {show(_kept(answer, max_bytes, provider), size, max_bytes)}}}'
+    kept = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed)
+    return f'{{"request": {asked}, "response": {show(kept, size, max_bytes)}}}'
 
 
 def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None) -> bytes:
+def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
     """The part of a body that is kept, without credentials; they are masked before it is cut."""
     if provider is not None:
         body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
-    return mask_secrets(body, max_bytes)[:max_bytes]
+    return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
 
 
 def _json(kept: bytes, size: int, max_bytes: int) -> str:
