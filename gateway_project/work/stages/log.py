@@ -107,6 +107,7 @@ def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: C
     keep_text, max_bytes = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
     is_stream = stored.chunk_sizes is not None
     kept = _kept(stored.body, max_bytes, exchange.target.provider, is_stream=is_stream) if keep_text else b""
+    exchange.kept_answer = kept if keep_text else None
     entry.update(
         request_hash=exchange.cache_key,
         response=_text(kept, len(stored.body), max_bytes) if keep_text else "",
@@ -287,7 +288,8 @@ def _payload(exchange: Exchange) -> str:
     asked = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not exchange.is_streamed else _string
-    kept = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed)
+    kept = exchange.kept_answer
+    kept = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if kept is None else kept[:max_bytes]
     return f'{{"request": {asked}, "response": {show(kept, size, max_bytes)}}}'
 
 
