@@ -220,6 +220,8 @@ GATEWAY_ACTIVE_USES = "gateway_project.work.runtime.active_uses"
 GATEWAY_LIMIT_STANDING = "gateway_project.work.runtime.limit_statuses"
 # Returns the health of providers: their circuits, failures and work.
 GATEWAY_PROVIDER_HEALTH = "gateway_project.work.runtime.provider_health"
+# Stores in the database what all processes have logged, the lists of what they have cached included.
+GATEWAY_SHIP_EVERYTHING = "gateway_project.work.runtime.ship_everything"
 # Deletes answers that are purged through the API from the cache.
 GATEWAY_FORGET = "gateway_project.work.runtime.forget_answers"
 

@@ -157,7 +157,7 @@ class LogAdmin(EntryAdmin):
         equals("request id", "request", "correlation_id"),
         TagFilter,
     ]
-    search_help_text = "Part of a model, a request id or a payload"
+    search_help_text = "Part of a model, a request id, a user's name, a message or a payload"
     change_form_template = "console/log_entry.html"
     list_before_template = "console/log_tools.html"
 
@@ -326,6 +326,7 @@ class CacheAdmin(EntryAdmin):
             )
             return TemplateResponse(request, "console/confirm.html", context)
         try:
+            services.complete_cache_list()
             removed = services.purge(entries.order_by())
         except GatewayError as error:
             self.message_user(request, error.sentence, messages.ERROR)

@@ -66,9 +66,9 @@ class LogEntryQuerySet(EntryQuerySet):
         return super().newest(first, end)
 
     def containing(self, text: str) -> Self:
-        """Entries with this text in the model, the correlation id or the payload."""
-        told = Q(model__icontains=text) | Q(correlation_id__icontains=text) | _in_json("payload", text)
-        found = self.filter(told)
+        """Entries with this text in the model, the correlation id, the user's name, the message or the payload."""
+        names = Q(model__icontains=text) | Q(correlation_id__icontains=text) | Q(username__icontains=text)
+        found = self.filter(names | Q(message__icontains=text) | _in_json("payload", text))
         # PostgreSQL assumes that any text is rare: limited to a day, it would read all of its entries, not the newest.
         found.spans_all_partitions = True
         return found

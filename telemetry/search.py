@@ -12,7 +12,8 @@ from telemetry.retention import partitions
 INDEX = "log_text"
 TABLE = LogEntry._meta.db_table
 # Exactly what the ORM's icontains asks for.
-COLUMNS = ", ".join(f"upper({column}::text) gin_trgm_ops" for column in ("model", "correlation_id", "payload"))
+SEARCHED = ("model", "correlation_id", "username", "message", "payload")
+COLUMNS = ", ".join(f"upper({column}::text) gin_trgm_ops" for column in SEARCHED)
 
 
 def create_index() -> None:

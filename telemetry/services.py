@@ -35,6 +35,15 @@ NAMES = {
 }
 
 
+def complete_cache_list() -> None:
+    """Wait until the list has every answer that was cached before this call; not inside a transaction.
+
+    Raises ServiceUnavailable if a process has not stored its part in time.
+    """
+    if not import_string(settings.GATEWAY_SHIP_EVERYTHING)():
+        raise ServiceUnavailable("Not every process has listed what it cached yet, so nothing was removed; try again.")
+
+
 @transaction.atomic
 def purge(entries: CacheEntryQuerySet) -> int:
     """Remove cached answers from the list and from the cache that serves them; returns their number.

@@ -73,8 +73,10 @@ class CacheViewSet(EntryViewSet):
         """
         if self.document or self.document.id is not None:
             raise ValidationError("Select what to purge in the query, not in the body.")
+        entries = self.chosen()
+        services.complete_cache_list()
         with transaction.atomic():
-            removed = services.purge(self.chosen())
+            removed = services.purge(entries)
             self.record(self.target_entry(), before={"removed": removed, "filters": dict(request.query_params.items())})
         return Response(Plain())
 

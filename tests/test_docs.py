@@ -1,8 +1,13 @@
 """What the documentation claims."""
 
 import re
+import sys
 from pathlib import Path
 
+from django.conf import settings
+
+from gateway_project.api import strict_json as strictjson
+from gateway_project.work.stages import reading
 from providers.formats import FORMATS
 from providers.formats.translated import CLIENT_NAMES, PARAMETERS, TranslatedFormat
 
@@ -60,3 +65,22 @@ def test_the_page_of_formats_says_what_they_translate():
     for line in (heading, *parameter_rows(), *native_rows()):
         assert line in page, f"docs/formats.md lacks this line: {line}"
     assert set(re.findall(r"^### ([a-z-]+)$", page, re.MULTILINE)) == set(FORMATS)
+
+
+def test_the_bounds_of_a_work_body_are_those_of_the_code():
+    """Each figure in the table of docs/api.md."""
+    size = settings.GATEWAY_MAX_BODY_BYTES // 1024**2
+    tag_name, tag_value = re.findall(r"\{\d,(\d+)\}", reading.TAG.pattern)
+    bounds = {
+        "Size": f"{size} MiB (`GATEWAY_MAX_BODY_BYTES`)",
+        "Depth of nesting": f"{strictjson.MAX_DEPTH} levels",
+        "Objects and lists": f"{strictjson.MAX_CONTAINERS:,}",
+        "Values": f"{strictjson.MAX_VALUES:,}, counted by their commas",
+        "Digits of an integer": f"{sys.get_int_max_str_digits():,}",
+        "Length of the model's name": f"{reading.MODEL_LENGTH} characters",
+        "Tags in `X-Svc-Tags`": (
+            f"{reading.MAX_TAGS}, with names of at most {tag_name} and values of at most {tag_value} characters"
+        ),
+    }
+    table = (ROOT / "docs/api.md").read_text().partition("| Bound | Figure |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [f"| {name} | {figure} |" for name, figure in bounds.items()]

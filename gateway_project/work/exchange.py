@@ -102,6 +102,7 @@ class Exchange:
     answer: Answer | None = None  # read_response; look_up_cache on a hit
     cached_answer: "CachedAnswer | None" = None  # look_up_cache on a hit
     stream: Stream | None = None  # read_response
+    kept_answer: bytes | None = None  # cache_record: what the list of cached answers keeps, without credentials
     journal_number: int | None = None  # call_provider: the start record
 
     error: GatewayError | None = None  # run, delivery

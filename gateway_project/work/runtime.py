@@ -15,6 +15,7 @@ from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.routing.provider_health import health_of
 from gateway_project.work.snapshot.follower import Follower
 from gateway_project.work.snapshot.records import Snapshot
+from gateway_project.work.state.prompt_shipping import PromptShipping, wait_for_reports
 from gateway_project.work.state.recount import Recounter
 from gateway_project.work.state.shared import LocalState, SharedState
 from gateway_project.work.streaming.relay import Relay
@@ -59,6 +60,7 @@ class Gateway:
     recounter: Recounter
     journal: Journal
     shipper: Shipper
+    prompt_shipping: PromptShipping
     database_tasks: PeriodicTasks
     log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
     release_feed: ReleaseFeed | None  # None if no feed is configured
@@ -77,6 +79,7 @@ class Gateway:
     def start(self) -> None:
         """Load the snapshot and start the threads; the database may be down."""
         self.journal.preallocate()
+        self.state.probe()  # so that the other processes know of this one before it serves work
         self.follower.start()
         self.watcher.start()
         self.relay.start()
@@ -103,6 +106,7 @@ class Gateway:
         self.database_tasks.stop()
         self.recounter.stop()
         self.shipper.stop()
+        self.state.shipping_requests.leave()
 
     def note_cached(self, record: bytes) -> None:
         """Log that an answer was cached; the list of cached answers may lack one if the disk is full."""
@@ -144,6 +148,13 @@ def forget_answers(keys: Collection[str]) -> bool:
     """Delete these cached answers; False if that is not certain. Called by the management API (GATEWAY_FORGET)."""
     state = _state() if _gateway is None else _gateway.state
     return state.forget_answers(keys)
+
+
+def ship_everything() -> bool:
+    """Whether the database has all that any process logged before this call; waits (GATEWAY_SHIP_EVERYTHING)."""
+    if _gateway is None:
+        return wait_for_reports(_state().shipping_requests)
+    return _gateway.prompt_shipping.ship_everything()
 
 
 def active_uses() -> Uses:
@@ -190,6 +201,7 @@ def _make() -> Gateway:
         recounter=Recounter(state, shipper, interval=settings.GATEWAY_LOG_INTERVAL),
         journal=journal,
         shipper=shipper,
+        prompt_shipping=PromptShipping(state.shipping_requests, shipper),
         database_tasks=PeriodicTasks("chores", _database_tasks(state)),
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         release_feed=ReleaseFeed(settings.GATEWAY_RELEASE_FEED, transport) if settings.GATEWAY_RELEASE_FEED else None,

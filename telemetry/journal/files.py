@@ -259,7 +259,7 @@ class Journal:
                 os.close(self._lock_handle)
                 self._lock_handle = None
             if self._lock_handle is None:
-                self._lock_handle = lock_folder(self.folder)
+                self._lock_handle = lock_own_folder(self.folder)
 
 
 def lock_folder(folder: Path) -> int | None:
@@ -274,14 +274,23 @@ def lock_folder(folder: Path) -> int | None:
     return handle
 
 
+def lock_own_folder(folder: Path) -> int:
+    """Create a journal's folder and lock it; returns the handle. Nobody sees the lock file before it is locked."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = folder / f"{LOCK_NAME}.new"
+    handle = os.open(new, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    new.rename(folder / LOCK_NAME)
+    return handle
+
+
 def abandoned_journals(root: Path, *, older_than: float = 5.0) -> Iterator[tuple[Path, int]]:
     """The folders of dead processes' journals, each locked for us, with the handle of its lock."""
     if not root.is_dir():
         return
     for folder in sorted(root.iterdir()):
         with suppress(OSError):
-            # A folder that was just created may not be locked yet. A time in the future does not count as
-            # just created: the clock was set back.
+            # A time in the future does not count as new: the clock was set back.
             if 0 <= time.time() - folder.stat().st_mtime < older_than or not (folder / LOCK_NAME).exists():
                 continue
             handle = lock_folder(folder)

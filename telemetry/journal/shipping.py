@@ -31,6 +31,7 @@ BATCH_KEYS = 1000
 PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
+MIN_AGE_SECONDS = 5.0  # of a journal that is adopted, unless everything is wanted now
 KEYS_EVERY_SECONDS = 5.0
 # As SQL text: with the ORM, compiling the query for each key takes most of the time.
 _UPDATE_LAST_USED = f'''
@@ -62,6 +63,7 @@ class Shipper(BackgroundThread):
         self._open_segments: dict[int, Segment] = {}
         self._used_keys: dict[int, float] = {}
         self._last_adoption = self._last_key_write = self._caught_up = time.monotonic()
+        self._all_stored = self._wants_all = 0.0
         self.has_adopted = False  # whether the journals of processes that died before this one are stored
         self._failed_adoptions: set[Path] = set()
         self._failures = 0
@@ -75,6 +77,16 @@ class Shipper(BackgroundThread):
     def has_shipped(self, until: float) -> bool:
         """Whether everything this process logged up to a moment (seconds since 1970) is in the database."""
         return time.time() - (time.monotonic() - self._caught_up) >= until
+
+    def ship_soon(self) -> float:
+        """Begin a run now, which also adopts every abandoned journal; returns the moment, for has_stored_all()."""
+        self._wants_all = time.monotonic()
+        self.wake()
+        return self._wants_all
+
+    def has_stored_all(self, moment: float) -> bool:
+        """Whether the database has what this process, and dead ones of this machine, had logged at a moment."""
+        return self._all_stored >= moment
 
     def stop(self) -> None:
         super().stop()
@@ -96,7 +108,8 @@ class Shipper(BackgroundThread):
             self._caught_up = begun  # records that are left were written later
             pending_hits.flush()
             self._write_used_keys()
-            self._adopt()
+            if self._adopt():
+                self._all_stored = begun
         except (DatabaseError, OSError) as error:
             self._pause_shipping(error)
             return False
@@ -176,12 +189,15 @@ class Shipper(BackgroundThread):
             self._used_keys = used | self._used_keys  # uses noted meanwhile are newer
             raise
 
-    def _adopt(self) -> None:
-        if time.monotonic() - self._last_adoption < ADOPT_EVERY_SECONDS:
-            return
+    def _adopt(self) -> bool:
+        """Adopt the journals of dead processes when it is time to; returns whether it was."""
+        is_wanted = self._all_stored < self._wants_all
+        if not is_wanted and time.monotonic() - self._last_adoption < ADOPT_EVERY_SECONDS:
+            return False
         self._last_adoption = time.monotonic()
         failed = set()
-        for folder, handle in journals.abandoned_journals(self._root):
+        youngest = 0.0 if is_wanted else MIN_AGE_SECONDS
+        for folder, handle in journals.abandoned_journals(self._root, older_than=youngest):
             try:
                 adopt(folder)
             except Exception:  # a broken journal must not block the others
@@ -194,6 +210,7 @@ class Shipper(BackgroundThread):
                 os.close(handle)
         self._failed_adoptions = failed
         self.has_adopted = True
+        return True
 
     def _pause_shipping(self, error: Exception) -> None:
         if not self._failures:

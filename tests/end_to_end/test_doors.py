@@ -54,6 +54,22 @@ class TestChat:
         assert first.content.endswith(b"data: [DONE]\n\n")
         assert second.headers["X-Svc-Cache"] == "HIT"
 
+    def test_streamed_calls_without_index_get_theirs(self, world, provider):
+        pieces = [
+            {"id": "a", "function": {"name": "f", "arguments": ""}},
+            {"function": {"arguments": "{}"}},
+            {"id": "b", "function": {"name": "g", "arguments": "{}"}},
+        ]
+        deltas = [{"index": 0, "delta": {"tool_calls": [piece]}, "finish_reason": None} for piece in pieces]
+        events = [*deltas, {"index": 0, "delta": {}, "finish_reason": "tool_calls"}]
+        provider.default.stream = [*({"id": "c", "choices": [one]} for one in events), "data: [DONE]\n\n"]
+        for expected in ("MISS", "HIT"):
+            response = world.stream(path=CHAT)
+            assert response.headers["X-Svc-Cache"] == expected
+            lines = [json.loads(line[6:]) for line in response.iter_lines() if line.startswith(b"data: {")]
+            calls = [call for line in lines for call in line["choices"][0]["delta"].get("tool_calls", [])]
+            assert [call["index"] for call in calls] == [0, 0, 1]
+
     def test_it_fails_over(self, world, provider):
         second = world.provider(priority=200)
         provider.answers(status=503)

@@ -1,6 +1,7 @@
 """Stage 9: exactly one WorkRequest entry for each request, whatever became of it; and what the headers tell."""
 
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -231,6 +232,40 @@ class TestPayload:
         for text in [*texts, stored.response]:
             assert not [secret for secret in (*secrets, "hunter2") if secret in text]
         assert "svc_***" in entries[0].payload
+
+    def test_credentials_in_escapes_or_pieces_are_not_kept(self, world):
+        """Neither in the database nor in the journal, whoever wrote them and however they were split."""
+        asked, answered = world.new_key().text, "sk-ant-api03-Zm9vYmFyYmF6cXV4"
+        escaped = "".join(f"\\u{ord(letter):04x}" for letter in asked)
+        world.allow()
+        event = '{"choices": [{"index": 0, "delta": {"content": %s}, "finish_reason": null}]}'
+        events = [f"data: {event % json.dumps(letter)}\n\n" for letter in f"It is {answered}!"]
+        end = event.replace("null", '"stop"') % '""'
+        provider = world.provider()
+        provider.answers(stream=[*events, f"data: {end}\n\n", "data: [DONE]\n\n"])
+        messages = f'[{{"role": "user", "content": "{escaped}"}}]'
+        options = '"stream": true, "stream_options": {"include_usage": true}'  # as sent on, so that the bytes pass
+        body = f'{{"model": "{world.model}", {options}, "messages": {messages}}}'
+        responses = [world.post(body.encode(), stream=True) for _ in range(2)]
+        for response in responses:
+            assert "".join(re.findall(r'"content": "(.*?)"', response.text)) == f"It is {answered}!"
+        assert escaped.encode() in provider.seen[0].body
+        entries = [world.entry(response) for response in responses]
+        assert [entry.cache_status for entry in entries] == ["MISS", "HIT"]
+        stored = CacheEntry.objects.get(request_hash=entries[0].cache_hash)
+        for entry in entries:
+            assert "svc_***" in entry.payload
+            assert asked[4:14] not in entry.payload
+            assert escaped not in entry.payload
+        kept = [
+            "".join(re.findall(r'content\\?": \\?"(.*?)\\?"', text)) for text in (entries[0].payload, stored.response)
+        ]
+        assert kept[1] == "It is sk-ant-***!"
+        assert kept[0].endswith(kept[1])
+        segments = [path.read_bytes() for path in world.gateway.directory.rglob("*.segment")]
+        assert segments
+        for canary in (asked[4:14], escaped, answered[-8:]):
+            assert not any(canary.encode() in segment for segment in segments)
 
     @pytest.mark.parametrize("path", ["/work", "/v1/chat/completions", "/v1/messages"])
     def test_an_answer_that_holds_the_credential_is_given_to_nobody(self, world, path):

@@ -50,6 +50,7 @@ SELECT %(first)s + n, %(start)s::timestamptz + n * interval '1 day' / %(rows)s,
 FROM generate_series(0, %(rows)s - 1) n
 """
 LOGS = ["", "page[number]=5", "id=7", "type=WorkRequest", "source=Cache", "id=7&type=Message", "end={old}"]
+LOGS += ["search=model-7", "search=user-7", "search=served"]  # of the model, the user's name and the message
 USAGE = ["by=day", "by=user", "by=model,day", "by=provider&userId=7"]
 
 

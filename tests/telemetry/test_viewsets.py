@@ -146,6 +146,9 @@ def test_logs_are_filtered_by_time_type_and_source(admin):
 
 def test_search_finds_text_and_takes_no_character_for_a_wildcard(admin):
     model, payload, other = log(model="org/Fast_1"), log(payload="Is it 100% sure?"), log(correlation_id="r-1\\x")
+    user, message = log(username="Ann"), log(message="The rule allows no such thing.")
+    assert ids(admin, "/logs/?search=ann") == [user.pk]
+    assert ids(admin, "/logs/?search=NO SUCH") == [message.pk]
     assert ids(admin, "/logs/?search=fast") == [model.pk]
     assert ids(admin, "/logs/?search=100%25") == [payload.pk]
     assert ids(admin, "/logs/?search=%25") == [payload.pk]
@@ -244,7 +247,7 @@ def test_what_takes_too_long_is_stopped_and_says_what_to_do(admin, monkeypatch):
 forgotten: list[str] = []
 
 
-def forget(keys) -> bool:
+def forget(keys=()) -> bool:
     forgotten.extend(keys)
     return "stays" not in keys
 
@@ -325,7 +328,7 @@ def test_the_search_index_can_be_made_used_and_dropped():
         cursor.execute("SET enable_seqscan = off")
         plan = LogEntry.objects.containing("lisbon").order_by().explain()
         cursor.execute("RESET enable_seqscan")
-    assert plan.count("log_text") == 3 * len(partitions.tables())
+    assert plan.count("log_text") == 5 * len(partitions.tables())
     call_command("search_index", "off")
     assert "log_text" not in LogEntry.objects.containing("lisbon").explain()
 

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -25,7 +24,7 @@ from gateway_project.work.cache.packing import CachedAnswer
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.log.secret_masking import (
     LOOK_AHEAD_BYTES,
-    mask_secrets_in_each,
+    mask_secrets,
     mask_secrets_in_message,
 )
 from gateway_project.work.routing.outcomes import candidate_outcomes
@@ -110,12 +109,14 @@ def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: C
     entry = empty_cache_entry()
     now = time.time()
     keep_text, max_bytes = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    kept = _kept((stored.body,), max_bytes, exchange.target.provider)[0] if keep_text else b""
+    is_stream = stored.chunk_sizes is not None
+    kept = _kept(stored.body, max_bytes, exchange.target.provider, is_stream=is_stream) if keep_text else b""
+    exchange.kept_answer = kept if keep_text else None
     entry.update(
         request_hash=exchange.cache_key,
         response=_text(kept, len(stored.body), max_bytes) if keep_text else "",
         content_type=stored.content_type,
-        chunks=stored.chunk_sizes is not None,
+        chunks=is_stream,
         provider_id=stored.provider_id,
         provider_name=stored.provider,
         model=exchange.model,
@@ -292,22 +293,23 @@ def _payload(exchange: Exchange) -> str:
         }
         return orjson.dumps(payload).decode()
     max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
-    kept_request, kept_answer = _kept((request, answer), max_bytes, provider)
-    asked = _json(kept_request, len(request), max_bytes)
+    asked = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not exchange.is_streamed else _string
-    return f'{{"request": {asked}, "response": {show(kept_answer, size, max_bytes)}}}'
+    kept = exchange.kept_answer
+    kept = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if kept is None else kept[:max_bytes]
+    return f'{{"request": {asked}, "response": {show(kept, size, max_bytes)}}}'
 
 
 def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def _kept(bodies: Sequence[bytes], max_bytes: int, provider: ProviderSnapshot | None) -> list[bytes]:
-    """The part of each body that is kept, without credentials; they are masked before it is cut."""
+def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
+    """The part of a body that is kept, without credentials; they are masked before it is cut."""
     if provider is not None:
-        bodies = [provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES) for body in bodies]
-    return [body[:max_bytes] for body in mask_secrets_in_each(bodies, max_bytes)]
+        body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
+    return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
 
 
 def _json(kept: bytes, size: int, max_bytes: int) -> str:

@@ -2,12 +2,16 @@
 
 Two kinds are recognised: values by their form (keys of this gateway and of known vendors, JSON Web Tokens, private
 keys in PEM), and string members of JSON by their name (`api_key`, `password`, …), also in JSON inside a string, as the
-arguments of tools are. Not recognised: a key that its writer split, encoded or escaped.
+arguments of tools are. Both are also recognised in JSON's escapes, and in a stream where they are split over its
+events. Not recognised: a key that its writer split or encoded in another way.
 
-RE2 searches in linear time, whatever the text is.
+RE2 searches in linear time, whatever the text is; the other patterns cannot backtrack.
 """
 
-from collections.abc import Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import re2
 
@@ -15,17 +19,19 @@ MASK = b"***"
 # What is looked at beyond the part that is kept: a credential that the end of that part cuts in two is masked too.
 LOOK_AHEAD_BYTES = 16 * 1024
 
+# Where a word begins: also after an escape such as \n, which ends in a letter.
+_BEGIN = r"(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|\b)"
 # Each has one group, which stays readable: it says what was masked.
 _BY_FORM = (
-    r"\b(svc_)[0-9A-Za-z]{10}_[0-9A-Za-z]{10,}",
-    r"\b(sk-(?:ant-|proj-|or-)?)[\w-]{16,}",
-    r"\b(AKIA|ASIA)[0-9A-Z]{16}\b",
-    r"\b(AIza)[\w-]{30,}",
-    r"\b(gh[opsru]_|github_pat_|glpat-|hf_|gsk_|xai-|pplx-)[\w-]{20,}",
-    r"\b(xox[a-z]-)[\w-]{10,}",
-    r"\b(eyJ)[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?",
+    rf"({_BEGIN}svc_)[0-9A-Za-z]{{10}}_[0-9A-Za-z]{{10,}}",
+    rf"({_BEGIN}sk-(?:ant-|proj-|or-)?)[\w-]{{16,}}",
+    rf"({_BEGIN}(?:AKIA|ASIA))[0-9A-Z]{{16}}\b",
+    rf"({_BEGIN}AIza)[\w-]{{30,}}",
+    rf"({_BEGIN}(?:gh[opsru]_|github_pat_|glpat-|hf_|gsk_|xai-|pplx-))[\w-]{{20,}}",
+    rf"({_BEGIN}xox[a-z]-)[\w-]{{10,}}",
+    rf"({_BEGIN}eyJ)[\w-]{{8,}}\.eyJ[\w-]{{8,}}(?:\.[\w-]*)?",
     r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----)(?:[^\"\\]|\\[^\"])*",
-    r"((?i:\b(?:bearer|basic))(?:\s|\\[nt])+)[\w.~+/=-]{16,}",
+    rf"({_BEGIN}(?i:bearer|basic)(?:\s|\\[nt])+)[\w.~+/=-]{{16,}}",
 )
 _NAMES = (
     r"[\w.-]*(?:api[_-]?key|authorization|passw(?:or)?d|passphrase|secret|token|credential|private[_-]?key)"
@@ -44,19 +50,32 @@ def _pattern(*parts: str) -> "re2._Regexp":
 
 
 _SECRET = _pattern(*_BY_FORM, *_BY_NAME)
+# A printable ASCII character in JSON's escapes, other than a quote and a backslash; no client's library writes these.
+_ESCAPE = _pattern(r"\\+u00(2[013-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abd-fABD-F]|7[0-9a-eA-E])")
+# The members that hold the pieces of an answer in the streams of all formats and doors.
+_NAMES_OF_PIECES = (
+    *(b"content", b"text", b"delta", b"arguments", b"partial_json", b"input"),
+    *(b"thinking", b"reasoning", b"reasoning_content", b"refusal", b"tool_plan"),
+)
+# One each: what begins with a constant is searched for several times as fast.
+_PIECES = {
+    name: re.compile(rb'"%b"\s*+:\s*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"' % name, re.DOTALL) for name in _NAMES_OF_PIECES
+}
+# Where there are several answers, calls or blocks, their pieces may take turns.
+_OTHER_INDEX = re.compile(rb'index"\s*+:\s*+[1-9]')
+_INDEX = re.compile(rb'index"\s*+:\s*+(\d++)')
+
+Span = tuple[int, int]
 
 
-def mask_secrets(text: bytes, max_bytes: int) -> bytes:
+def mask_secrets(text: bytes, max_bytes: int, *, is_stream: bool = False) -> bytes:
     """The text with `***` in place of credentials; of a long one at least its first `max_bytes`."""
-    return mask_secrets_in_each((text,), max_bytes)[0]
-
-
-def mask_secrets_in_each(texts: Sequence[bytes], max_bytes: int) -> list[bytes]:
-    """The same of several texts, searched together: RE2 hands the interpreter to another thread at every search."""
-    windows = [text[: max_bytes + LOOK_AHEAD_BYTES] for text in texts]
-    if _SECRET.search(b"\n".join(windows)) is None:  # no pattern can tell a line break from the end of a text
-        return windows
-    return [_SECRET.sub(_masked, window) for window in windows]
+    window = text[: max_bytes + LOOK_AHEAD_BYTES]
+    readable = _ESCAPE.sub(_unescaped, window) if b"\\u00" in window else window
+    masked = _mask_pieces(readable) if is_stream else readable
+    if _SECRET.search(masked):
+        masked = _SECRET.sub(_masked, masked)
+    return window if masked is readable else masked
 
 
 def mask_secrets_in_message(message: str) -> str:
@@ -65,4 +84,61 @@ def mask_secrets_in_message(message: str) -> str:
 
 
 def _masked(match: "re2._Match") -> bytes:
-    return next(group for group in match.groups() if group is not None) + MASK
+    return match[0][: _secret_span(match)[0] - match.start()] + MASK
+
+
+def _secret_span(match: "re2._Match") -> Span:
+    """The part of a match that is masked: what follows its group."""
+    return next(match.end(number) for number, group in enumerate(match.groups(), 1) if group is not None), match.end()
+
+
+def _unescaped(match: "re2._Match") -> bytes:
+    return bytes([int(match[1], 16)])
+
+
+def _mask_pieces(events: bytes) -> bytes:
+    """The events of a stream without the credentials that several of them hold together."""
+    names = [name for name in _NAMES_OF_PIECES if b'"%b"' % name in events]
+    joined = [b"".join(_PIECES[name].findall(events)) for name in names]
+    if not _OTHER_INDEX.search(events) and not any(map(_SECRET.search, joined)):
+        return events
+    edits = sorted(edit for spans in _spans_by_channel(events, names) for edit in _edits(events, spans))
+    parts, done = [], 0
+    for begin, end, text in edits:
+        parts += events[done:begin], text
+        done = end
+    return b"".join([*parts, events[done:]]) if edits else events
+
+
+def _spans_by_channel(events: bytes, names: Sequence[bytes]) -> Sequence[list[Span]]:
+    """Where the pieces of each answer, call or block stand: by the name of the member and the indexes in the event."""
+    channels: dict[tuple[bytes, ...], list[Span]] = {}
+    for start, end in _lines(events):
+        indexes = _INDEX.findall(events, start, end)
+        for name in names:
+            for piece in _PIECES[name].finditer(events, start, end):
+                channels.setdefault((name, *indexes), []).append(piece.span(1))
+    return list(channels.values())
+
+
+def _lines(events: bytes) -> Iterator[Span]:
+    start = 0
+    while start < len(events):
+        end = events.find(b"\n", start) + 1 or len(events)
+        yield start, end
+        start = end
+
+
+def _edits(events: bytes, spans: Sequence[Span]) -> Iterator[tuple[int, int, bytes]]:
+    """What to replace in the events so that these pieces hold no credential together."""
+    joined = b"".join([events[begin:end] for begin, end in spans])
+    offsets = [0, *accumulate(end - begin for begin, end in spans)]
+    for match in _SECRET.finditer(joined):
+        begin, end = _secret_span(match)
+        mask = MASK
+        for number in range(bisect_right(offsets, begin) - 1, len(spans)):
+            if offsets[number] >= end:
+                break
+            at = spans[number][0] - offsets[number]
+            yield at + max(begin, offsets[number]), at + min(end, offsets[number + 1]), mask
+            mask = b""

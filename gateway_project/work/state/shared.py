@@ -14,6 +14,7 @@ from typing import Protocol
 from gateway_project.work.limits.checks import NOTHING_HELD, Admission, LimitCheck, LostCount, Settlement
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
+from gateway_project.work.state.prompt_shipping import OneProcess, ShippingRequests
 
 Checks = Sequence[LimitCheck]
 
@@ -24,6 +25,7 @@ class SharedState(Protocol):
     clock: Clock  # of its windows and counts
     degraded: bool
     warning: str  # for administrators; empty for nothing
+    shipping_requests: ShippingRequests
 
     @property
     def processes(self) -> int:
@@ -104,6 +106,7 @@ class LocalState:
     degraded = False
     warning = ""
     processes = 1
+    shipping_requests = OneProcess()
 
     def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gateway_project.work.runtime import Gateway
 
 TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 0.1, 1.0, 5.0, 60.0
+ANSWER_EVERY_SECONDS = 0.25  # the requests of other processes to ship at once
 
 
 def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
@@ -28,6 +29,7 @@ def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
         PeriodicTask(gateway.flights.renew, every=0),
         PeriodicTask(state.renew_holds, every=0),
         PeriodicTask(state.probe, every=0),
+        PeriodicTask(gateway.prompt_shipping.answer_requests, every=ANSWER_EVERY_SECONDS),
         PeriodicTask(publish, every=PUBLISH_EVERY_SECONDS),
         PeriodicTask(gateway.transport.close_idle, every=TIDY_EVERY_SECONDS),
         PeriodicTask(release_free_memory, every=TIDY_EVERY_SECONDS),

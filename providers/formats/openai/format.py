@@ -8,6 +8,7 @@ from providers.formats.base import Answer, Options, StreamReader, WorkRequest, r
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import Chat, Reply
+from providers.formats.openai.calls import CallIndexes
 from providers.formats.openai.embedding import as_asked, check_embeddings
 from providers.formats.openai.reply import (
     AUDIO,
@@ -38,7 +39,11 @@ DONE = b"[DONE]"
 SPENT = {"insufficient_quota", "credit_balance_exhausted"}
 # Most chunks say nothing that is read here; these spellings let them pass unparsed.
 NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
-CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
+CALLS = re.compile(rb'"tool_calls"\s*:\s*\[\s*\{')
+# The only piece of a call in an event, which continues it by its index: nearly all of OpenAI's own are written so.
+CONTINUED = re.compile(
+    rb'"tool_calls": ?\[\{"index": ?\d{1,9}, ?"function": ?\{"arguments": ?"[^"\\]*(?:\\.[^"\\]*)*"\}\}\]'
+)
 NO_USAGE = (b'"usage":null', b'"usage": null')
 CONTENT = re.compile(rb'"(?:reasoning_)?content": ?"((?!")%b)"' % PLAIN.pattern)
 # Random letters that hide how long the text is (stream_options.include_obfuscation, on unless told otherwise).
@@ -125,6 +130,7 @@ class OpenAIReader(JsonStreamReader):
         self._wants_usage = work.wants_usage
         self._chunks = ChunkReader()
         self._called = False
+        self._call_indexes = CallIndexes() if work.via_door else None  # /work gets the provider's own words
         self._chosen = False  # whether there was anything of an answer
 
     def text(self, events: bytes) -> str:
@@ -142,14 +148,19 @@ class OpenAIReader(JsonStreamReader):
             self.error = ProviderError("The provider's stream ended without an answer.")
 
     def can_skip(self, event: bytes, data: bytes) -> bool:
-        self._called = self._called or CALLS[0] in data or CALLS[1] in data
-        if self.deltas is not None or not _says_nothing(data):
+        has_calls = b'"tool_calls"' in data and CALLS.search(data) is not None
+        self._called = self._called or has_calls
+        if self.deltas is not None or not _says_nothing(data) or (has_calls and self._may_lack_index(data)):
             return False
         self._chosen = True
         if is_one_line(event) and (text := CONTENT.search(event)):
             letters = OBFUSCATION.search(event, text.end())
             self.learn_template(event, text.span(1), letters.span(1) if letters else None)
         return True
+
+    def _may_lack_index(self, data: bytes) -> bool:
+        indexes = self._call_indexes
+        return indexes is not None and (indexes.has_changed or CONTINUED.search(data) is None)
 
     def read(self, value: dict[str, Any]) -> bytes | None:
         if self.deltas is not None:
@@ -161,11 +172,13 @@ class OpenAIReader(JsonStreamReader):
         for choice in choices:
             if isinstance(choice, dict) and (reason := as_text(choice.get("finish_reason"))):
                 self.finish(finish_reason(reason, called=self._called), reason)
+        is_changed = self._call_indexes is not None and self.deltas is None and self._call_indexes.complete(value)
         usage = usage_of(value.get("usage"))
-        if usage is None:
-            return None
-        self.usage = usage
-        return None if self._wants_usage else _without_usage(value)
+        if usage is not None:
+            self.usage = usage
+            if not self._wants_usage:
+                return _without_usage(value)
+        return _event(value) if is_changed else None
 
 
 def _without_usage(value: dict[str, Any]) -> bytes:
@@ -173,6 +186,10 @@ def _without_usage(value: dict[str, Any]) -> bytes:
     if not value.get("choices"):
         return b""
     del value["usage"]
+    return _event(value)
+
+
+def _event(value: dict[str, Any]) -> bytes:
     return b"data: " + dumped(value) + b"\n\n"
 
 

@@ -1,7 +1,6 @@
 """What OpenAI's chat completions answer, and whatever speaks them: messages and chunks read into the neutral form."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import Any
 
 from gateway_project.errors import ProviderError
@@ -26,6 +25,7 @@ from providers.formats.neutral import (
     words_of,
 )
 from providers.formats.openai.annotations import citations_in
+from providers.formats.openai.calls import OpenCalls
 from providers.formats.openai.request import THOUGHTS
 from providers.formats.parts import arguments_text, made_id, reason_in
 from providers.formats.sse import data_of, events_in
@@ -212,25 +212,13 @@ def signature_of(call: dict[str, Any]) -> str:
 # --- Chunks ---
 
 
-@dataclass(slots=True)
-class OpenCall:
-    """A call that is coming in: `begun` once its name was told."""
-
-    number: int
-    id: str
-    begun: bool = False
-    waiting: list[str] = field(default_factory=list)  # arguments that came before the name
-
-
 class ChunkReader:
     """Makes deltas of the chunks of one stream."""
 
     def __init__(self) -> None:
         self._begun = self._finished = False
         self._id = ""
-        self._calls: list[OpenCall] = []
-        self._by_id: dict[str, OpenCall] = {}
-        self._by_index: dict[int, OpenCall] = {}
+        self._calls = OpenCalls()
         self._thought: Any = None  # which of several thoughts it was that came last
         self.has_sound = False
 
@@ -286,7 +274,7 @@ class ChunkReader:
 
     def _read_call(self, piece: dict[str, Any], deltas: list[Delta]) -> None:
         function = as_dict(piece.get("function"))
-        call, name = self._call(piece), as_text(function.get("name"))
+        call, name = self._calls.call_of(piece, self._id), as_text(function.get("name"))
         arguments = arguments_text(function.get("arguments"))
         if not call.begun and name:
             call.begun = True
@@ -296,18 +284,3 @@ class ChunkReader:
             call.waiting.append(arguments)
         elif arguments:
             deltas.append(CallDelta(call.number, arguments))
-
-    def _call(self, piece: dict[str, Any]) -> OpenCall:
-        """Whose piece it is: by its id, else by its index, else the last call's; several servers give all one index."""
-        call_id, index = as_text(piece.get("id")), piece.get("index")
-        known = self._by_id.get(call_id)
-        if known is None and not call_id:
-            known = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
-        if known is None:
-            number = len(self._calls)
-            known = OpenCall(number, call_id or made_id(self._id, str(number)))
-            self._calls.append(known)
-            self._by_id.setdefault(known.id, known)
-        if isinstance(index, int):
-            self._by_index[index] = known
-        return known

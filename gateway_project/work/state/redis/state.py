@@ -32,6 +32,7 @@ from gateway_project.work.state.redis.client import RedisClient, RedisUnavailabl
 from gateway_project.work.state.redis.connection import RedisReplyError
 from gateway_project.work.state.redis.memory import Memory, memory_of
 from gateway_project.work.state.redis.replies import admission_of, end_argument, extra_argument, split_checks, status_of
+from gateway_project.work.state.redis.shipping import RedisShippingRequests
 from gateway_project.work.state.shared import FLIGHT_SECONDS, Checks
 
 log = logging.getLogger("gateway.redis")
@@ -51,6 +52,7 @@ class RedisState:
         self._prefix = prefix
         self._client = RedisClient(connections=connections, timeout=timeout)
         self._process = f"{getrandbits(64):016x}"
+        self.shipping_requests = RedisShippingRequests(self._client, prefix=prefix, process=self._process)
         self._epoch = self._key("limits", "since")
         self._memory = Memory()
         self.clock = Clock()
