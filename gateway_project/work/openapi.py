@@ -3,7 +3,7 @@
 from gateway_project import errors
 from gateway_project.api.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.api.openapi.responses import header
-from gateway_project.work.doors.base import ClientDoor, Entrance
+from gateway_project.work.doors.base import ClientDoor, Endpoint
 from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS
 
 # Every way in which a request for work can end badly.
@@ -124,11 +124,11 @@ WORK = Operation(
 )
 
 
-def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Operation:
+def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Operation:
     """The same for a path of a door: body and answers are those of its clients' own documentation."""
-    shape = f"As {entrance.door.ecosystem} documents it"
+    shape = f"As {endpoint.door.ecosystem} documents it"
     return Operation(
-        summary=f"{entrance.summary}, for clients of {entrance.door.ecosystem}",
+        summary=f"{endpoint.summary}, for clients of {endpoint.door.ecosystem}",
         description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
         tag="doors",
         parameters=(
@@ -144,7 +144,7 @@ def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Op
                 HEADERS,
             )
         },
-        failures=_failures(entrance.door),
+        failures=_failures(endpoint.door),
         credentials=(KEY, TOKEN),
     )
 

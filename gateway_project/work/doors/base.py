@@ -9,7 +9,7 @@ from gateway_project.server.client_response import Delivery, error_response
 from providers.formats.base import Dialect
 
 # What is no better a moment later.
-POINTLESS = (CacheMiss, QuotaExceeded)
+NOT_RETRYABLE = (CacheMiss, QuotaExceeded)
 
 
 class Model(NamedTuple):
@@ -52,7 +52,7 @@ class ClientDoor(Door, ABC):
     def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
         delivery = super().refusal(error, request_id, tried)
         # The SDKs of both ecosystems repeat what failed, and wait for as long as Retry-After says.
-        if tried > 1 or isinstance(error, POINTLESS) or (isinstance(error, LimitError) and error.permanent):
+        if tried > 1 or isinstance(error, NOT_RETRYABLE) or (isinstance(error, LimitError) and error.permanent):
             delivery.headers.append(("x-should-retry", "false"))
         return delivery
 
@@ -65,7 +65,7 @@ class ClientDoor(Door, ABC):
         """The document about one model."""
 
 
-class Entrance(NamedTuple):
+class Endpoint(NamedTuple):
     """A path on which work arrives: whose clients come by it, what they ask, and how they write it.
 
     Without an operation the body says which it is, in one of OpenAI's shapes. A path that names the model

@@ -23,7 +23,7 @@ def deliver_models(exchange: Exchange, model: str) -> Delivery:
         exchange.error = error
         if isinstance(error, AccessError):
             write_refusal(exchange, gateway())
-        delivery = exchange.entrance.door.refusal(error, exchange.request_id)
+        delivery = exchange.endpoint.door.refusal(error, exchange.request_id)
     add_headers(delivery.headers, exchange)
     return delivery
 
@@ -38,9 +38,9 @@ def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
 
 
 def _document(exchange: Exchange, name: str, gateway: Gateway) -> dict:
-    door = exchange.entrance.door
+    door = exchange.endpoint.door
     if not name:
-        return door.listing(allowed_models(exchange, gateway), exchange.incoming.environ.get("QUERY_STRING", ""))
+        return door.listing(allowed_models(exchange, gateway), exchange.connection.environ.get("QUERY_STRING", ""))
     model = _model(name, exchange, gateway)
     if model is None:
         raise NotFound(f"There is no model {name} that you may use.", reason="model_not_found")

@@ -142,7 +142,7 @@ def _identity(exchange: Exchange) -> dict[str, Any]:
         "entry_type": "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
         "correlation_id": exchange.request_id,
-        "address": exchange.incoming.address,
+        "address": exchange.connection.address,
     }
     if (caller := exchange.caller) is not None:
         known["user_id"], known["username"], known["group_ids"] = caller.id, caller.name, caller.group_ids

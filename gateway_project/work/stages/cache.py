@@ -6,7 +6,7 @@ from django.conf import settings
 
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, UpstreamError
 from gateway_project.work.bill import Bill, bill_of
-from gateway_project.work.cache.flights import FlightPending, Following
+from gateway_project.work.cache.flights import FlightPending, FlightWait
 from gateway_project.work.cache.key import cache_key
 from gateway_project.work.cache.packing import CachedAnswer, pack, unpack
 from gateway_project.work.exchange import Exchange
@@ -78,9 +78,9 @@ def drop_candidate(exchange: Exchange, gateway: Gateway, error: UpstreamError | 
 
 def _look_up(exchange: Exchange, gateway: Gateway) -> None:
     target = exchange.remaining[0]
-    if exchange.following is not None:
-        following, exchange.following = exchange.following, None
-        _apply_admission(exchange, gateway, target, _follow(exchange, gateway, following), following.token)
+    if exchange.flight_wait is not None:
+        flight_wait, exchange.flight_wait = exchange.flight_wait, None
+        _apply_admission(exchange, gateway, target, _follow(exchange, gateway, flight_wait), flight_wait.token)
         return
     calls_provider = exchange.cache_control != "only"
     if exchange.cache_control == "bypass" or not _cache_seconds(exchange, target):
@@ -110,7 +110,7 @@ def _apply_admission(exchange: Exchange, gateway: Gateway, target: Target, admis
             return
         if not token:
             break
-        admission = _follow(exchange, gateway, Following(token))
+        admission = _follow(exchange, gateway, FlightWait(token))
     if not token:
         raise CacheMiss
     admit(exchange, gateway)  # the holds that a cached answer would not have needed
@@ -217,24 +217,24 @@ def release_followers(exchange: Exchange, gateway: Gateway) -> None:
         gateway.flights.land(flight, None, 0)
 
 
-def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission:
+def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Admission:
     write_start(exchange, gateway, calls_provider=False)
     release_reservations(exchange, gateway)
     seconds = settings.GATEWAY_HEARTBEAT if _accepts_heartbeats(exchange) else math.inf
     try:
         with gateway.watcher.watching(exchange.call):
-            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, following.flight)
+            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, flight_wait.flight)
     except FlightPending as still:
-        exchange.following = Following(following.token, still.flight)
+        exchange.flight_wait = FlightWait(flight_wait.token, still.flight)
         raise
     if value is not None:
         return Admission([], value=value)
-    return admit(exchange, gateway, exchange.cache_key, following.token, read=True)
+    return admit(exchange, gateway, exchange.cache_key, flight_wait.token, read=True)
 
 
 def _accepts_heartbeats(exchange: Exchange) -> bool:
     """Whether its answer will be a stream of events, which may begin with a comment before the answer is known."""
-    events = exchange.entrance.door.in_shape or exchange.remaining[0].provider.format.is_stream("text/event-stream")
+    events = exchange.endpoint.door.in_shape or exchange.remaining[0].provider.format.is_stream("text/event-stream")
     return exchange.request.stream and events
 
 

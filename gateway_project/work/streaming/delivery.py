@@ -28,7 +28,7 @@ ESTIMATE_BYTES = 64 * 1024  # of a stream, from which the tokens of all of it ar
 def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
     """The client's response. A live stream writes its own log entry when it ends."""
     if exchange.error is not None:
-        delivery = exchange.entrance.door.refusal(exchange.error, exchange.request_id, exchange.attempts)
+        delivery = exchange.endpoint.door.refusal(exchange.error, exchange.request_id, exchange.attempts)
     elif exchange.stream is not None:
         chunks = _live_stream(exchange, gateway)
         next(chunks)
@@ -74,7 +74,7 @@ def _heartbeats_then_answer(exchange: Exchange, resume: Callable[[], Delivery | 
 
 
 def _error_event(exchange: Exchange) -> bytes:
-    if exchange.entrance.door.in_shape:
+    if exchange.endpoint.door.in_shape:
         return exchange.request.dialect.error_event(exchange.request, exchange.error)
     return b"data: " + orjson.dumps(exchange.error.body()) + b"\n\n"
 
@@ -91,7 +91,7 @@ def _stream_headers(content_type: str) -> list[tuple[str, str]]:
 def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
     """Add the headers that every response has."""
     headers.append(("X-Svc-Request-ID", exchange.request_id))
-    if name := exchange.entrance.door.request_id_header:
+    if name := exchange.endpoint.door.request_id_header:
         headers.append((name, exchange.request_id))
     if exchange.request is not None:
         headers.append(("X-Svc-Cache", exchange.cache_status))
@@ -174,7 +174,7 @@ def _forward(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
     for chunk in chunks:
         if data := heartbeat if chunk is None else chunk:
             yield data
-            if gateway.relay.supports(exchange.incoming):
+            if gateway.relay.supports(exchange.connection):
                 on_lag = partial(release_followers, exchange, gateway)
                 gateway.relay.forward(
                     RelayedStream(exchange.stream, exchange.call, chunks, on_chunk, on_lag), heartbeat
@@ -268,10 +268,10 @@ def _holds_events(stream: Stream) -> bool:
 def _final_error(exchange: Exchange) -> bytes:
     """The error at the end of a stream: in the door's shape, or its three fields as a data event or a line of JSON."""
     stream, error, after = exchange.stream, exchange.error, exchange.last_sent
-    if not exchange.entrance.door.in_shape and (event := stream.reader.native_error(error)):
+    if not exchange.endpoint.door.in_shape and (event := stream.reader.native_error(error)):
         return event
     gap = b"\n\n" if _holds_events(stream) else b"\n"
-    if exchange.entrance.door.in_shape:
+    if exchange.endpoint.door.in_shape:
         event = stream.reader.end_with_error(error)
     else:
         event = (b"data: " if _holds_events(stream) else b"") + orjson.dumps(error.body()) + gap

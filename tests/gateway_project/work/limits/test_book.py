@@ -38,7 +38,7 @@ def test_what_is_unlimited_is_not_counted_unless_a_default_may_hold_again():
     nothing = SimpleNamespace(name="", request_id_header="")
     exchange = SimpleNamespace(
         request_id="r", request=None, target=None, dropped="", answer=None, timings=(), limit_statuses=statuses,
-        entrance=SimpleNamespace(door=nothing),
+        endpoint=SimpleNamespace(door=nothing),
     )  # fmt: skip
     add_headers(headers, exchange)
     assert dict(headers)["RateLimit-Policy"] == '"key";q=600;w=60', "nobody is told of a limit that there is not"
