@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from gateway_project.work.cache.packing import CachedAnswer
     from gateway_project.work.limits.checks import CheckStatus, Hold
     from gateway_project.work.limits.demand import Demand
-    from gateway_project.work.routing.outcomes import Outcome
     from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
     from providers.formats.sse import ChunkTemplate
     from providers.transport.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
+
+Outcome = tuple[str, str]  # of a candidate: a value of telemetry's Candidate, and a detail for people
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class Exchange:
     holds: "list[Hold]" = field(default_factory=list)  # admit; final_settlement empties it
     full_candidates: "tuple[Target, ...]" = ()  # admit: those whose limits have no room
     # select_provider, look_up_cache, call_provider: by provider id
-    candidate_outcomes: "dict[int, Outcome]" = field(default_factory=dict)
+    candidate_outcomes: dict[int, Outcome] = field(default_factory=dict)
     admitted_target: "Target | None" = None  # admit: the candidate whose limits were taken from
     cache_key: str = ""  # look_up_cache
     cache_status: str = "BYPASS"  # look_up_cache

@@ -13,8 +13,8 @@ from gateway_project.errors import GatewayError, InternalError, ServiceUnavailab
 from gateway_project.server.client_response import Delivery
 from gateway_project.work.cache.flights import FlightPending
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.stages.admission import admit
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import end_flight, look_up_cache, update_cache

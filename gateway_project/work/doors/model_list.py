@@ -6,8 +6,9 @@ from gateway_project.errors import AccessError, GatewayError, NotFound
 from gateway_project.server.client_response import Delivery, complete_response
 from gateway_project.work.doors.base import Model
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_refusal
-from gateway_project.work.runtime import Gateway, gateway
+from gateway_project.work.runtime import gateway
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.rules import allowed_targets
 from gateway_project.work.streaming.delivery import add_headers

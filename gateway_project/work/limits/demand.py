@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 
-from gateway_project.work.bill import input_tokens
 from gateway_project.work.limits.book import NANO, TOKENS
 from gateway_project.work.limits.checks import MAX_AMOUNT, RESERVE, LimitCheck
+from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.pricing.prices import cost_of

@@ -3,10 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.tasks.process_metrics import process_gauges
 from providers.health.status import Health
 from providers.models import Provider
@@ -15,13 +16,10 @@ from telemetry.metrics.counters import Gauges
 from telemetry.metrics.sums import Sums
 from telemetry.usage.statistics import UsageQuery
 
-if TYPE_CHECKING:
-    from gateway_project.work.runtime import Gateway
-
 MAX_ROWS = 10_000
 
 
-def health_of(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]:
+def health_of(gateway: Gateway, providers: Sequence[Provider]) -> list[Health]:
     """The health of these providers, in their order."""
     sums, processes = gateway.metrics.gather(process_gauges(gateway))
     failures, usage = _failures(sums), _usage()
@@ -35,7 +33,7 @@ def health_of(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]
     ]
 
 
-def resting_providers(gateway: "Gateway") -> list[str]:
+def resting_providers(gateway: Gateway) -> list[str]:
     """The names of the providers whose breaker is open in any process."""
     _, processes = gateway.metrics.gather(process_gauges(gateway))
     return sorted(+_circuits(processes.values())[1])

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
-from gateway_project.work.bill import bill_of
+from gateway_project.work.billing import bill_of
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.book import CONCURRENT, NANO, TOKENS
 from gateway_project.work.limits.checks import (
     COUNT,
@@ -25,7 +26,6 @@ from gateway_project.work.limits.checks import (
 )
 from gateway_project.work.limits.demand import estimate_demand, with_reservations
 from gateway_project.work.log.entry import write_start
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.tasks import licence_uses
 

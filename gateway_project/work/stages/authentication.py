@@ -6,7 +6,7 @@ from accounts import tokens
 from gateway_project.errors import AuthenticationFailed, LicenceInvalid, PermissionDenied, ServiceUnavailable
 from gateway_project.server import overload
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import Caller, KeySnapshot
 from keys import secrets
 

@@ -5,15 +5,16 @@ import math
 from django.conf import settings
 
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, UpstreamError
-from gateway_project.work.bill import Bill, bill_of
+from gateway_project.work.bill import Bill
+from gateway_project.work.billing import bill_of
 from gateway_project.work.cache.flights import FlightPending, FlightWait
 from gateway_project.work.cache.key import cache_key
 from gateway_project.work.cache.packing import CachedAnswer, pack, unpack
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import NOTHING_HELD, Admission
 from gateway_project.work.log.entry import cache_record, write_start
 from gateway_project.work.routing.outcomes import note_outcome
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.admission import (
     admit,

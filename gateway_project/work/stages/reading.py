@@ -11,7 +11,7 @@ from gateway_project.server.bodies import body_timeout, read_body
 from gateway_project.server.request_ids import decode
 from gateway_project.work.doors import DIALECTS
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from providers.formats import WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.formats.json_values import dumped

@@ -11,9 +11,9 @@ from django.conf import settings
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.server.client_response import Delivery, complete_response
 from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus
 from gateway_project.work.log.entry import log, write_log
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.stages.cache import end_flight, release_followers, store_answer
 from gateway_project.work.stages.provider_call import hide_credential, interruption_error
 from gateway_project.work.streaming.relay import RelayedStream

@@ -1,4 +1,4 @@
-"""manage.py housekeep: what a running gateway does by itself, to the end and now."""
+"""manage.py housekeep: runs the background maintenance of the log to its end."""
 
 from typing import Any
 
@@ -13,6 +13,6 @@ class Command(BaseCommand):
     help = "Runs the background maintenance now: retention, partitions, merging of usage."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if failed := Housekeeper(interval=0).run_once(seconds=float("inf")):
+        if failed := Housekeeper(interval=0).run_to_the_end():
             raise CommandError(f"Not done: {', '.join(failed)}.")
-        self.stdout.write("The house is kept.")
+        self.stdout.write("Maintenance finished.")
