@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gateway_project.background import PeriodicTasks
 from gateway_project.server.bodies import MemoryBudget
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.routing.full_providers import FullProviders
@@ -13,7 +14,6 @@ from gateway_project.work.state.recount import Recounter
 from gateway_project.work.state.shared import SharedState
 from gateway_project.work.streaming.relay import Relay
 from gateway_project.work.streaming.watch import Watcher
-from gateway_project.work.tasks.periodic_tasks import PeriodicTasks
 from gateway_project.work.tasks.releases import ReleaseFeed
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
