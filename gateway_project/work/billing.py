@@ -7,7 +7,7 @@ from gateway_project.work.bill import COST_UNKNOWN, NOTHING_BOUGHT, Bill
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.token_estimates import input_tokens, tokens_of
-from providers.formats import Usage
+from providers.formats import Answer, Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.pricing.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
 from providers.transport.calls import End
@@ -26,49 +26,54 @@ def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:
 def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
     answer = exchange.answer
     if exchange.cached_answer is not None:
+        assert exchange.target is not None
+        assert answer is not None
         price = snapshot.price(exchange.target, time())
         nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
         return Bill(answer.usage, exchange.cached_answer.estimated, nothing, cost(answer.usage, price).amount)
-    if not exchange.attempts or exchange.target is None or exchange.request.operation == COUNT_TOKENS:
+    request = exchange.request
+    if not exchange.attempts or exchange.target is None or request is None or request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
     counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
-    if answer is None and counted is None:
-        return _unanswered(exchange)
-    usage = counted or _complete_usage(exchange)
-    estimated = not counted and usage is not answer.usage
+    if counted:
+        usage, estimated = counted, False
+    elif answer is None:
+        return _unanswered(exchange, request)
+    else:
+        usage = _complete_usage(exchange, request, answer)
+        estimated = usage is not answer.usage
     return Bill(usage, estimated, cost(usage, snapshot.price(exchange.target, time()), estimated=estimated))
 
 
-def _unanswered(exchange: Exchange) -> Bill:
+def _unanswered(exchange: Exchange, request: WorkRequest) -> Bill:
     """The cost is unknown; the input tokens count, so that leaving before the first byte does not evade limits."""
     if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
         return NOTHING_BOUGHT
-    if exchange.call.end in WORKED_ON:
-        return Bill(Usage(input_tokens(exchange.request)), estimated=True, cost=NOT_KNOWN)
+    if exchange.call is not None and exchange.call.end in WORKED_ON:
+        return Bill(Usage(input_tokens(request)), estimated=True, cost=NOT_KNOWN)
     return COST_UNKNOWN
 
 
-def _complete_usage(exchange: Exchange) -> Usage:
+def _complete_usage(exchange: Exchange, request: WorkRequest, answer: Answer) -> Usage:
     """The reported usage, with estimates for the parts that were not reported."""
-    usage, request = exchange.answer.usage or Usage(), exchange.request
-    missing = {}
+    usage = answer.usage or Usage()
     if usage.input is None:
-        missing["input"] = max(input_tokens(request) - usage.all_input, 0)  # without tokens reported as cached
+        # Without tokens that were reported as cached.
+        usage = usage._replace(input=max(input_tokens(request) - usage.all_input, 0))
     if usage.output is None or _was_cut_off(exchange):
-        written = tokens_of(_written_characters(exchange))
+        written = tokens_of(_written_characters(exchange, answer))
         if written or request.operation != "embedding":  # on /work the operation is only a guess
             # A stream that was cut off has at most reported the count at its beginning.
-            missing["output"] = max(usage.output or 0, written)
-    return usage._replace(**missing) if missing else usage
+            usage = usage._replace(output=max(usage.output or 0, written))
+    return usage
 
 
 def _was_cut_off(exchange: Exchange) -> bool:
     return exchange.stream is not None and not exchange.stream.reader.done
 
 
-def _written_characters(exchange: Exchange) -> int:
+def _written_characters(exchange: Exchange, answer: Answer) -> int:
     """How many characters the model wrote, including tool calls; extrapolated for a stream of which a part is kept."""
-    answer = exchange.answer
     if exchange.stream is None:
         return len(answer.text or (answer.body if answer.finish_reason == "tool" else ""))
     characters = len(exchange.stream.reader.generated_text(answer.body))

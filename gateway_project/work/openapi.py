@@ -48,35 +48,40 @@ HEADERS = {
 }
 
 
-def _asked(name: str, description: str, **schema: object) -> dict:
+def _header_parameter(name: str, description: str, **schema: object) -> dict[str, object]:
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
 PARAMETERS = (
-    _asked("X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"),
-    _asked("X-Svc-Provider", "The provider to use, by name.", type="string"),
-    _asked(
+    _header_parameter(
+        "X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"
+    ),
+    _header_parameter("X-Svc-Provider", "The provider to use, by name.", type="string"),
+    _header_parameter(
         "X-Svc-Operation",
         "The operation; by default it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
         enum=list(OPERATIONS),
     ),
-    _asked(
+    _header_parameter(
         "X-Svc-Cache",
         "`bypass`: neither read nor write; `refresh`: write only; `only`: answer from the cache or not at all.",
         enum=list(CACHE_CONTROLS),
     ),
-    _asked(
+    _header_parameter(
         "X-Svc-Cache-TTL", "How long the answer is cached, in seconds.", type="integer", minimum=0, maximum=999_999_999
     ),
-    _asked(
+    _header_parameter(
         "X-Svc-Timeout",
         "Time-out of the whole request, in seconds.",
         type="number",
         exclusiveMinimum=0,
         maximum=999_999_999,
     ),
-    *(_asked(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$") for name in FORWARDED_HEADERS),
-    _asked("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
+    *(
+        _header_parameter(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$")
+        for name in FORWARDED_HEADERS
+    ),
+    _header_parameter("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
 )
 BODY = {
     "type": "object",
@@ -126,9 +131,11 @@ WORK = Operation(
 
 def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Operation:
     """The same for a path of a door: body and answers are those of its clients' own documentation."""
-    shape = f"As {endpoint.door.ecosystem} documents it"
+    door = endpoint.door
+    assert isinstance(door, ClientDoor), "/work has its own operation"
+    shape = f"As {door.ecosystem} documents it"
     return Operation(
-        summary=f"{endpoint.summary}, for clients of {endpoint.door.ecosystem}",
+        summary=f"{endpoint.summary}, for clients of {door.ecosystem}",
         description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
         tag="doors",
         parameters=(
@@ -144,7 +151,7 @@ def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Op
                 HEADERS,
             )
         },
-        failures=_failures(endpoint.door),
+        failures=_failures(door),
         credentials=(KEY, TOKEN),
     )
 
@@ -162,7 +169,7 @@ def models_operation(door: ClientDoor, *, one: bool) -> Operation:
     )
 
 
-def _in_path(name: str, description: str) -> dict:
+def _in_path(name: str, description: str) -> dict[str, object]:
     return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
 
 
@@ -170,5 +177,5 @@ MODEL_IN_PATH = _in_path("model", "The model to use. It takes precedence over th
 
 
 def _failures(door: ClientDoor) -> dict[str, Answer]:
-    told = Answer(f"An error in the shape of {door.ecosystem}.", {"application/json": {"type": "object"}})
-    return {"4XX": told, "5XX": told}
+    answer = Answer(f"An error in the shape of {door.ecosystem}.", {"application/json": {"type": "object"}})
+    return {"4XX": answer, "5XX": answer}

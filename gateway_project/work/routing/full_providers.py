@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from typing import TypeVar
 
 from gateway_project.work.limits.checks import CheckStatus
+from gateway_project.work.snapshot.records import Target
 
-TargetT = TypeVar("TargetT")
 MAX_SECONDS = 5.0
 
 
@@ -24,7 +23,7 @@ class FullProviders:
         seconds = min(full.reset_seconds, MAX_SECONDS)
         self._until[full.check.limit.subject.id] = time.monotonic() + seconds
 
-    def without_full(self, targets: Sequence[TargetT]) -> list[TargetT]:
+    def without_full(self, targets: Sequence[Target]) -> list[Target]:
         """The targets that are not known to be full; all of them if every one is."""
         if not self._until:
             return list(targets)

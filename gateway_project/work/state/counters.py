@@ -88,7 +88,7 @@ class Counters:
             admission.statuses = self.statuses(checks, now)
         if admission.is_rejected or not candidate_checks:
             return
-        full = []
+        full: list[CheckStatus] = []
         for number, choice in enumerate(candidate_checks):
             statuses = self._exhausted(choice, token, now) or self._without_room(choice, now)
             if statuses is None:

@@ -2,7 +2,6 @@
 
 import time
 from collections import deque
-from typing import Any
 
 HEARTBEAT_SECONDS = 2.0
 LAPSE_MS = 10_000  # a process that has shown no sign of life for so long is no longer counted
@@ -35,7 +34,7 @@ class ProcessCount:
         self._due = now + HEARTBEAT_SECONDS
         return True
 
-    def observe(self, reply: Any) -> None:
+    def observe(self, reply: object) -> None:
         """Note the number that Redis replied with; anything else that it holds under the key is not believed."""
         if type(reply) is int and reply > 0:
             self._counts.append(min(reply, MAX_PROCESSES))

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from gateway_project.background import BackgroundThread
-from gateway_project.work.limits.book import Subject
 from gateway_project.work.limits.checks import LostCount
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.limits.status import in_units, usage_from_log
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.shared import SharedState

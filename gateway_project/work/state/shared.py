@@ -22,8 +22,14 @@ class SharedState(Protocol):
     """The interface of the shared state. No method raises because the store is down."""
 
     clock: Clock  # of its windows and counts
-    degraded: bool
-    warning: str  # for administrators; empty for nothing
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store does not answer, or refuses commands."""
+
+    @property
+    def warning(self) -> str:
+        """A warning for administrators; empty for none."""
 
     @property
     def processes(self) -> int:

@@ -111,7 +111,7 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
 
 def _add_limits(headers: list[tuple[str, str]], statuses: list[CheckStatus]) -> None:
     """RateLimit headers (draft-ietf-httpapi-ratelimit-headers-10); a limit without a window has no reset time."""
-    shown = [status for status in statuses if status.check.limit is not None and status.check.amount < MAX_AMOUNT]
+    shown = [status for status in statuses if status.check.limit.policy and status.check.amount < MAX_AMOUNT]
     if shown:
         headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in shown])))
         headers.append(("RateLimit", ", ".join(map(_rate_limit_item, shown))))

@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -50,10 +49,10 @@ class ReleaseFeed(BackgroundThread):
 
     def update_available(self) -> str:
         """`true` or `false` by what the feed said within the last day, else `unknown`."""
-        newest = self._newest
-        if newest is None or self._clock() - self._read_at > MAX_AGE_SECONDS:
+        newest, installed = self._newest, read_version(PRODUCT_VERSION)
+        if newest is None or installed is None or self._clock() - self._read_at > MAX_AGE_SECONDS:
             return UNKNOWN
-        return "true" if newest > read_version(PRODUCT_VERSION) else "false"
+        return "true" if newest > installed else "false"
 
     def run_once(self) -> None:
         """Read the feed; the first of several failures in a row is warned of."""
@@ -83,10 +82,10 @@ def newest_release(document: bytes) -> Version:
 
 def read_version(text: str) -> Version | None:
     """1.2.0 and v1.2 alike as (1, 2); None for what is no plain version, such as a pre-release."""
-    found = VERSION.fullmatch(text)
-    if found is None:
+    match = VERSION.fullmatch(text)
+    if match is None:
         return None
-    numbers = [int(number) for number in found[1].split(".")]
+    numbers = [int(number) for number in match[1].split(".")]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -125,14 +124,14 @@ def _pieces_of_file(path: Path) -> Iterator[bytes]:
         yield from iter(lambda: file.read(PIECE_BYTES), b"")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """The cause in words: requests wraps it several times over, in texts that quote the URL."""
     while error.__context__ is not None:
         error = error.__context__
     return f"no answer within {SILENCE_SECONDS:.0f} s" if isinstance(error, TimeoutError) else describe_failure(error)
 
 
-def _versions(releases: list[Any]) -> Iterator[Version]:
+def _versions(releases: list[object]) -> Iterator[Version]:
     for release in releases:
         if not isinstance(release, dict) or release.get("draft") or release.get("prerelease"):
             continue

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import Group, Role, Session, User
 from accounts.services import create_user
 from gateway_project.errors import ServiceUnavailable
-from gateway_project.work.limits.book import Subject
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.snapshot.follower import Follower
 from gateway_project.work.snapshot.records import Snapshot
 from keys.models import ApiKey
