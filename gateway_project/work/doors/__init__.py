@@ -1,11 +1,11 @@
-"""The doors that clients come in by: one line for each path, with whose clients they are and how they write.
+"""The doors: each path of a client API with its door (key, errors, lists of models) and its dialect.
 
-A new one is a dialect (providers/formats/base.py: requests into the neutral form, answers out of it), where its
-ecosystem is new a `ClientDoor` (base.py: key, errors, listings), and a line in ENDPOINTS.
+To add a path, write a dialect (providers/formats/base.py: it reads requests and writes answers), for a new client API
+also a `ClientDoor` (base.py), and add a line to ENDPOINTS.
 """
 
 import re
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from gateway_project.work.doors.anthropic.door import AnthropicDoor
 from gateway_project.work.doors.anthropic.messages import AnthropicMessages
@@ -42,7 +42,7 @@ DEPLOYED = {
     path: ENDPOINTS[f"/v1/{path}"]._replace(door=AZURE) for path in ("chat/completions", "completions", "embeddings")
 }
 DEPLOYED_PATH = re.compile(rf"{DEPLOYMENT}/({'|'.join(DEPLOYED)})")
-# What tells clients apart on the paths that several ecosystems share (models, and those that do not exist).
+# The headers that tell clients apart on paths that several ecosystems share: models, and paths that do not exist.
 DOOR_HEADERS: dict[str, ClientDoor] = {
     "HTTP_ANTHROPIC_VERSION": ANTHROPIC,
     "HTTP_X_API_KEY": ANTHROPIC,
@@ -68,6 +68,6 @@ def endpoint_at(path: str) -> Endpoint | None:
     return None
 
 
-def door_of(headers: dict[str, Any]) -> ClientDoor:
-    """Whose client it is that sends these headers (WSGI's spelling), as far as they tell; else OpenAI's."""
+def door_of(headers: WSGIEnvironment) -> ClientDoor:
+    """The door for a client that sends these headers (in WSGI's spelling); OpenAI's if they do not tell."""
     return next((door for name, door in DOOR_HEADERS.items() if name in headers), OPENAI)

@@ -1,9 +1,10 @@
 """Answers as Anthropic's clients read them: a whole message, or the events of a stream."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway_project.errors import ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.blocks import SOURCE, citing, sealed
 from providers.formats.anthropic.format import AnthropicReader
 from providers.formats.base import StreamWriter, WorkRequest
@@ -32,7 +33,7 @@ from providers.formats.neutral import (
 from providers.formats.parts import exact_json
 from providers.formats.usage import Usage
 
-Block = dict[str, Any]
+Block: TypeAlias = JsonObject
 
 STOP_REASONS = {
     "stop": "end_turn",
@@ -44,7 +45,7 @@ STOP_REASONS = {
 CALL_SIGNED = ".call"  # the source of a thought that is the signature of the call behind it
 
 
-def reply_body(work: WorkRequest, reply: Reply) -> dict[str, Any]:
+def reply_body(work: WorkRequest, reply: Reply) -> JsonObject:
     """A whole message."""
     refused = any(isinstance(part, Refusal) for part in reply.parts)
     return {
@@ -68,10 +69,10 @@ def stop_reason(reason: str, provider_reason: str, stop_sequence: str | None, re
     return STOP_REASONS.get(reason) or provider_reason or reason or None
 
 
-def usage_body(usage: Usage | None) -> dict[str, Any]:
+def usage_body(usage: Usage | None) -> JsonObject:
     """Tokens as Anthropic counts them: what no cache had a part in, and apart from it what one had."""
     usage = usage or Usage()
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "input_tokens": usage.input or 0,
         "cache_creation_input_tokens": usage.cache_write or 0,
         "cache_read_input_tokens": usage.cache_read or 0,
@@ -87,7 +88,7 @@ def stream_reader() -> AnthropicReader:
     return AnthropicReader(WorkRequest("chat", "", {}, b""))
 
 
-def _head(work: WorkRequest, reply_id: str, model: str) -> dict[str, Any]:
+def _head(work: WorkRequest, reply_id: str, model: str) -> JsonObject:
     about = {"id": reply_id or f"msg_{work.id}", "type": "message", "role": "assistant"}
     return about | {"model": model or work.model}
 
@@ -203,7 +204,7 @@ class MessagesWriter(StreamWriter):
             return b""
         self._started = True
         head = _head(self.work, self._id, self._model)
-        rest = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage_body(None)}
+        rest: JsonObject = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage_body(None)}
         return _event("message_start", {"message": head | rest})
 
     def _open(self, kind: str, block: Block) -> bytes:
@@ -307,5 +308,5 @@ TEXT = DELTA + b'{"type":"text_delta","text":%b}}\n\n'
 JSON = DELTA + b'{"type":"input_json_delta","partial_json":%b}}\n\n'
 
 
-def _event(name: str, about: dict[str, Any]) -> bytes:
+def _event(name: str, about: JsonObject) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, **about}))

@@ -8,6 +8,7 @@ as it came carries them on. A signature of a call lies where Google's own OpenAI
 from collections.abc import Callable
 from typing import Any
 
+from gateway_project.json_types import JsonObject
 from providers.formats.base import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral import (
@@ -66,10 +67,10 @@ def finish_reason(reason: str, provider_reason: str) -> str | None:
     return FINISH_REASONS.get(reason) or provider_reason or reason or None
 
 
-def usage_body(usage: Usage) -> dict[str, Any]:
+def usage_body(usage: Usage) -> JsonObject:
     """Tokens as OpenAI counts them: what was read from a cache or written into one is part of the prompt."""
     prompt, output = usage.all_input, usage.output or 0
-    body: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    body: JsonObject = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
     details = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
     if any(value is not None for value in details.values()):
         body["prompt_tokens_details"] = {name: value for name, value in details.items() if value is not None}
@@ -78,12 +79,12 @@ def usage_body(usage: Usage) -> dict[str, Any]:
     return body
 
 
-def _written_message(reply: Reply) -> dict[str, Any]:
+def _written_message(reply: Reply) -> JsonObject:
     calls = [part for part in reply.parts if isinstance(part, ToolCall)]
     thoughts = [part for part in reply.parts if isinstance(part, Reasoning)]
     refusal = "".join(part.text for part in reply.parts if isinstance(part, Refusal))
     silent = (calls or refusal) and not any(isinstance(part, Text) for part in reply.parts)
-    message: dict[str, Any] = {
+    message: JsonObject = {
         "role": "assistant",
         "content": None if silent else reply.text,
         "refusal": refusal or None,
@@ -100,7 +101,7 @@ def _written_message(reply: Reply) -> dict[str, Any]:
     return message
 
 
-def _written_image(image: Image) -> dict[str, Any]:
+def _written_image(image: Image) -> JsonObject:
     """A picture that the model made, as OpenRouter tells it."""
     return {"type": "image_url", "image_url": {"url": image_url(image)}}
 
@@ -140,7 +141,7 @@ class ChatWriter(StreamWriter):
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
         begins = delta.begins or not self._thoughts
         self._thoughts += begins
-        piece: dict[str, Any] = {"reasoning_content": delta.text} if delta.text else {}
+        piece: JsonObject = {"reasoning_content": delta.text} if delta.text else {}
         detail = written_thought(delta, self._thoughts - 1)
         if not begins:
             del detail["format"]  # OpenAI's SDK joins what the pieces of one index say, field by field
@@ -175,7 +176,7 @@ class ChatWriter(StreamWriter):
         empty = b"".join([self._call_delta(CallDelta(index, "{}")) for index in sorted(self._without_arguments)])
         return empty + self._chunk({}, finish_reason(delta.reason, delta.provider_reason))
 
-    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
+    def _chunk(self, delta: JsonObject, reason: str | None = None) -> bytes:
         if not self._head:
             self._head = self._made_head()
             delta = {"role": "assistant"} | ({} if delta else {"content": ""}) | delta

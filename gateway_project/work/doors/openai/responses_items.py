@@ -3,17 +3,18 @@
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import WorkRequest
-from providers.formats.json_values import as_dict, dumped
+from providers.formats.json_values import as_dict, as_text, dumped
 from providers.formats.neutral import Image, Reasoning, Refusal, Reply, Text, ToolCall, cited_parts
 from providers.formats.openai.annotations import annotation
 from providers.formats.usage import Usage
 
-Json = dict[str, Any]
+Json: TypeAlias = JsonObject
 
 NAME = "openai-responses"
 IMAGE = "image_generation_call"
@@ -40,7 +41,9 @@ REPEATED: Json = {
 
 def envelope(work: WorkRequest, reply_id: str, model: str) -> Json:
     """The object around an answer that has only begun."""
-    told = {name: given if (given := work.body.get(name)) is not None else none for name, none in REPEATED.items()}
+    parameters = {
+        name: value if (value := work.body.get(name)) is not None else none for name, none in REPEATED.items()
+    }
     return {
         "id": reply_id if reply_id.startswith("resp_") else f"resp_{reply_id or work.id}",
         "object": "response",
@@ -55,7 +58,7 @@ def envelope(work: WorkRequest, reply_id: str, model: str) -> Json:
         "store": False,
         "truncation": "disabled",
         "usage": None,
-        **told,
+        **parameters,
     }
 
 
@@ -151,9 +154,9 @@ def reasoning_item(item_id: str, thought: Reasoning) -> Json:
 
 def image_item(item_id: str, image: Image, status: str) -> Json:
     """A picture that the model made; one that is elsewhere is told by its address."""
-    made = (image.data or image.url) if status == "completed" else None
+    result = (image.data or image.url) if status == "completed" else None
     kind = image.media_type.removeprefix("image/")
-    return {"id": item_id, "type": IMAGE, "status": status, "result": made, "output_format": kind or None}
+    return {"id": item_id, "type": IMAGE, "status": status, "result": result, "output_format": kind or None}
 
 
 def summary_part(text: str) -> Json:
@@ -182,6 +185,6 @@ def opened(sealed: str, text: str) -> tuple[Reasoning, dict[str, str]]:
         value = parse_object(base64.urlsafe_b64decode(sealed.removeprefix(SEAL)))
     except (binascii.Error, ValueError, ValidationError):
         value = {}
-    told = {name: value.get(name) if type(value.get(name)) is str else "" for name in ("from", "signature", "data")}
     signatures = {call: sign for call, sign in as_dict(value.get("of")).items() if type(sign) is str}
-    return Reasoning(text, told["signature"], told["data"], told["from"]), signatures
+    source, signature, data = (as_text(value.get(name)) for name in ("from", "signature", "data"))
+    return Reasoning(text, signature, data, source), signatures

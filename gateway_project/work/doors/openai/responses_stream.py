@@ -1,7 +1,7 @@
 """OpenAI's Responses as a stream: named events, counted, each item from its beginning to its end."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors.openai.door import error_body
@@ -57,10 +57,11 @@ class ResponsesWriter(StreamWriter):
         self._end = finished("", "")
         self._number = 0
         self.words = 0  # of all texts so far, in characters
-        self._item: Message | Thought | None = None  # which goes on
+        self._message: Message | None = None  # the open item is this message
+        self._thought: Thought | None = None  # or this thought
         self._calls: dict[int, Call] = {}  # which all go on until the end
 
-    def event(self, name: str, /, **fields: Any) -> bytes:
+    def event(self, name: str, /, **fields: object) -> bytes:
         """One event, with the next number."""
         body = dumped({"type": name, "sequence_number": self._number, **fields})
         self._number += 1
@@ -71,8 +72,8 @@ class ResponsesWriter(StreamWriter):
 
     def end(self, usage: Usage | None) -> bytes:
         written = self._opening() + self._close_all()
-        told = None if usage is None else usage_body(usage)
-        self._about |= self._end | {"output": self.output, "usage": told}
+        body = None if usage is None else usage_body(usage)
+        self._about |= self._end | {"output": self.output, "usage": body}
         return written + self.event(f"response.{self._about['status']}", response=self._about)
 
     def resume(self, last: Json, about: Json) -> None:
@@ -82,14 +83,14 @@ class ResponsesWriter(StreamWriter):
         self._about = about or self._about
 
     def end_with_error(self, error: GatewayError) -> bytes:
-        told = error_body(error)["error"]
+        body = error_body(error)["error"]
         # A response that failed knows few codes, the event of the error any.
         code = "rate_limit_exceeded" if error.code == 429 else "server_error"
         about = {"status": "failed", "error": {"code": code, "message": error.message}}
         written = self._opening() + self.event("response.failed", response=self._about | about)
         # Once flat, as it is documented, and once nested, which the SDKs raise on.
-        flat = {name: told[name] for name in ("code", "message", "param")}
-        return written + self.event("error", **flat, error=told)
+        flat = {name: body[name] for name in ("code", "message", "param")}
+        return written + self.event("error", **flat, error=body)
 
     def _opening(self) -> bytes:
         if self._number:
@@ -102,16 +103,20 @@ class ResponsesWriter(StreamWriter):
         return b""
 
     def _text(self, delta: TextDelta) -> bytes:
-        return self._going_on(Message) + self._item.emit("output_text", delta.text)
+        written, message = self._open_message()
+        return written + message.emit("output_text", delta.text)
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
-        return self._going_on(Message) + self._item.emit("refusal", delta.text)
+        written, message = self._open_message()
+        return written + message.emit("refusal", delta.text)
 
     def _citation(self, delta: Citation) -> bytes:
-        return self._going_on(Message) + self._item.cite(delta)
+        written, message = self._open_message()
+        return written + message.cite(delta)
 
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
-        return self._going_on(Thought, anew=delta.begins) + self._item.think(delta)
+        written, thought = self._open_thought(is_new=delta.begins)
+        return written + thought.think(delta)
 
     def _image(self, delta: ImageDelta) -> bytes:
         written = self._opening() + self._close()
@@ -139,16 +144,25 @@ class ResponsesWriter(StreamWriter):
         names = ("response.output_item.added", "response.output_item.done")
         return b"".join([self.event(name, output_index=index, item=item) for name in names])
 
-    def _going_on(self, kind: "type[Message | Thought]", *, anew: bool = False) -> bytes:
-        """Make the open item one of this kind; `anew`: another than the one before."""
-        if type(self._item) is kind and not anew:
-            return b""
+    def _open_message(self) -> "tuple[bytes, Message]":
+        """The open message, which begins here unless it is open already, and the events that open it."""
+        if self._message is not None:
+            return b"", self._message
         written = self._opening() + self._close()
-        self._item = kind(self)
-        return written + self._item.added()
+        self._message = Message(self)
+        return written + self._message.added(), self._message
+
+    def _open_thought(self, *, is_new: bool) -> "tuple[bytes, Thought]":
+        """The same for a thought; `is_new`: another one than the open one."""
+        if self._thought is not None and not is_new:
+            return b"", self._thought
+        written = self._opening() + self._close()
+        self._thought = Thought(self)
+        return written + self._thought.added(), self._thought
 
     def _close(self) -> bytes:
-        item, self._item = self._item, None
+        item = self._message or self._thought
+        self._message = self._thought = None
         return b"" if item is None else item.close()
 
     def _close_all(self) -> bytes:
@@ -198,7 +212,7 @@ class Message(Item):
     """Texts and refusals."""
 
     kind = "msg"
-    MAKE = {TEXT: text_part, "refusal": refusal_part}
+    MAKE: ClassVar[dict[str, Callable[[str], Json]]] = {TEXT: text_part, "refusal": refusal_part}
 
     def __init__(self, writer: ResponsesWriter) -> None:
         super().__init__(writer)
@@ -214,7 +228,7 @@ class Message(Item):
     def emit(self, part: str, text: str) -> bytes:
         written = self._going_on(part)
         self._said.append(text)
-        extra = {}
+        extra: Json = {}
         if part == TEXT:
             self.writer.words += len(text)
             extra = {"logprobs": []}
@@ -222,15 +236,15 @@ class Message(Item):
 
     def cite(self, citation: Citation) -> bytes:
         written = self._going_on(TEXT)
-        told = annotation(citation.since(self._begin))
-        self._annotations.append(told)
-        place = {"annotation_index": len(self._annotations) - 1, "annotation": told}
+        cited = annotation(citation.since(self._begin))
+        self._annotations.append(cited)
+        place = {"annotation_index": len(self._annotations) - 1, "annotation": cited}
         return written + self._tell(f"response.{TEXT}.annotation.added", **place)
 
     def close(self) -> bytes:
         return self._end_part() + self.done()
 
-    def _tell(self, name: str, **fields: Any) -> bytes:
+    def _tell(self, name: str, **fields: object) -> bytes:
         return self.writer.event(name, **self.place, content_index=len(self._content), **fields)
 
     def _going_on(self, part: str) -> bytes:
@@ -286,7 +300,7 @@ class Thought(Item):
             written = self._tell("text.done", text=text) + self._tell("part.done", part=summary_part(text))
         return written + self.done()
 
-    def _tell(self, what: str, **fields: Any) -> bytes:
+    def _tell(self, what: str, **fields: object) -> bytes:
         return self.writer.event(f"response.reasoning_summary_{what}", **self.place, summary_index=0, **fields)
 
 
