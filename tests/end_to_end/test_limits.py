@@ -204,7 +204,8 @@ class TestQuotas:
         key = limited(world, "requests", window, 3, subject)
         responses = [world.ask("same", key=key) for _ in range(3)] + [world.ask("other", key=key)]
         assert [response.status_code for response in responses] == [200, 200, 200, 429]
-        refused(responses[3], "QuotaExceeded", f"3 requests a {window}", f"the {subject} ")
+        adjective = {"day": "daily", "month": "monthly"}[window]
+        refused(responses[3], "QuotaExceeded", f"The {adjective} request limit of {subject} ", "(3 requests)")
         resets = datetime.now(UTC) + timedelta(seconds=int(responses[3].headers["Retry-After"]))
         assert (resets + timedelta(seconds=5)).strftime("%H:%M") == "00:00"
         assert window == "day" or (resets + timedelta(seconds=5)).day == 1

@@ -11,14 +11,14 @@ from django_redis import get_redis_connection
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from gateway_project.work.state.redis import admission_scripts as redis_admission
-from gateway_project.work.state.redis import scripts as redis_scripts
+from gateway_project.work.state.redis import scripts
+from gateway_project.work.state.redis.admission_script import ADMIT
 from gateway_project.work.state.redis.connection import RedisConnection, RedisReplyError, Reply, Word
 
 log = logging.getLogger("gateway.redis")
 
 WAIT_FOR_CONNECTION_SECONDS = 1.0
-SCRIPTS = (*redis_admission.ALL, *redis_scripts.ALL)
+SCRIPTS = (ADMIT, *scripts.ALL)
 
 
 class RedisUnavailable(Exception):

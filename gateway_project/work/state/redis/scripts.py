@@ -10,15 +10,18 @@ All times are those of Redis, so that replicas with different clocks share one m
   of its requests in flight; and for each of the last days, under `:peak:` and its first second, the peak number.
 """
 
-from gateway_project.work.limits.checks import MAX_AMOUNT, SPREAD_SECONDS
+from gateway_project.work.limits.checks import LEASE_SECONDS, MAX_AMOUNT, SPREAD_SECONDS
+from gateway_project.work.state.shared import FLIGHT_SECONDS
 
-COMMON = (
-    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MAX_AMOUNT}\n"
-    + """
+FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
+CLOCK = """
 local time = redis.call('TIME')
 local now = tonumber(time[1])
 local ms = now * 1000 + math.floor(time[2] / 1000)
-
+"""
+FUNCTIONS = (
+    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MAX_AMOUNT}\n"
+    + """
 local function whole(number) return string.format('%.0f', number) end
 
 local function add(key, amount)  -- up to what a number of this language holds exactly
@@ -91,6 +94,7 @@ local function note_peak(key, uses)  -- the most of this day; uses grow nowhere 
 end
 """
 )
+COMMON = CLOCK + FUNCTIONS
 
 # KEYS: answer, flight, and one for each hold. ARGV: value, seconds, token of the flight, token of the holds, and for
 # each hold: kind, take, amount, end of its window (or life time), when it was admitted and when it ended (ms), and its
