@@ -66,9 +66,9 @@ class Recounter(BackgroundThread):
     def run_once(self) -> None:
         """Drop what others have rebuilt; rebuild what is ready, unless another process is doing so."""
         with self._changed:
-            wanted = dict(self._wanted)
-        lost = self._state.still_lost(list(wanted.values()))
-        self._done(wanted.keys() - {(one.check.name, one.begin) for one in lost})
+            requested = dict(self._wanted)
+        lost = self._state.still_lost(list(requested.values()))
+        self._done(requested.keys() - {(one.check.name, one.begin) for one in lost})
         ready = [one for one in lost if self._is_in_log(one.until)]
         if not ready or not self._shipper.has_adopted or not self._state.claim_task(TASK, TASK_SECONDS):
             return

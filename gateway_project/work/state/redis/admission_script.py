@@ -18,7 +18,7 @@ if flies and mode == 2 then redis.call('SET', KEYS[2], token, 'PX', FLIGHT) end
 # First all limits are checked, then all are counted: a refused request is counted nowhere. Reservations are made only
 # if this request calls a provider: not for a cached answer, and not while waiting for another request's answer.
 # Of several candidates the first with room is chosen.
-# A flight key of another type or without an expiry is none of ours, and would never lapse: it is taken over.
+# A flight key of another type or without an expiry is not ours and would never lapse, so it is overwritten.
 #
 # KEYS: answer, flight, one for each check. ARGV: number of the caller's own checks, number of candidates with checks,
 # whether to read the answer, token, whether to claim the flight, whether all checks are of requests per minute, the key
@@ -64,16 +64,16 @@ end
     + """
 local lost, epoch = {}, nil
 
-local function told(section, field)
+local function info_of(section, field)
   local info = redis.pcall('INFO', section)
   return type(info) == 'string' and info:match(field .. ':(%w+)') or ''
 end
 
 local function begin_epoch()  -- since when nothing is missing that was counted here
-  local mark = told('server', 'run_id') .. ' ' .. told('stats', 'evicted_keys')
-  local known = redis.call('HMGET', ARGV[7], 'at', 'mark')
-  if known[2] == mark then return tonumber(known[1]) end
-  -- Redis is new, is another one, has forgotten everything, or has given up some keys
+  local mark = info_of('server', 'run_id') .. ' ' .. info_of('stats', 'evicted_keys')
+  local stored = redis.call('HMGET', ARGV[7], 'at', 'mark')
+  if stored[2] == mark then return tonumber(stored[1]) end
+  -- Redis is new, was replaced or flushed, or has evicted keys
   redis.call('HSET', ARGV[7], 'at', now + 1, 'mark', mark)
   return now + 1
 end
@@ -84,7 +84,7 @@ local function complete(begin, since)  -- whether a count that is not there is k
   return epoch <= begin and since + SPREAD <= begin
 end
 
-local function held_of(key)  -- the sum is written down, and may be lost without what it is the sum of
+local function held_of(key)  -- the stored sum may be lost while its parts are not
   local held = 0
   for _, member in ipairs(redis.call('ZRANGE', key .. ':held', 0, -1)) do held = held + member:match(':(%d+)$') end
   redis.call('HSET', key, 'held', whole(held))
@@ -96,7 +96,7 @@ local function begin_count(c, begin)
   if complete(begin, c.since) then
     redis.call('HSET', c.key, 'from', whole(begin * 1000), 'set', whole(c.set))
   else
-    -- Up to there the log tells it: of a limit that has just been set some processes do not know yet.
+    -- The log knows what was used before; some processes do not know a limit yet that has just been set.
     local from = math.max(ms, math.min(c.set + SPREAD * 1000, ms + SPREAD * 1000))
     redis.call('HSET', c.key, 'from', whole(from), 'set', whole(c.set), 'used', 0, 'lost', 1)
     lost[#lost + 1] = {c.i, from}
@@ -109,11 +109,11 @@ local function count(c)
   c.ends = c.window > 0 and begin + c.window or month(begin + 32 * 86400)
   c.key = c.key .. ':' .. whole(begin)
   if c.kind == 'r' then lapse(c.key) end
-  local found = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost', 'set')
-  c.used, c.held = tonumber(found[1] or '0'), math.max(tonumber(found[2] or '0'), 0)
+  local fields = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost', 'set')
+  c.used, c.held = tonumber(fields[1] or '0'), math.max(tonumber(fields[2] or '0'), 0)
   if c.held > 0 and redis.call('EXISTS', c.key .. ':held') == 0 then c.held = held_of(c.key) end
-  if not found[3] or tonumber(found[5] or '0') < c.set then begin_count(c, begin)
-  elseif found[4] then lost[#lost + 1] = {c.i, tonumber(found[3])} end
+  if not fields[3] or tonumber(fields[5] or '0') < c.set then begin_count(c, begin)
+  elseif fields[4] then lost[#lost + 1] = {c.i, tonumber(fields[3])} end
 end
 
 -- Without a write: a Redis that is full refuses a script at its first write only, if that takes memory.
@@ -121,7 +121,7 @@ local function leases(c)
   local live = '(' .. whole(ms)
   c.used, c.ends = redis.call('ZCOUNT', c.key, live, '+inf'), now + 1
   if c.used < c.amount or c.amount == 0 then return end
-  c.known = tonumber(redis.call('ZSCORE', c.key, c.kind == 'u' and c.least or token) or '0') > ms
+  c.is_live = tonumber(redis.call('ZSCORE', c.key, c.kind == 'u' and c.least or token) or '0') > ms
   if c.kind == 'u' then
     local first = redis.call('ZRANGEBYSCORE', c.key, live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     c.ends = math.ceil(first[2] / 1000)
@@ -147,17 +147,17 @@ end
 local function is_used_up(c)
   if c.kind == 'n' then return c.used + c.take > c.amount end
   if c.kind == 'r' then return c.used >= c.amount end
-  return c.amount > 0 and c.used >= c.amount and not c.known
+  return c.amount > 0 and c.used >= c.amount and not c.is_live
 end
 
-local function lacks_room(c)  -- for a reservation; one without a bound takes what there is
+local function lacks_room(c)  -- for a reservation; one without a bound takes what is left
   if c.kind ~= 'r' then return false end
   local room = c.amount - c.used - c.held
   c.take = math.min(c.take, room)
   return room < tonumber(c.least)
 end
 
-local function take(c, mode)  -- what it comes to with this request
+local function take(c, mode)  -- returns what is used with this request
   if c.kind == 'n' then return redis.call('HINCRBY', c.key, 'used', c.take) + c.held end
   if c.kind == 'u' then
     use(c.key, c.least, c.window, mode > 0 and token or '', LEASE)
@@ -176,7 +176,7 @@ local function total(c) return c.used + (c.held or 0) end
 
 local checks = {}
 
-local function refuse(c)  -- which, when it is whole again, what it came to, and what the caller's own came to
+local function refuse(c)  -- its number, its end, its total, and the totals of the caller's own checks
   local totals = {}
   for n = 1, own do totals[n] = total(checks[n]) end
   return {c.i, ms, c.ends, total(c), totals}

@@ -197,32 +197,32 @@ end
 USED = (
     COMMON
     + """
-local told = {}
+local results = {}
 for i, key in ipairs(KEYS) do
   local kind, window, rebuilt = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1] == '1'
   if kind == 'n' or kind == 'r' then
     key = key .. ':' .. whole(begin_of(window))
     if kind == 'r' then lapse(key) end
-    local found = redis.call('HMGET', key, 'used', 'held', 'from', 'lost', 'set')
-    local known = found[3] and not found[4] and tonumber(found[5] or '0') >= tonumber(ARGV[4 * i])
-    local total = tonumber(found[1] or '0') + math.max(tonumber(found[2] or '0'), 0)
-    told[i] = (not rebuilt or known) and total
+    local fields = redis.call('HMGET', key, 'used', 'held', 'from', 'lost', 'set')
+    local is_known = fields[3] and not fields[4] and tonumber(fields[5] or '0') >= tonumber(ARGV[4 * i])
+    local total = tonumber(fields[1] or '0') + math.max(tonumber(fields[2] or '0'), 0)
+    results[i] = (not rebuilt or is_known) and total
   else
-    told[i] = redis.call('ZCOUNT', key, '(' .. whole(ms), '+inf')
+    results[i] = redis.call('ZCOUNT', key, '(' .. whole(ms), '+inf')
   end
 end
-return told
+return results
 """
 )
 
 # KEYS: counts. ARGV: for each until when it is to be rebuilt (ms). Returns for each 1 while it is lost, else 0.
 LOST = """
-local told = {}
+local results = {}
 for i, key in ipairs(KEYS) do
-  local found = redis.call('HMGET', key, 'lost', 'from')
-  told[i] = found[1] and found[2] == ARGV[i] and 1 or 0
+  local fields = redis.call('HMGET', key, 'lost', 'from')
+  results[i] = fields[1] and fields[2] == ARGV[i] and 1 or 0
 end
-return told
+return results
 """
 
 # A sign of life, and the number of processes that gave one of late. KEYS: the processes, a sorted set by the time at

@@ -102,26 +102,26 @@ class RedisState:
             self._add_checks(keys, arguments, checks, 0)
         for number, its_checks in enumerate(candidate_checks, 1):
             self._add_checks(keys, arguments, its_checks, number)
-        sent = time.time()
+        request_time = time.time()
         reply = self._client.run(ADMIT, keys, arguments)
-        self.clock.observe(reply[1] / 1000, sent=sent, received=time.time())
+        self.clock.observe(reply[1] / 1000, request_time=request_time, reply_time=time.time())
         return admission_of(reply, checks, candidate_checks, claims_flight=bool(key and token)), reply[1] / 1000
 
     def _observe(self, admission: Admission, token: str, now: float, unbounded: LimitCheck | None) -> None:
-        """Note in this process what Redis has admitted, and a use without a limit, of which Redis is told later."""
+        """Note in this process what Redis has admitted, and a use without a limit, which Redis learns of later."""
         if admission.holds:
             self._holds.setdefault(token, []).extend(admission.holds)
         self._share.observe_admission(token, admission, now)
         if unbounded is not None:
-            held_under = token if admission.value is None else ""
-            self._share.note_use(unbounded, held_under)
-            if held_under:
+            hold_token = token if admission.value is None else ""
+            self._share.note_use(unbounded, hold_token)
+            if hold_token:
                 admission.holds.append(Hold(unbounded))
 
     def _admit_locally(self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks]) -> Admission:
         admission = self._share.admit(checks, key, token, read=False, candidate_checks=candidate_checks)
-        if held := [hold for hold in admission.holds if not hold.check.is_unbounded]:
-            self._holds.setdefault(token, []).extend(held)
+        if holds := [hold for hold in admission.holds if not hold.check.is_unbounded]:
+            self._holds.setdefault(token, []).extend(holds)
         return admission
 
     @property
@@ -165,9 +165,9 @@ class RedisState:
 
     def _drop_holds(self, settlement: Settlement) -> None:
         with self._renewing:
-            left = [hold for hold in self._holds.pop(settlement.token, ()) if hold not in settlement.holds]
-            if left:  # the request goes on, with another provider
-                self._holds[settlement.token] = left
+            rest = [hold for hold in self._holds.pop(settlement.token, ()) if hold not in settlement.holds]
+            if rest:  # the request goes on, with another provider
+                self._holds[settlement.token] = rest
 
     def renew_holds(self) -> None:
         """Every few seconds renew what the requests of this process hold, including what Redis has lost."""
@@ -274,9 +274,9 @@ class RedisState:
         self._share.share_among(self._processes.current)
 
     def _sync_clock(self) -> None:
-        sent = time.time()
+        request_time = time.time()
         seconds, micro = self._client.command("TIME")
-        self.clock.observe(int(seconds) + int(micro) / 1e6, sent=sent, received=time.time())
+        self.clock.observe(int(seconds) + int(micro) / 1e6, request_time=request_time, reply_time=time.time())
 
     def _note_memory(self, memory: Memory) -> None:
         before, self._memory = self._memory, memory
@@ -290,14 +290,14 @@ class RedisState:
 
     def _bring_up_to_date(self) -> None:
         """Send Redis what happened while it was down, before it admits requests again."""
-        made = self._share.hand_over()
+        counts = self._share.hand_over()
         try:
             if self.degraded:
                 self._renew(self._run_while_down)
-            for script, keys, arguments in self._additions(made):
+            for script, keys, arguments in self._additions(counts):
                 self._run_while_down(script, keys, arguments)
         except BaseException:
-            self._share.take_back(made)
+            self._share.take_back(counts)
             raise
 
     def _run_while_down(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> None:
@@ -329,21 +329,22 @@ class RedisState:
 
     def _renew(self, run: Callable[[str, list[str], list[Word]], Reply]) -> None:
         """Renew, with `run`, everything this process holds."""
-        held = [(token, hold) for token, holds in list(self._holds.items()) for hold in holds]
-        for start in range(0, len(held), BATCH_SIZE):
+        all_holds = [(token, hold) for token, holds in list(self._holds.items()) for hold in holds]
+        for start in range(0, len(all_holds), BATCH_SIZE):
             with self._renewing:  # otherwise a hold that is given back meanwhile would be taken again
-                some = [one for one in held[start : start + BATCH_SIZE] if one[1] in self._holds.get(one[0], ())]
+                batch = all_holds[start : start + BATCH_SIZE]
+                batch = [(token, hold) for token, hold in batch if hold in self._holds.get(token, ())]
                 arguments: list[Word] = [LEASE_MS]
-                for token, hold in some:
+                for token, hold in batch:
                     arguments += (hold.check.kind, token, hold.take, end_argument(hold), hold.check.member)
-                run(scripts.RENEW_HOLDS, [self._hold_key(hold) for _, hold in some], arguments)
+                run(scripts.RENEW_HOLDS, [self._hold_key(hold) for _, hold in batch], arguments)
 
-    def _additions(self, made: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Word]]]:
+    def _additions(self, counts: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Word]]]:
         """The script calls that add what was counted here while Redis was down."""
-        for start in range(0, len(made), BATCH_SIZE):
+        for start in range(0, len(counts), BATCH_SIZE):
             keys: list[str] = []
             arguments: list[Word] = []
-            for count in made[start : start + BATCH_SIZE]:
+            for count in counts[start : start + BATCH_SIZE]:
                 check = count.check
                 keys.append(self._key("limit", f"{check.name}:{count.begin}"))
                 since = int(count.since * 1000) if check.since else -1
