@@ -18,7 +18,7 @@ from gateway_project.work.doors.openai.responses import OpenAIResponses
 from providers.formats.base import Dialect
 
 OPENAI, AZURE, ANTHROPIC = OpenAIDoor(), AzureDoor(), AnthropicDoor()
-# What a body on /work is read as, by its operation.
+# The dialect of a body on /work, by its operation.
 DIALECTS: dict[str, Dialect] = {
     "chat": OpenAIChat(),
     "completion": OpenAICompletion(),
@@ -54,7 +54,7 @@ MODELS = re.compile(rf"({'|'.join(ROOTS)})/models(/(?P<model>.+))?", re.DOTALL)
 
 
 def is_work_path(path: str) -> bool:
-    """Whether a path is one for work or below the root of the doors."""
+    """Whether a path is for work requests, or below the root of a client API."""
     return path in ENDPOINTS or path.startswith(BELOW_ROOTS) or path in (*ROOTS, "/work/")
 
 

@@ -15,7 +15,7 @@ NOT_RETRYABLE = (CacheMiss, QuotaExceeded)
 
 
 class Model(NamedTuple):
-    """A model that a caller may ask, as the listings show it."""
+    """A model that a caller may use, as lists of models show it."""
 
     name: str
     provider: str
@@ -24,11 +24,11 @@ class Model(NamedTuple):
 class Door:
     """The door of /work: a bearer token, the provider's own answers, and the usual error document."""
 
-    in_shape = False  # whether answers go back in the client's shape; else in the provider's own
-    request_id_header = ""  # under which its clients look for the request's id, beside our own
+    in_shape = False  # whether answers have the client's shape; else the provider's own
+    request_id_header = ""  # in which its clients expect the request's id, besides X-Svc-Request-ID
 
     def credential(self, headers: WSGIEnvironment) -> str:
-        """The key or token in the headers (WSGI's spelling), '' where there is none."""
+        """The key or token in the headers (in WSGI's spelling); '' if there is none."""
         authorization: str = headers.get("HTTP_AUTHORIZATION", "")
         scheme, _, credential = authorization.partition(" ")
         return credential.lstrip(" ") if scheme.lower() == "bearer" else ""
@@ -46,7 +46,7 @@ class ClientDoor(Door, ABC):
     """A door for the SDKs of one API: everything is in their shape."""
 
     in_shape = True
-    ecosystem: str  # whose SDKs they are
+    ecosystem: str  # the vendor of the client API
 
     @abstractmethod
     def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
@@ -54,7 +54,7 @@ class ClientDoor(Door, ABC):
 
     def refusal(self, error: GatewayError, request_id: str, attempts: int = 0) -> Delivery:
         delivery = super().refusal(error, request_id, attempts)
-        # The SDKs of both ecosystems repeat what failed, and wait for as long as Retry-After says.
+        # SDKs retry failed requests, and wait for as long as Retry-After says.
         if attempts > 1 or isinstance(error, NOT_RETRYABLE) or (isinstance(error, LimitError) and error.permanent):
             delivery.headers.append(("x-should-retry", "false"))
         return delivery

@@ -9,9 +9,9 @@ from providers.formats.translated import TOOLS_PREFIX
 
 ValueT = TypeVar("ValueT")
 DefaultT = TypeVar("DefaultT")
-# Takes a value and its place; returns the value, which is of the right type from then on, or raises ValidationError.
+# Takes a value and its place in the body; returns the value, which has the right type, or raises ValidationError.
 Check: TypeAlias = Callable[[object, str], ValueT]
-# Some of what is sent on is multiplied before, as a float that holds no integer of any size; seeds have 64 bits.
+# Some numbers are multiplied before they are sent on, as floats, which cannot hold every integer; seeds have 64 bits.
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
@@ -41,7 +41,7 @@ def integer(value: object, where: str) -> int:
 
 def positive(value: object, where: str) -> int:
     if type(value) is not int or not 1 <= value <= MOST:
-        raise invalid(where, "a whole number from 1 on, of at most 64 bits")
+        raise invalid(where, "a whole number of at least 1 and at most 64 bits")
     return value
 
 
@@ -80,7 +80,7 @@ def texts(value: object, where: str) -> list[str]:
 
 
 def one_of(*allowed: str) -> Check[str]:
-    """A check that lets these strings pass."""
+    """A check that accepts only these strings."""
 
     def check(value: object, where: str) -> str:
         if type(value) is not str or value not in allowed:

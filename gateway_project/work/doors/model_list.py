@@ -16,7 +16,7 @@ from gateway_project.work.streaming.delivery import add_headers
 
 
 def deliver_models(exchange: Exchange, door: ClientDoor, model: str) -> Delivery:
-    """The list of models, or the one that is named, in the shape of the caller's door."""
+    """The list of models, or the model of this name, in the shape of the caller's door."""
     try:
         authenticate(exchange, gateway())
         document = _document(exchange, door, model, gateway())
@@ -31,7 +31,7 @@ def deliver_models(exchange: Exchange, door: ClientDoor, model: str) -> Delivery
 
 
 def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
-    """The models that the caller may use now, sorted by name; with a key linked to a provider only that provider's."""
+    """The models that the caller may use now, by name; a key that is linked to a provider has only its models."""
     key, snapshot = exchange.key, gateway.snapshot
     provider = snapshot.providers.get(key.provider_id) if key is not None and key.provider_id is not None else None
     names = snapshot.targets_by_model if key is None or key.provider_id is None else provider.models if provider else ()
@@ -44,7 +44,7 @@ def _document(exchange: Exchange, door: ClientDoor, name: str, gateway: Gateway)
         return door.listing(allowed_models(exchange, gateway), exchange.connection.environ.get("QUERY_STRING", ""))
     model = _model(name, exchange, gateway)
     if model is None:
-        raise NotFound(f"There is no model {name} that you may use.", reason="model_not_found")
+        raise NotFound(f"No model {name} that you may use.", reason="model_not_found")
     return door.model(model)
 
 

@@ -30,7 +30,7 @@ from providers.formats.neutral import (
 )
 from providers.formats.translated import TOOLS_PREFIX
 
-# The parameters that stand for themselves: by their name, the field of Chat and what they have to be.
+# Parameters that are read by themselves: the field of Chat and the check of each.
 PARAMETERS: dict[str, tuple[str, fields.Check[object]]] = {
     "max_tokens": ("max_tokens", fields.integer),
     "temperature": ("temperature", fields.number),
@@ -60,8 +60,8 @@ class AnthropicMessages(Dialect):
     def read_chat(self, body: JsonObject) -> Chat:
         if name := self.stateful_parameter(body):
             raise ValidationError(
-                f"{name} asks for a conversation that is kept, which this provider's format has not: send the whole "
-                f"conversation without {name}.",
+                f"{name} asks for a stored conversation, which this provider's format does not support. "
+                f"Send the whole conversation without {name}.",
                 field=name,
                 reason=self.stateful_unsupported_code,
             )
@@ -100,11 +100,11 @@ class AnthropicMessages(Dialect):
         return error_event(error, work.id)
 
 
-# --- Messages are read ---
+# --- Messages ---
 
 
 def read_messages(message: JsonObject, where: str, names: dict[str, str]) -> list[Message]:
-    """One turn: results of calls are a message of their own; `names` are the tools' by the ids of the calls."""
+    """One turn; results of calls become a message of their own. `names` has the names of tools by call id."""
     role = message.get("role")
     if type(role) is not str or role not in ROLES:
         raise invalid(f"{where}.role", f"one of {', '.join(ROLES)}")
@@ -142,7 +142,7 @@ def _parts(content: object, where: str) -> list[Part]:
 
 
 def read_part(block: JsonObject, where: str) -> Part:
-    """One block; one that only Anthropic knows goes to Anthropic alone."""
+    """One block; a block that only Anthropic knows is sent to Anthropic alone."""
     read = BLOCKS.get(required(block, "type", fields.non_empty, where))
     return read(block, where) if read else Verbatim(block, SOURCE)
 
@@ -218,13 +218,13 @@ BLOCKS: dict[str, Callable[[JsonObject, str], Part]] = {
 
 
 def _wants_citations(message: JsonObject) -> bool:
-    """Whether places in a document are to be cited, for which other shapes have no word."""
+    """Whether the model is to cite a document, which other shapes cannot ask for."""
     content = message.get("content")
     documents = (block for block in content if block.get("type") == "document") if type(content) is list else ()
     return any(as_dict(document.get("citations")).get("enabled") is True for document in documents)
 
 
-# --- Parameters are read ---
+# --- Parameters ---
 
 
 def _system(value: object, where: str) -> list[Part]:
@@ -242,7 +242,7 @@ def _read_user(chat: Chat) -> None:
 
 
 def _read_tier(chat: Chat) -> None:
-    """Where nothing is paid for haste: OpenAI's parameter has the same name, and another word for it."""
+    """Anthropic's `standard_only` is `default` for OpenAI, whose parameter has the same name."""
     if chat.extra.get("service_tier") == "standard_only":
         chat.extra["service_tier"] = "default"
 

@@ -70,7 +70,7 @@ def stop_reason(reason: str, provider_reason: str, stop_sequence: str | None, re
 
 
 def usage_body(usage: Usage | None) -> JsonObject:
-    """Tokens as Anthropic counts them: what no cache had a part in, and apart from it what one had."""
+    """Tokens as Anthropic counts them: input without cached tokens, and the cached tokens by themselves."""
     usage = usage or Usage()
     body: JsonObject = {
         "input_tokens": usage.input or 0,
@@ -84,7 +84,7 @@ def usage_body(usage: Usage | None) -> JsonObject:
 
 
 def stream_reader() -> AnthropicReader:
-    """What reads a recorded stream."""
+    """A reader for a recorded stream."""
     return AnthropicReader(WorkRequest("chat", "", {}, b""))
 
 
@@ -101,7 +101,7 @@ def _blocks(part: Part, begin: int, citations: list[Citation]) -> list[Block]:
 
 
 def _cited(text: str, citations: list[Citation]) -> list[Block]:
-    """A text in blocks, each of which cites as a whole: what is cited of the same words, or of some of them, is one."""
+    """A text in blocks: each block has the citations of all of its words, so overlapping citations share a block."""
     blocks: list[Block] = []
     at = 0
     for start, end, together in _spans(citations):
@@ -112,7 +112,7 @@ def _cited(text: str, citations: list[Citation]) -> list[Block]:
 
 
 def _spans(citations: list[Citation]) -> list[tuple[int, int, list[Citation]]]:
-    """From where to where words are cited, with all citations of each such stretch."""
+    """The spans of cited words (start and end), each with all of its citations."""
     spans: list[tuple[int, int, list[Citation]]] = []
     for citation in sorted(citations, key=lambda citation: citation.start):
         if spans and citation.start < spans[-1][1]:
@@ -137,13 +137,13 @@ def _thought(part: Reasoning) -> list[Block]:
 def _call(part: ToolCall) -> list[Block]:
     arguments = exact_json(part.arguments) if part.arguments.strip() else {}
     if not isinstance(arguments, dict):
-        raise ProviderError(f"The provider's model calls {part.name} with arguments that are no JSON object.")
+        raise ProviderError(f"The provider's model calls {part.name} with arguments that are not a JSON object.")
     call = {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
     return [*_call_signature(part.signature), call]
 
 
 def _call_signature(signature: str) -> list[Block]:
-    """Gemini signs calls, for which Anthropic has no place: a thought before the call carries it there and back."""
+    """Gemini's signature of a call: Anthropic has no field for one, so a thought before the call carries it."""
     return [{"type": "redacted_thinking", "data": sealed(CALL_SIGNED, signature)}] if signature else []
 
 
@@ -279,7 +279,7 @@ class MessagesWriter(StreamWriter):
         return JSON % (index, dumped(delta.arguments))
 
     def _all_calls(self) -> bytes:
-        """The calls that wait, now that nothing more is to come for the one before them."""
+        """The calls that wait until the call before them is complete."""
         waiting, self._waiting = self._waiting, {}
         written = []
         for began, arguments in waiting.values():

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions as clients write them (openai-openapi, August 2026), and what became usual around them."""
+"""OpenAI's chat completions as clients write them (openai-openapi, August 2026), with common extensions."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
@@ -7,7 +7,7 @@ from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import invalid, optional, required
-from gateway_project.work.doors.openai.chat_response import ChatWriter, written_reply
+from gateway_project.work.doors.openai.chat_response import ChatWriter, write_reply_body
 from gateway_project.work.doors.openai.door import error_event
 from gateway_project.work.doors.openai.tools import take_choice
 from providers.formats.base import Dialect, StreamWriter, WorkRequest
@@ -40,8 +40,8 @@ ROLES = {"system": "system", "developer": "system", "user": "user", "assistant":
 AUDIO_TYPES = {"mp3": "audio/mpeg"}  # every other format is named like its media type
 DATA = "data:"
 
-# The parameters that stand for themselves: by their name, the field of Chat and what they have to be.
-# Of two that mean the same the last one counts.
+# Parameters that are read by themselves: the field of Chat and the check of each.
+# The last of two with the same meaning takes precedence.
 PARAMETERS: dict[str, tuple[str, fields.Check[object]]] = {
     "max_tokens": ("max_tokens", fields.integer),
     "max_completion_tokens": ("max_tokens", fields.integer),
@@ -79,7 +79,7 @@ class OpenAIChat(Dialect):
         return chat
 
     def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
-        return written_reply(work, reply)
+        return write_reply_body(work, reply)
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return ChatWriter(work)
@@ -94,7 +94,7 @@ class OpenAIChat(Dialect):
         return error_event(error)
 
 
-# --- Messages are read ---
+# --- Messages ---
 
 
 def _messages(value: object, where: str) -> list[JsonObject]:
@@ -104,7 +104,7 @@ def _messages(value: object, where: str) -> list[JsonObject]:
 
 
 def read_message(message: JsonObject, where: str, names: dict[str, str]) -> Message:
-    """One message; `names` are the tools' names by the ids of the calls up to here."""
+    """One message; `names` has the names of tools by call id, as far as the conversation has been read."""
     role = message.get("role")
     if type(role) is not str or role not in ROLES:
         raise invalid(f"{where}.role", f"one of {', '.join(ROLES)}")
@@ -183,18 +183,18 @@ PARTS: dict[str, Callable[[JsonObject, str], ContentPart]] = {
 
 
 def split_data_url(url: str, where: str) -> tuple[str, str]:
-    """Media type and base64 of a data URL; two empty strings for every other address."""
+    """Media type and base64 data of a data URL; two empty strings for any other URL."""
     if url[:5].lower() != DATA:
         return "", ""
     about, comma, data = url[5:].partition(",")
     media_type, _, options = about.partition(";")
     if not comma or not data or ";base64;" not in f";{options};":
-        raise invalid(where, "an address, or data:TYPE;base64,…")
+        raise invalid(where, "a URL, or data:TYPE;base64,…")
     return media_type, data
 
 
 def _pictures(message: JsonObject, where: str, thoughts: list[Reasoning]) -> list[Part]:
-    """The pictures that the model made, as we wrote them; each gets what signed it back from behind the thoughts."""
+    """The model's pictures as chat_response.py writes them, each with its signature, which follows the thoughts."""
     images = optional(message, "images", fields.items, where, [])
     pictures: list[list[Part]] = [[_image(image, f"{where}.images[{n}]")] for n, image in enumerate(images)]
     for picture in reversed(pictures):
@@ -245,14 +245,14 @@ def _reasoning(message: JsonObject, where: str) -> list[Reasoning]:
 
 
 def _detailed(details: list[JsonObject], where: str) -> list[Reasoning]:
-    """Thoughts with their proofs; the pieces of a stream that a client has only gathered are put together."""
+    """Thoughts with their signatures; pieces of a stream that the client has only collected are joined."""
     thoughts: dict[tuple[str, int], Reasoning] = {}
     pieces: dict[tuple[str, int], tuple[list[str], list[str]]] = {}  # of text and data: joined once, there may be many
     for number, detail in enumerate(details):
         here = f"{where}[{number}]"
         kind, index = detail.get("type"), detail.get("index", -number - 1)
         if type(kind) is not str or type(index) is not int:
-            raise invalid(here, "an object with a type, and with a number as its index if it has one")
+            raise invalid(here, "an object with a type; its index, if any, must be a whole number")
         key = kind, index
         thought, (texts, data) = thoughts.setdefault(key, Reasoning()), pieces.setdefault(key, ([], []))
         texts.append(optional(detail, "text", fields.text, here) or optional(detail, "summary", fields.text, here, ""))
@@ -265,7 +265,7 @@ def _detailed(details: list[JsonObject], where: str) -> list[Reasoning]:
     return list(thoughts.values())
 
 
-# --- Parameters are read ---
+# --- Parameters ---
 
 
 def _read_tools(chat: Chat, body: JsonObject) -> None:
@@ -280,7 +280,7 @@ def _read_tools(chat: Chat, body: JsonObject) -> None:
 
 
 def _kind(tool: JsonObject, where: str) -> str:
-    """A tool's type; Google's tools have none, and are named by their one field."""
+    """A tool's type; Google's tools have none: their only field names them."""
     if "type" not in tool and len(tool) == 1 and "function" not in tool:
         return next(iter(tool))
     return required(tool, "type", fields.non_empty, where)
@@ -298,7 +298,7 @@ def _tool(tool: JsonObject, where: str) -> Tool:
 
 
 def _read_output(chat: Chat) -> None:
-    """The response format; of a type that nobody knows it stays a parameter that nobody knows."""
+    """The response format; one of an unknown type stays an unknown parameter."""
     value = chat.extra.get("response_format")
     if value is None:
         return

@@ -1,4 +1,4 @@
-"""OpenAI's text completions as clients write them: one prompt, taken for a chat with one message."""
+"""OpenAI's text completions as clients write them: one prompt is read as a chat with one message."""
 
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
@@ -45,7 +45,7 @@ class OpenAICompletion(Dialect):
 
 
 class CompletionWriter(StreamWriter):
-    """Writes `text_completion` events; what is no text has no place in them."""
+    """Writes `text_completion` events; they hold text alone."""
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)

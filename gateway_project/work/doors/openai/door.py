@@ -9,7 +9,7 @@ from gateway_project.json_types import JsonObject
 from gateway_project.work.doors.base import ClientDoor, Model
 from providers.formats.json_values import dumped
 
-# Codes that clients know; every other error has its own name for a code.
+# Codes that clients know; the code of any other error is its name.
 CODES = {
     "AuthenticationFailed": "invalid_api_key",
     "RateLimited": "rate_limit_exceeded",
@@ -47,7 +47,7 @@ class AzureDoor(OpenAIDoor):
 
 
 def error_body(error: GatewayError) -> JsonObject:
-    """An error as OpenAI writes it; a provider's own code for it is kept, since clients act upon it."""
+    """An error as OpenAI writes it; it keeps the provider's own code, since clients act upon it."""
     code = error.reason or code_of(error)
     return {"error": {"message": error.message, "type": _type(error), "param": error.field or None, "code": code}}
 

@@ -42,7 +42,7 @@ class OpenAIEmbedding(Dialect):
 
 
 def _inputs(value: object) -> list[str] | list[list[int]]:
-    """The inputs as a list: of texts, or of lists of token ids."""
+    """The inputs as a list of texts, or of lists of token ids."""
     if type(value) is str:
         return [value]
     if type(value) is list and value:

@@ -1,7 +1,7 @@
-"""OpenAI's Responses as clients write them (openai-python 3.52, November 2026): items in, items out, nothing kept.
+"""OpenAI's Responses as clients write them (openai-python 3.52, November 2026): items in, items out, no stored state.
 
-A conversation is sent whole each time: what asks for one that somebody keeps (`previous_response_id`, `conversation`,
-`store: true`, `background`, stored prompts and items) is refused, but for providers that speak this shape themselves.
+A client sends the whole conversation each time. A request for stored state (`previous_response_id`, `conversation`,
+`store: true`, `background`, stored prompts and items) is refused, except by providers that speak this shape themselves.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,10 +14,10 @@ from gateway_project.work.doors.openai.chat import ContentPart, result_parts, sp
 from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     NAME,
+    ending,
     envelope,
-    finished,
     items_of,
-    opened,
+    read_sealed,
     usage_body,
 )
 from gateway_project.work.doors.openai.responses_stream import ResponsesWriter
@@ -53,8 +53,8 @@ PARAMETERS: dict[str, tuple[str, fields.Check[object]]] = {
     "user": ("user", fields.text),
     "safety_identifier": ("user", fields.text),
 }
-# What asks for something to be kept, and the values that do not.
-KEPT: dict[str, tuple[object, ...]] = {
+# Parameters that ask for stored state, each with the values that do not.
+STORED_STATE: dict[str, tuple[object, ...]] = {
     "previous_response_id": (None,),
     "conversation": (None,),
     "prompt": (None,),
@@ -63,13 +63,13 @@ KEPT: dict[str, tuple[object, ...]] = {
 }
 ADDRESSES = ("http://", "https://")
 BINDING = ("previous_response_id", "conversation")
-REFERENCE = "item_reference"  # the AI SDK sends them, unless it is told store false
-ENCRYPTED = "reasoning.encrypted_content"  # of what can be included it comes in any case
+REFERENCE = "item_reference"  # the AI SDK sends them unless store is false
+ENCRYPTED = "reasoning.encrypted_content"  # always included
 READ = frozenset(
     {
         *("model", "input", "instructions", "stream", "stream_options", "tools", "text", "reasoning", "metadata"),
         *PARAMETERS,
-        *KEPT,
+        *STORED_STATE,
     }
 )
 
@@ -80,7 +80,7 @@ class OpenAIResponses(Dialect):
     name = NAME
 
     def read_chat(self, body: JsonObject) -> Chat:
-        _refuse_kept(body)
+        _refuse_stored(body)
         chat = Chat(source=self.name)
         if instructions := optional(body, "instructions", fields.text, ""):
             chat.messages.append(Message("system", [Text(instructions)]))
@@ -90,7 +90,7 @@ class OpenAIResponses(Dialect):
         _read_tools(chat, body)
         _read_text(chat, body)
         _read_reasoning(chat, body)
-        _read_what_is_harmless(chat)
+        _drop_defaults(chat)
         return chat
 
     def stateful_parameter(self, body: JsonObject) -> str:
@@ -101,7 +101,7 @@ class OpenAIResponses(Dialect):
         items = items_of(work, reply)
         usage = None if reply.usage is None else usage_body(reply.usage)
         about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
-        return dumped(about | finished(reply.finish_reason, reply.provider_finish_reason))
+        return dumped(about | ending(reply.finish_reason, reply.provider_finish_reason))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return ResponsesWriter(work)
@@ -122,21 +122,21 @@ def _refers(item: object) -> bool:
     return as_dict(item).get("type") == REFERENCE
 
 
-def _refuse_kept(body: JsonObject) -> None:
-    for name, harmless in KEPT.items():
+def _refuse_stored(body: JsonObject) -> None:
+    for name, harmless in STORED_STATE.items():
         if body.get(name) not in harmless:
-            raise _not_kept(name, name)
+            raise _not_stored(name, name)
 
 
-def _not_kept(what: str, field: str) -> ValidationError:
+def _not_stored(what: str, field: str) -> ValidationError:
     return ValidationError(
-        f"{what} asks for a conversation that is kept, which this provider's format has not: send the whole "
+        f"{what} asks for a stored conversation, which this provider's format does not support. Send the whole "
         "conversation in input, with store false.",
         field=field,
     )
 
 
-# --- Items are read ---
+# --- Items ---
 
 
 def _read_input(chat: Chat, value: object) -> None:
@@ -153,7 +153,7 @@ def _read_input(chat: Chat, value: object) -> None:
 
 
 class ItemReader:
-    """Makes messages of items: what the model said, thought and called in a row is one turn of its own."""
+    """Makes messages of items: consecutive texts, thoughts and calls of the model become one message."""
 
     def __init__(self, messages: list[Message]) -> None:
         self._messages = messages
@@ -164,9 +164,9 @@ class ItemReader:
         kind = optional(item, "type", fields.text, where, "message")
         read = ITEMS.get(kind)
         if kind == REFERENCE:
-            raise _not_kept(kind, where)
+            raise _not_stored(kind, where)
         if read is None:
-            raise ValidationError(f"{where}: items of the type {kind} cannot be sent to this provider.", field=where)
+            raise ValidationError(f"{where}: this provider does not support items of the type {kind}.", field=where)
         read(self, item, where)
 
     def _say(self, parts: Iterable[Part]) -> None:
@@ -210,7 +210,7 @@ class ItemReader:
             for number, text in enumerate(optional(item, name, fields.items, where, []))
         ]
         sealed = optional(item, "encrypted_content", fields.text, where, "")
-        thought, signatures = opened(sealed, "".join(texts))
+        thought, signatures = read_sealed(sealed, "".join(texts))
         self._signatures.update(signatures)
         if not signatures:
             self._say([thought])
@@ -275,7 +275,7 @@ PARTS: dict[str, Callable[[JsonObject, str], ContentPart]] = {
 }
 
 
-# --- Parameters are read ---
+# --- Parameters ---
 
 
 def _read_tools(chat: Chat, body: JsonObject) -> None:
@@ -326,14 +326,14 @@ def _schema(value: JsonObject) -> OutputFormat:
 
 
 def _read_reasoning(chat: Chat, body: JsonObject) -> None:
-    """How much to think; a summary comes with every thought."""
+    """The effort; every thought comes with a summary anyway."""
     reasoning = optional(body, "reasoning", fields.mapping, "", {})
     if effort := optional(reasoning, "effort", fields.text, "reasoning"):
         chat.thinking = Thinking(effort=effort)
 
 
-def _read_what_is_harmless(chat: Chat) -> None:
-    """Parameters in a value that asks for nothing that is not done anyway."""
+def _drop_defaults(chat: Chat) -> None:
+    """Drop parameters whose value asks for the default."""
     if chat.extra.get("truncation") == "disabled":
         del chat.extra["truncation"]
     if set(fields.texts(chat.extra.get("include", []), "include")) <= {ENCRYPTED}:

@@ -1,4 +1,4 @@
-"""OpenAI's Responses as a stream: named events, counted, each item from its beginning to its end."""
+"""OpenAI's Responses as a stream: named and numbered events, from the beginning to the end of each item."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -9,8 +9,8 @@ from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     Json,
     call_item,
+    ending,
     envelope,
-    finished,
     image_item,
     item_id,
     message_item,
@@ -47,19 +47,19 @@ TEXT = "output_text"
 class ResponsesWriter(StreamWriter):
     """Writes the events of one response.
 
-    Nothing is written before something is said, so that another provider can still take over from one that fails.
+    Nothing is written before the first content, so that another provider can still take over from one that fails.
     """
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
         self.output: list[Json] = []
         self._about = envelope(work, "", "")
-        self._end = finished("", "")
+        self._end = ending("", "")
         self._number = 0
         self.words = 0  # of all texts so far, in characters
         self._message: Message | None = None  # the open item is this message
         self._thought: Thought | None = None  # or this thought
-        self._calls: dict[int, Call] = {}  # which all go on until the end
+        self._calls: dict[int, Call] = {}  # all stay open until the end
 
     def event(self, name: str, /, **fields: object) -> bytes:
         """One event, with the next number."""
@@ -78,17 +78,17 @@ class ResponsesWriter(StreamWriter):
 
     def resume(self, last: Json, about: Json) -> None:
         number = last.get("sequence_number")
-        # Servers that do not number their events are told apart from those that have not begun.
+        # A server that has begun may not number its events.
         self._number = number + 1 if type(number) is int else len(last) and 1
         self._about = about or self._about
 
     def end_with_error(self, error: GatewayError) -> bytes:
         body = error_body(error)["error"]
-        # A response that failed knows few codes, the event of the error any.
+        # A failed response knows few codes, the error event knows any.
         code = "rate_limit_exceeded" if error.code == 429 else "server_error"
         about = {"status": "failed", "error": {"code": code, "message": error.message}}
         written = self._opening() + self.event("response.failed", response=self._about | about)
-        # Once flat, as it is documented, and once nested, which the SDKs raise on.
+        # Flat, as documented, and nested, since the SDKs raise on that.
         flat = {name: body[name] for name in ("code", "message", "param")}
         return written + self.event("error", **flat, error=body)
 
@@ -125,19 +125,19 @@ class ResponsesWriter(StreamWriter):
     def _call_began(self, delta: CallBegan) -> bytes:
         written = self._opening() + self._close()
         if delta.signature:
-            written += self._signed(delta)
+            written += self._signature(delta)
         self._calls[delta.index] = call = Call(self, ToolCall(delta.id, delta.name))
         return written + call.added()
 
     def _call_delta(self, delta: CallDelta) -> bytes:
         call = self._calls.get(delta.index)
-        return b"" if call is None else call.go_on(delta.arguments)
+        return b"" if call is None else call.add_arguments(delta.arguments)
 
     def _finished(self, delta: Finished) -> bytes:
-        self._end = finished(delta.reason, delta.provider_reason)
+        self._end = ending(delta.reason, delta.provider_reason)
         return self._opening() + self._close_all()
 
-    def _signed(self, delta: CallBegan) -> bytes:
+    def _signature(self, delta: CallBegan) -> bytes:
         index = len(self.output)
         item = signature_item(item_id(self.work, "rs", index), delta.id, delta.signature)
         self.output.append(item)
@@ -195,7 +195,7 @@ class Item:
         self.place = {"item_id": self.id, "output_index": self.index}
 
     def now(self, status: str) -> Json:
-        """The item as it stands."""
+        """The item so far."""
         raise NotImplementedError
 
     def added(self) -> bytes:
@@ -218,7 +218,7 @@ class Message(Item):
         super().__init__(writer)
         self._content: list[Json] = []
         self._part = ""  # the type of the open one
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._begin = 0  # of the open part's text among all words
         self._annotations: list[Json] = []  # of that text
 
@@ -226,44 +226,44 @@ class Message(Item):
         return message_item(self.id, status) | {"content": list(self._content)}
 
     def emit(self, part: str, text: str) -> bytes:
-        written = self._going_on(part)
-        self._said.append(text)
+        written = self._open_part(part)
+        self._texts.append(text)
         extra: Json = {}
         if part == TEXT:
             self.writer.words += len(text)
             extra = {"logprobs": []}
-        return written + self._tell(f"response.{part}.delta", delta=text, **extra)
+        return written + self._event(f"response.{part}.delta", delta=text, **extra)
 
     def cite(self, citation: Citation) -> bytes:
-        written = self._going_on(TEXT)
+        written = self._open_part(TEXT)
         cited = annotation(citation.since(self._begin))
         self._annotations.append(cited)
         place = {"annotation_index": len(self._annotations) - 1, "annotation": cited}
-        return written + self._tell(f"response.{TEXT}.annotation.added", **place)
+        return written + self._event(f"response.{TEXT}.annotation.added", **place)
 
     def close(self) -> bytes:
         return self._end_part() + self.done()
 
-    def _tell(self, name: str, **fields: object) -> bytes:
+    def _event(self, name: str, **fields: object) -> bytes:
         return self.writer.event(name, **self.place, content_index=len(self._content), **fields)
 
-    def _going_on(self, part: str) -> bytes:
-        """Make the open part one of this type."""
+    def _open_part(self, part: str) -> bytes:
+        """Open a part of this type unless it is open."""
         return b"" if part == self._part else self._end_part() + self._begin_part(part)
 
     def _begin_part(self, part: str) -> bytes:
         self._part, self._begin = part, self.writer.words
-        return self._tell("response.content_part.added", part=self.MAKE[part](""))
+        return self._event("response.content_part.added", part=self.MAKE[part](""))
 
     def _end_part(self) -> bytes:
         if not self._part:
             return b""
-        kind, text = self._part, "".join(self._said)
+        kind, text = self._part, "".join(self._texts)
         fields = {"text": text, "logprobs": []} if kind == TEXT else {"refusal": text}
         part = self.MAKE[kind](text) | ({"annotations": self._annotations} if kind == TEXT else {})
-        written = self._tell(f"response.{kind}.done", **fields) + self._tell("response.content_part.done", part=part)
+        written = self._event(f"response.{kind}.done", **fields) + self._event("response.content_part.done", part=part)
         self._content.append(part)
-        self._part, self._said, self._annotations = "", [], []
+        self._part, self._texts, self._annotations = "", [], []
         return written
 
 
@@ -275,12 +275,12 @@ class Thought(Item):
     def __init__(self, writer: ResponsesWriter) -> None:
         super().__init__(writer)
         self._thought = Reasoning()
-        self._said: list[str] = []
+        self._texts: list[str] = []
 
     def now(self, status: str) -> Json:
-        self._thought.text = "".join(self._said)
+        self._thought.text = "".join(self._texts)
         item = reasoning_item(self.id, self._thought)
-        # What proves it comes at its end.
+        # The signature comes at the end.
         return item if status == "completed" else item | {"encrypted_content": None}
 
     def think(self, delta: ReasoningDelta) -> bytes:
@@ -289,23 +289,23 @@ class Thought(Item):
         thought.source = delta.source or thought.source
         if not delta.text:
             return b""
-        written = b"" if self._said else self._tell("part.added", part=summary_part(""))
-        self._said.append(delta.text)
-        return written + self._tell("text.delta", delta=delta.text)
+        written = b"" if self._texts else self._event("part.added", part=summary_part(""))
+        self._texts.append(delta.text)
+        return written + self._event("text.delta", delta=delta.text)
 
     def close(self) -> bytes:
-        text = "".join(self._said)
+        text = "".join(self._texts)
         written = b""
         if text:
-            written = self._tell("text.done", text=text) + self._tell("part.done", part=summary_part(text))
+            written = self._event("text.done", text=text) + self._event("part.done", part=summary_part(text))
         return written + self.done()
 
-    def _tell(self, what: str, **fields: object) -> bytes:
+    def _event(self, what: str, **fields: object) -> bytes:
         return self.writer.event(f"response.reasoning_summary_{what}", **self.place, summary_index=0, **fields)
 
 
 class Picture(Item):
-    """A picture that the model made, which comes whole."""
+    """A picture of the model; it comes whole."""
 
     kind = "ig"
 
@@ -321,25 +321,25 @@ class Picture(Item):
 
 
 class Call(Item):
-    """A call of a function."""
+    """A function call."""
 
     kind = "fc"
 
     def __init__(self, writer: ResponsesWriter, call: ToolCall) -> None:
         super().__init__(writer)
         self._call = call
-        self._said: list[str] = []
+        self._texts: list[str] = []
 
     def now(self, status: str) -> Json:
-        self._call.arguments = "".join(self._said)
+        self._call.arguments = "".join(self._texts)
         return call_item(self.id, self._call, status)
 
-    def go_on(self, arguments: str) -> bytes:
-        self._said.append(arguments)
+    def add_arguments(self, arguments: str) -> bytes:
+        self._texts.append(arguments)
         return self.writer.event("response.function_call_arguments.delta", **self.place, delta=arguments)
 
     def close(self) -> bytes:
-        written = b"" if any(self._said) else self.go_on("{}")
-        arguments = "".join(self._said)
+        written = b"" if any(self._texts) else self.add_arguments("{}")
+        arguments = "".join(self._texts)
         name = "response.function_call_arguments.done"
         return written + self.writer.event(name, **self.place, name=self._call.name, arguments=arguments) + self.done()

@@ -1,4 +1,4 @@
-"""Which of the tools a model is to call, as OpenAI's clients write it: `nested` in chats, flat in Responses."""
+"""The choice of tools, as OpenAI's clients write it: `nested` in chats, flat in Responses."""
 
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
@@ -11,14 +11,14 @@ ALLOWED_MODE = fields.one_of("auto", "required")
 
 
 def take_choice(chat: Chat, *, nested: bool) -> None:
-    """Read the choice among the chat's parameters, where one of a kind that nobody knows stays."""
+    """Move the choice from the chat's unknown parameters to `tool_choice`; one of an unknown type stays."""
     choice = chat.extra.get(WHERE)
     if choice is None:
         return
     chat.tool_choice = _read(chat, choice, nested)
     if chat.tool_choice is not None:
         del chat.extra[WHERE]
-    elif not nested:  # in a body of another shape it would mean nothing: under this name it cannot get there
+    elif not nested:  # in a body of another shape it would mean something else: no format knows this name
         chat.extra[f"{WHERE}.{choice.get('type')}"] = chat.extra.pop(WHERE)
 
 
@@ -48,6 +48,6 @@ def _name(value: JsonObject, where: str, nested: bool) -> str:
 
 
 def _inside(value: JsonObject, where: str, nested: bool) -> tuple[JsonObject, str]:
-    """What a value says beside its type: in chats it is in a field that is named like the type."""
+    """The members beside the type: in chats they are in a field that is named like the type."""
     kind = value["type"]
     return (required(value, kind, fields.mapping, where), f"{where}.{kind}") if nested else (value, where)
