@@ -6,7 +6,7 @@ from gateway_project.api.openapi.responses import header
 from gateway_project.work.doors.base import ClientDoor, Endpoint
 from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS
 
-# Every way in which a request for work can end badly.
+# The errors of work requests.
 ERRORS = (
     errors.ValidationError,
     errors.ProviderNotSelected,
@@ -32,8 +32,8 @@ HEADERS = {
     },
     "X-Svc-Provider": header("The provider that answered."),
     "X-Svc-Dropped": header(
-        "Parameters of the request that the provider did not get, and behind `answer.` what its answer held that this "
-        "shape has no place for; of a stream the latter is told in a comment at its end.",
+        "Parameters of the request that the provider did not get and, with the prefix `answer.`, parts of its answer "
+        "that the client's shape cannot hold. A stream names the latter in a comment at its end.",
         required=False,
     ),
     "X-Svc-Added": header(
@@ -72,13 +72,13 @@ PARAMETERS = (
     ),
     _header_parameter(
         "X-Svc-Timeout",
-        "Time-out of the whole request, in seconds.",
+        "Timeout of the whole request, in seconds.",
         type="number",
         exclusiveMinimum=0,
         maximum=999_999_999,
     ),
     *(
-        _header_parameter(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$")
+        _header_parameter(name, "Sent on to Anthropic.", type="string", pattern="^[ -~]{0,1024}$")
         for name in FORWARDED_HEADERS
     ),
     _header_parameter("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
@@ -130,7 +130,7 @@ WORK = Operation(
 
 
 def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Operation:
-    """The same for a path of a door: body and answers are those of its clients' own documentation."""
+    """The operation of a client API's path; the vendor documents body and answers."""
     door = endpoint.door
     assert isinstance(door, ClientDoor), "/work has its own operation"
     shape = f"As {door.ecosystem} documents it"
@@ -157,12 +157,12 @@ def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Op
 
 
 def models_operation(door: ClientDoor, *, one: bool) -> Operation:
-    """The list of models, or one of it."""
+    """The operation that lists models, or gets one."""
     return Operation(
         summary="Get a model that the caller may use" if one else "List the models that the caller may use",
         description="Exactly the models that the rules allow, in the shape that the client expects.",
         tag="doors",
-        parameters=(_in_path("id", "Its name."),) if one else (),
+        parameters=(_in_path("id", "The model's name."),) if one else (),
         answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},
         failures=_failures(door),
         credentials=(KEY, TOKEN),

@@ -1,4 +1,4 @@
-"""POST /work and the doors for SDKs: parse, run, deliver."""
+"""POST /work and the client APIs: parse, run, deliver."""
 
 from wsgiref.types import WSGIEnvironment
 

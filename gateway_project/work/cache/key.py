@@ -1,4 +1,4 @@
-"""The cache key: equal requests have one, different requests never share one."""
+"""The cache key: equal requests have the same key, different requests never share one."""
 
 import hashlib
 import json
@@ -9,14 +9,14 @@ import orjson
 
 from gateway_project.json_types import JsonObject
 
-# All combining marks there are lie below.
+# All combining marks that exist.
 MARKS = "".join(mark for mark in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(mark))
 LONGEST_COMPOSED = 1024 * 1024  # in characters
 LONG_RUN = re.compile(f"[{MARKS}]{{31}}")
 
 
 def digest(body: JsonObject) -> bytes:
-    """SHA-256 of a parsed request as canonical JSON: a long one is not kept twice while it is served."""
+    """SHA-256 of a parsed request as canonical JSON: the canonical form of a long request is not kept in memory."""
     return hashlib.sha256(canonical(body)).digest()
 
 
@@ -39,7 +39,7 @@ def cache_key(content: bytes, *parts: object) -> str:
 
 
 def _is_composed(text: str) -> bool:
-    """Whether a text is to be taken as it is: composed already, very long, or with runs of marks that no language has.
+    """Whether a text is left as it is: it is composed, very long, or has runs of marks that no language has.
 
     Composing such a run takes quadratic time (UAX #15 draws the line at 30, too), and while a text is composed the
     process does nothing else.
@@ -50,12 +50,12 @@ def _is_composed(text: str) -> bool:
 def _dumped(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # an integer beyond 64 bits, which is written the same way every time too
+    except TypeError:  # an integer beyond 64 bits
         return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _normal(value: object) -> object:
-    """The value with every text composed, names too: before they are sorted, since it may move them."""
+    """The value with every text composed; names too, before they are sorted, since composing may change their order."""
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value)
     if isinstance(value, list):

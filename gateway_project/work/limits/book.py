@@ -22,7 +22,7 @@ class LimitRow(NamedTuple):
     measure: str
     window: str
     amount: Decimal
-    set_at: datetime | None = None  # since when it has limited anything; None for a default
+    set_at: datetime | None = None  # since when it limits; None for a default
 
 
 class Holder(Protocol):
@@ -99,7 +99,7 @@ class LimitBook:
         name = next((row.name for row in rows.values()), name) or str(subject.id)
         applicable = {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
         for kind, row in rows.items():
-            # It is counted all the same: if it is deleted the default applies again, and needs a complete count.
+            # Counted although unlimited: once it is deleted, the default applies and needs a complete count.
             if not row.amount and defaults.get(kind):
                 applicable[kind] = row._replace(amount=Decimal(MAX_AMOUNT))
         return [self.check(row._replace(name=name)) for row in applicable.values() if row.amount > 0]
@@ -135,7 +135,7 @@ class LimitBook:
 
 
 def _describe(subject: Subject, name: str, measure: str, window: str, units: int) -> LimitDescription:
-    """The commonest limits have the shortest policy names: "key" is the key's requests a minute."""
+    """The commonest limits have the shortest policy names: "key" is the key's requests per minute."""
     parts = [subject.kind]
     if subject.kind == "group":
         parts.append(str(subject.id))

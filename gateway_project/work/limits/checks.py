@@ -20,10 +20,10 @@ from gateway_project.work.limits.kinds import ACTIVE_USES, LimitDescription, Lim
 
 MINUTE, DAY = 60, 86_400
 MONTH = -1  # not a number of seconds: the calendar month
-COUNT, RESERVE, LEASE, USE = LimitKind  # of module level: an attribute of the class takes longer to read
+COUNT, RESERVE, LEASE, USE = LimitKind  # an attribute of an enum takes longer to read
 LEASE_SECONDS = 10  # a lease lapses this long after its process last renewed it
 GRACE_SECONDS = 60  # a counter is kept this long after its window
-MAX_AMOUNT = 2**53 - 1  # the largest integer that Redis' Lua counts exactly: its numbers are doubles
+MAX_AMOUNT = 2**53 - 1  # the largest integer that Lua counts exactly: its numbers are doubles
 SPREAD_SECONDS = 2  # after which every process knows of a limit that was set
 
 
@@ -79,7 +79,7 @@ class CheckStatus(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """What a request has taken of a check, to be given back or settled when it ends."""
+    """The amount that a request has taken of a limit; it is given back or settled when the request ends."""
 
     check: LimitCheck
     take: int = 0

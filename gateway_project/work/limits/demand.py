@@ -1,4 +1,4 @@
-"""An estimate of the tokens and cost of a request before it is served, to be reserved of its limits."""
+"""The estimated tokens and cost of a request before it is served; its limits reserve them."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -94,6 +94,6 @@ def _bound(body: JsonObject) -> int | None:
 
 
 def _answers(body: JsonObject) -> int:
-    """How many answers are asked for at once; values below one, which providers refuse, count as one."""
+    """The number of answers that the client wants; values below one, which providers refuse, count as one."""
     numbers = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
     return min(max(1, *numbers), MAX_ANSWERS) if numbers else 1

@@ -1,4 +1,4 @@
-"""What a limit can be about: its kind of check, its subject, its measure and window, and its names in headers."""
+"""The kinds, subjects and measures of limits, and their names in headers."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -11,7 +11,7 @@ MAX_HEADER_INTEGER = 10**15 - 1  # RFC 9651, 3.3.1
 
 
 class LimitKind(StrEnum):
-    """How a check takes of its limit (checks.py explains each); the values are what the Redis scripts get."""
+    """The kind of a check (checks.py explains each); the Redis scripts get the values."""
 
     COUNT = "n"
     RESERVE = "r"

@@ -50,7 +50,7 @@ def _is_missing(check: LimitCheck, counted: int | None) -> bool:
 def _usage_by_window(
     checks: Iterable[LimitCheck], now: float, clock: Clock
 ) -> dict[tuple[Subject, int], dict[str, int]]:
-    """What was used up to now, by subject and window; one query for all subjects of a kind in a window."""
+    """The usage up to now, by subject and window; one query for all subjects of a kind in a window."""
     ids_by_window = defaultdict(set)
     for check in checks:
         subject = check.limit.subject

@@ -19,7 +19,7 @@ class FullProviders:
         self._until: dict[int, float] = {}
 
     def note(self, full: CheckStatus) -> None:
-        """Remember that this limit of a provider made a request move on to another one."""
+        """Remember that this limit of a provider is full, so that a request went to another provider."""
         seconds = min(full.reset_seconds, MAX_SECONDS)
         self._until[full.check.limit.subject.id] = time.monotonic() + seconds
 

@@ -35,7 +35,7 @@ class Follower(BackgroundThread):
         self._polls = threading.Condition()
         self._begun = self._ended = self._succeeded = 0
         self._database_errors = RepeatedErrors(
-            log, "snapshot", database_message="The database does not answer; known keys are served on"
+            log, "snapshot", database_message="The database does not answer; keys in memory keep working"
         )
         self._wanted_keys: set[str] = set()
         self._wanted_sessions: dict[str, int | None] = {}  # each poll begins a new one; waiting requests keep theirs
@@ -85,7 +85,7 @@ class Follower(BackgroundThread):
         self.wake()
         has_ended = self._polls.wait_for(lambda: self._ended >= next_poll, timeout=WAIT_SECONDS)
         if not has_ended or self._succeeded < next_poll:
-            raise ServiceUnavailable("The database cannot be asked now, and this credential is not known yet.")
+            raise ServiceUnavailable("The database does not answer, and this credential is not in memory yet.")
 
     def poll(self) -> None:
         """Fetch changes once and apply them."""

@@ -142,7 +142,7 @@ def load_limits(snapshot: Snapshot) -> None:
 
 
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
-    """Limits in the form that LimitBook takes."""
+    """The rows for a LimitBook."""
     names = {"key": "key__name", "user": "user__username", "group": "group__name", "provider": "provider__name"}
     ids = [f"{subject}_id" for subject in names]
     columns = ("measure", "window", "amount", "bounds_since", *ids, *names.values())
@@ -153,7 +153,7 @@ def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
 
 
 def live_sessions(session_ids: Collection[str]) -> dict[str, int]:
-    """The live ones of these sessions, each with its user's id."""
+    """Those of these sessions that are live, each with the id of its user."""
     rows = Session.objects.live(timezone.now()).filter(id__in=session_ids).values_list("id", "user_id")
     return {session_id.hex: user_id for session_id, user_id in rows}
 
@@ -170,7 +170,7 @@ def _keys(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
     for row in rows.values_list(*columns):
         public_id, key_id, name, digest, owner, provider, expiry, locked, permissions, *former = row
         if not isinstance(permissions, list) or not all(isinstance(name, str) for name in permissions):
-            log.error("Key %s is not used: its permissions are no list of names.", public_id)
+            log.error("Key %s is not used: its permissions are not a list of names.", public_id)
             continue
         expires = expiry.timestamp() if expiry else math.inf
         granted = _interned(frozenset(permissions))
@@ -284,7 +284,7 @@ def _credential(row: Provider, before: ProviderSnapshot | None) -> str:
             raise
         if not row.credential_hint:
             raise
-        log.warning("Provider %s is used with the credential from before: %s", row.name, error)
+        log.warning("Provider %s keeps its former credential: %s", row.name, error)
         return before.credential
 
 

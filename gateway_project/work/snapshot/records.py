@@ -91,7 +91,7 @@ class ProviderSnapshot:
         )
 
     def matches_name(self, name: str) -> bool:
-        """Whether a client means this provider: by its name, or by that name as response headers write it."""
+        """Whether this is the provider's name, as it is or as response headers write it."""
         return name in (self.name, self.header_name)
 
     def redact(self, text: str) -> str:
@@ -101,7 +101,7 @@ class ProviderSnapshot:
         return text
 
     def redact_body(self, body: bytes, max_bytes: int) -> bytes:
-        """The first bytes of a body with the credential masked; words as short as "ollama" are no secrets in one."""
+        """The first bytes of a body with the credential masked; shorter words, such as "ollama", are not masked."""
         margin = max(map(len, self._in_bodies), default=0)  # a secret may straddle the cut
         body = body[: max_bytes + margin]
         for secret in self._in_bodies:

@@ -26,7 +26,7 @@ from gateway_project.work.limits.checks import (
 from gateway_project.work.state.active_uses import ActiveUses
 from gateway_project.work.state.clock import Clock
 
-# A request ends at once, waits for the answer that another is getting, or asks a provider.
+# A request ends at once, waits for the answer of an identical one, or calls a provider.
 ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
 
 
@@ -265,7 +265,7 @@ class Counters:
         if check.kind in (LEASE, USE):
             return max(check.amount // self.share_of, min(check.amount, 1))
         rest = max(check.amount - self._used_in_redis(check, window_begin(check.window_seconds, now)), 0)
-        # A share of a limit on requests a minute is at least 1; one of a quota may be 0.
+        # A share of a limit of requests per minute is at least 1; a share of a quota may be 0.
         minimum = 0 if check.since or check.kind == RESERVE else 1
         return max(rest // self.share_of, min(rest, minimum))
 

@@ -4,7 +4,7 @@ import time
 from collections import deque
 
 HEARTBEAT_SECONDS = 2.0
-LAPSE_MS = 10_000  # a process that has shown no sign of life for so long is no longer counted
+LAPSE_MS = 10_000  # a process that has sent no heartbeat for so long is not counted any more
 MAX_PROCESSES = 10_000
 
 
@@ -23,11 +23,11 @@ class ProcessCount:
 
     @property
     def current(self) -> int:
-        """By how many to divide what is left of a limit."""
+        """The number by which the rest of a limit is divided."""
         return self._fixed or max(self._least, *self._counts, 1)
 
     def is_due(self) -> bool:
-        """Whether it is time for a sign of life; then the next one is due an interval later."""
+        """Whether a heartbeat is due; if so, the next one is due an interval later."""
         now = time.monotonic()
         if now < self._due:
             return False
@@ -35,6 +35,6 @@ class ProcessCount:
         return True
 
     def observe(self, reply: object) -> None:
-        """Note the number that Redis replied with; anything else that it holds under the key is not believed."""
+        """Note the number that Redis replied with; any other value under the key is ignored."""
         if type(reply) is int and reply > 0:
             self._counts.append(min(reply, MAX_PROCESSES))

@@ -29,7 +29,7 @@ TASK, TASK_SECONDS = "recount", 20.0
 
 
 class Recounter(BackgroundThread):
-    """The thread that reads usage from the log, once all entries have had the time to arrive there."""
+    """The thread that reads usage from the log, once all entries have had time to arrive."""
 
     def __init__(self, state: SharedState, shipper: Shipper, *, interval: float) -> None:
         super().__init__("recount", log, every=CHECK_SECONDS)
@@ -90,7 +90,7 @@ class Recounter(BackgroundThread):
 
 
 def _counted(lost: Iterable[LostCount], clock: Clock) -> Iterator[tuple[LostCount, int]]:
-    """What was used of each, by the log; one query for all limits of a subject in a window."""
+    """The usage of each according to the log; one query for all limits of a subject in a window."""
     for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
         amounts = in_units(usage_from_log(subject.kind, [subject.id], begin, until, clock)[subject.id])
         for one in counts:

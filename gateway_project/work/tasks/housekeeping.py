@@ -9,7 +9,7 @@ TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 
 
 
 def housekeeping(gateway: Gateway) -> tuple[PeriodicTask, ...]:
-    """The tasks, for a thread of their own: they may wait for Redis or the disk, deadlines must not."""
+    """The tasks; they run in a thread of their own, since they may wait for Redis or the disk."""
     metrics, state = gateway.metrics, gateway.state
 
     def fold() -> None:

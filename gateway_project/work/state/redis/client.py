@@ -61,7 +61,7 @@ class RedisClient:
         except RedisUnavailable:  # another thread has just marked it as down
             return
         if self.degraded:
-            log.warning("Redis serves again.")
+            log.warning("Redis is available again.")
         self._down_since, self._refusing = None, False
 
     def try_run(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> bool:
@@ -141,7 +141,7 @@ class RedisClient:
         if not self._refusing:
             self._refusing = True
             log.warning(
-                "Redis refuses commands (%s): requests are served without it until it accepts them again.", error
+                "Redis refuses commands (%s). Requests are served without it until it accepts commands again.", error
             )
         return RedisUnavailable()
 
@@ -149,7 +149,7 @@ class RedisClient:
         if self._down_since is None:
             self._down_since = time.monotonic()
             log.warning(
-                "Redis does not answer (%s): the cache is off, and each process enforces its share of the limits.",
+                "Redis does not answer (%s). The cache is off, and each process enforces its share of the limits.",
                 self._describe(error),
             )
         return RedisUnavailable()
@@ -157,5 +157,5 @@ class RedisClient:
     def _describe(self, error: Exception) -> str:
         # What the kernel, or TLS, says when a read has taken too long.
         if isinstance(error, TimeoutError) or (isinstance(error, BlockingIOError) and error.errno):
-            return f"silent for {self._timeout:g} s"
+            return f"no reply within {self._timeout:g} s"
         return str(error) or type(error).__name__

@@ -56,7 +56,7 @@ class RedisConnection:
             try:
                 reply = self._reader.gets()
             except hiredis.ProtocolError as error:
-                raise ConnectionResetError("what answers is not Redis") from error
+                raise ConnectionResetError("the server is not a Redis") from error
         if isinstance(reply, hiredis.ReplyError):
             raise RedisReplyError(str(reply))
         return reply

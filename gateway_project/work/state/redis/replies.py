@@ -85,7 +85,7 @@ def _until(ends: int, now: float) -> int:
 
 
 def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
-    """The use without a limit, if any; all other checks; and whether these are only of requests a minute."""
+    """The use without a limit, if any; all other checks; and whether these are of requests per minute alone."""
     unbounded, others, plain = None, [], True
     for check in checks:
         if check.kind == USE and not check.amount:
@@ -97,5 +97,5 @@ def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
 
 
 def _is_held(check: LimitCheck, mode: int) -> bool:
-    """Whether it is held until the request ends; a count that can be lost is, so that the end can count it anew."""
+    """Whether it is held until the request ends; so is a count that can be lost: then the end counts it again."""
     return mode == CALLS_PROVIDER if check.kind == RESERVE else check.kind != COUNT or check.since > 0

@@ -24,7 +24,7 @@ FUNCTIONS = (
     + """
 local function whole(number) return string.format('%.0f', number) end
 
-local function add(key, amount)  -- up to what a number of this language holds exactly
+local function add(key, amount)  -- up to the largest integer that Lua counts exactly
   local used = math.min(tonumber(redis.call('HGET', key, 'used') or '0') + amount, MOST)
   redis.call('HSET', key, 'used', whole(used))
 end
@@ -87,7 +87,7 @@ local function end_use(key, member, life, token)
   if redis.call('ZCARD', flying) == 0 then live_until(key, member, life * 1000) end
 end
 
-local function note_peak(key, uses)  -- the most of this day; uses grow nowhere but here
+local function note_peak(key, uses)  -- the peak of this day; their number grows nowhere else
   local name = key .. ':peak:' .. whole(now - now % 86400)
   if uses > tonumber(redis.call('GET', name) or '0') then redis.call('SET', name, uses, 'EX', 3 * 86400) end
   return uses
@@ -97,14 +97,14 @@ end
 COMMON = CLOCK + FUNCTIONS
 
 # KEYS: answer, flight, and one for each hold. ARGV: value, seconds, token of the flight, token of the holds, and for
-# each hold: kind, take, amount, end of its window (or life time), when it was admitted and when it ended (ms), and its
+# each hold: kind, take, amount, end of its window (or lifetime), when it was admitted and when it ended (ms), and its
 # member, or 1 if its count is rebuilt when lost.
 _SETTLE = """
 local function settle_count(kind, key, take, amount, ends, admitted, ended, rebuilt)
   if now >= ends + 60 then return end
   if kind == 'r' and redis.call('ZREM', key .. ':held', ARGV[4] .. ':' .. take) == 1 then give_back(key, take) end
   local from = redis.call('HGET', key, 'from')
-  if rebuilt and (not from or tonumber(from) >= ended) then return end  -- the log tells it, for the rebuilding
+  if rebuilt and (not from or tonumber(from) >= ended) then return end  -- rebuilt from the log, which has it
   if kind == 'n' and tonumber(from) <= admitted then return end  -- it was counted when it was admitted
   add(key, amount)
   expire(key, ends)
@@ -127,7 +127,7 @@ SETTLE = COMMON + _SETTLE
 # The scripts to use when nothing is held.
 ALONE = {STORE: _SET + _LAND, RELEASE: _LAND, SETTLE: ""}
 
-# KEYS: one for each hold. ARGV: lease (ms), and for each hold: kind, token, take, end of its window (or life time),
+# KEYS: one for each hold. ARGV: lease (ms), and for each hold: kind, token, take, end of its window (or lifetime),
 # member. A hold that lapsed, or that Redis lost, is taken again: its request is still in flight.
 RENEW_HOLDS = (
     COMMON
@@ -146,7 +146,7 @@ end
 RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
 
 # Uses without a limit, as noted by one process. KEYS: the uses. ARGV: lease (ms), the process's token; and for each:
-# member, life time (s), whether it is in flight.
+# member, lifetime (s), whether it is in flight.
 NOTE_USES = (
     COMMON
     + """
@@ -225,9 +225,9 @@ end
 return results
 """
 
-# A sign of life, and the number of processes that gave one of late. KEYS: the processes, a sorted set by the time at
-# which each lapses. ARGV: this process, the time after which it lapses (ms). What is not such a set is replaced; times
-# that no sign of life can have are removed, as after a change of Redis' clock.
+# The heartbeat of a process; returns the number of processes with a recent one. KEYS: the processes, a sorted set by
+# the time at which each lapses. ARGV: this process, and the time after which it lapses (ms). A key of another type is
+# replaced; impossible times, as after a change of Redis' clock, are removed.
 COUNT_PROCESSES = (
     COMMON
     + """

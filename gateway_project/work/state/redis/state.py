@@ -283,7 +283,7 @@ class RedisState:
         if memory.warning and memory.policy != before.policy:
             log.warning(memory.warning)
         if memory.is_short and not before.is_short:
-            log.warning("Redis is low on memory: no more answers are cached until memory is freed.")
+            log.warning("Redis is low on memory. Answers are not cached until memory is free.")
 
     def tidy(self) -> None:
         self._share.tidy()
