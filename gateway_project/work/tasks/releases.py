@@ -62,7 +62,7 @@ class ReleaseFeed(BackgroundThread):
         except BadFeed as error:
             self._newest = None
             if not self._has_warned:
-                log.warning("The release feed %s, so it is unknown whether an update is available.", error)
+                log.warning("It is unknown whether an update is available: the release feed %s.", error)
             self._has_warned = True
         else:
             self._read_at, self._has_warned, self.every = self._clock(), False, READ_EVERY_SECONDS
