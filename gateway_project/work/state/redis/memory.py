@@ -27,8 +27,8 @@ class Memory(NamedTuple):
         if self.policy in ("", KEEPS_ALL):
             return ""
         return (
-            f"Redis evicts keys when its memory is full (maxmemory-policy {self.policy}), so limits per minute may lose "
-            f"their counts. Set maxmemory-policy {KEEPS_ALL}; the gateway leaves room for the counts of limits."
+            f"Redis evicts keys when its memory is full (maxmemory-policy {self.policy}), so limits per minute may "
+            f"lose their counts. Set maxmemory-policy {KEEPS_ALL}; the gateway leaves room for the counts of limits."
         )
 
 
