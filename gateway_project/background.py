@@ -1,22 +1,35 @@
-"""Background threads: each repeats one piece of work until it is stopped."""
+"""Background threads: each repeats one piece of work, or runs periodic tasks, until it is stopped."""
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from django.db import Error as DatabaseError
 from django.db import connection
+
+log = logging.getLogger("gateway.tasks")
+
+CHECK_EVERY_SECONDS = 0.5
+STOP_SECONDS = 5.0
 
 
 class RepeatedErrors:
     """Catches and logs the errors of repeated work: each type once, until the work succeeds again."""
 
-    def __init__(self, log: logging.Logger, name: str, *, database_message: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        name: str,
+        *,
+        database_message: Callable[[], str] | None = None,
+        database_level: int = logging.WARNING,
+    ) -> None:
         self._log = log
         self._name = name
         self._database_message = database_message or (lambda: f"The {name} waits for the database")
+        self._database_level = database_level
         self._logged: set[type[Exception]] = set()
 
     def __bool__(self) -> bool:
@@ -36,8 +49,9 @@ class RepeatedErrors:
                 connection.close()
         else:
             if self._logged:
+                level = self._database_level if self._logged == {DatabaseError} else logging.WARNING
                 self._logged.clear()
-                self._log.warning("The %s goes on.", self._name)
+                self._log.log(level, "The %s resumed.", self._name)
 
     def _log_once(self, error: Exception) -> None:
         kind = DatabaseError if isinstance(error, DatabaseError) else type(error)
@@ -45,7 +59,7 @@ class RepeatedErrors:
             return
         self._logged.add(kind)
         if kind is DatabaseError:
-            self._log.warning("%s: %s", self._database_message(), str(error).split("\n")[0])
+            self._log.log(self._database_level, "%s: %s", self._database_message(), str(error).split("\n")[0])
         else:
             self._log.error("The %s failed; it will be retried.", self._name, exc_info=error)
 
@@ -87,7 +101,7 @@ class BackgroundThread:
         """Seconds until the next run; None: until wake()."""
         return self.every
 
-    def run_once(self) -> Any:
+    def run_once(self) -> object:
         """The work of each run."""
         raise NotImplementedError
 
@@ -105,3 +119,60 @@ class BackgroundThread:
         with self.repeated_errors.caught():
             self.run_last()
         connection.close()
+
+
+class PeriodicTask:
+    """An action that runs at once and then every so many seconds; with `at_end` also when the process stops.
+
+    Every process runs it, so it must bear being run by several processes at once. `name` is the action's by default.
+    """
+
+    def __init__(
+        self,
+        action: Callable[[], None],
+        *,
+        every: float,
+        name: str = "",
+        at_end: bool = False,
+        database_level: int = logging.WARNING,
+    ) -> None:
+        self.name = name or action.__qualname__.rpartition("<locals>.")[2]
+        self.at_end = at_end
+        self._action = action
+        self._every = every
+        self._due = 0.0
+        self._errors = RepeatedErrors(log, f"task {self.name}", database_level=database_level)
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._due
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last run failed."""
+        return bool(self._errors)
+
+    def run(self) -> None:
+        """Run the action; after a failure it is tried again when it is due again."""
+        self._due = time.monotonic() + self._every
+        with self._errors.caught():
+            self._action()
+
+
+class PeriodicTasks(BackgroundThread):
+    """A thread that runs tasks one after the other; it gets STOP_SECONDS for those that run `at_end`."""
+
+    def __init__(self, name: str, tasks: Sequence[PeriodicTask], *, every: float = CHECK_EVERY_SECONDS) -> None:
+        super().__init__(name, log, every=every)
+        self.stop_seconds = STOP_SECONDS if any(task.at_end for task in tasks) else 0.0
+        self.tasks = tasks
+
+    def run_once(self) -> None:
+        for task in self.tasks:
+            if task.is_due:
+                task.run()
+
+    def run_last(self) -> None:
+        for task in self.tasks:
+            if task.at_end:
+                task.run()

@@ -34,6 +34,7 @@ Raising one is all that a stage or a service does; one place turns it into a res
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from gateway_project.problem import Problem
@@ -261,14 +262,25 @@ class LicenceInvalid(AccessError):
 
 
 class LimitError(GatewayError):
-    """The caller may do this, but later; `permanent` if the request is larger than the limit itself."""
+    """The caller may do this, but later; `permanent` if the request is larger than the limit itself.
+
+    `limit` describes the limit and whose it is, `resets_at` is when it resets; both may be None.
+    """
 
     code = 429
     default_retry_after = 1
 
-    def __init__(self, message: str = "", *, permanent: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        permanent: bool = False,
+        limit: object = None,
+        resets_at: datetime | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(message, **options)
-        self.permanent = permanent
+        self.permanent, self.limit, self.resets_at = permanent, limit, resets_at
 
 
 class RateLimited(LimitError):

@@ -11,8 +11,8 @@ from gateway_project.api.resource_routes import ID, path, resource
 from gateway_project.status import health, metrics
 from gateway_project.status.version import VersionViewSet
 from gateway_project.work import views
-from gateway_project.work.doors import AZURE, DEPLOYED, DEPLOYMENT, ENTRANCES, OPENAI
-from gateway_project.work.openapi import entrance_operation, models_operation
+from gateway_project.work.doors import AZURE, DEPLOYED, DEPLOYMENT, ENDPOINTS, OPENAI
+from gateway_project.work.openapi import endpoint_operation, models_operation
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
 from providers.viewsets import FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
@@ -26,23 +26,27 @@ urlpatterns = [
     re_path(r"^admin$", RedirectView.as_view(pattern_name="admin:index"), name="admin"),
     re_path(r"^work/?$", views.work, name="work"),
     *[
-        re_path(rf"^{path[1:]}/?$", views.door(post=entrance_operation(entrance)), name=path[1:])
-        for path, entrance in ENTRANCES.items()
-        if entrance.door.in_shape
+        re_path(rf"^{path[1:]}/?$", views.DoorView(post=endpoint_operation(endpoint)), name=path[1:])
+        for path, endpoint in ENDPOINTS.items()
+        if endpoint.door.in_shape
     ],
     *[
         re_path(
             rf"^{DEPLOYMENT[1:]}/{path}/?$",
-            views.door(post=entrance_operation(entrance, model_in_path=True)),
+            views.DoorView(post=endpoint_operation(endpoint, model_in_path=True)),
             name=f"openai/deployments/{path}",
         )
-        for path, entrance in DEPLOYED.items()
+        for path, endpoint in DEPLOYED.items()
     ],
-    re_path(r"^v1/models/?$", views.door(get=models_operation(OPENAI, one=False)), name="v1/models"),
-    re_path(r"^v1/models/(?P<id>.+?)/?$", views.door(get=models_operation(OPENAI, one=True)), name="v1/models/item"),
-    re_path(r"^openai/models/?$", views.door(get=models_operation(AZURE, one=False)), name="openai/models"),
+    re_path(r"^v1/models/?$", views.DoorView(get=models_operation(OPENAI, one=False)), name="v1/models"),
     re_path(
-        r"^openai/models/(?P<id>.+?)/?$", views.door(get=models_operation(AZURE, one=True)), name="openai/models/item"
+        r"^v1/models/(?P<id>.+?)/?$", views.DoorView(get=models_operation(OPENAI, one=True)), name="v1/models/item"
+    ),
+    re_path(r"^openai/models/?$", views.DoorView(get=models_operation(AZURE, one=False)), name="openai/models"),
+    re_path(
+        r"^openai/models/(?P<id>.+?)/?$",
+        views.DoorView(get=models_operation(AZURE, one=True)),
+        name="openai/models/item",
     ),
     re_path(r"^healthz/?$", health.healthz, name="healthz"),
     re_path(r"^readyz/?$", health.readyz, name="readyz"),

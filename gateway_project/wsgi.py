@@ -20,7 +20,7 @@ from gateway_project.server.proxies import TrustedProxies  # noqa: E402
 from gateway_project.server.request_ids import request_id  # noqa: E402
 from gateway_project.status import metrics  # noqa: E402
 from gateway_project.status.health import is_alive, is_ready  # noqa: E402
-from gateway_project.work.doors import is_ours  # noqa: E402
+from gateway_project.work.doors import is_work_path  # noqa: E402
 from gateway_project.work.runtime import gateway  # noqa: E402
 from gateway_project.work.views import answer  # noqa: E402  needs the settings
 
@@ -47,7 +47,7 @@ def _respond(environ: dict[str, Any], start_response) -> Iterable[bytes]:
     third of their CPU.
     """
     PROXIES.resolve_client(environ)
-    if is_ours(environ["PATH_INFO"]):
+    if is_work_path(environ["PATH_INFO"]):
         return answer(environ).to_wsgi(start_response)
     reads = environ["REQUEST_METHOD"] in ("GET", "HEAD")
     if reads and (view := MONITORING.get(environ["PATH_INFO"].removesuffix("/"))):

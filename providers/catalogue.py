@@ -2,16 +2,23 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
 class Offering(Protocol):
     """A provider as the catalogue needs it; `format` is None for one that this version cannot speak to."""
 
-    id: int
-    name: str
-    models: Collection[str]
-    format: Any
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def models(self) -> Collection[str]: ...
+
+    @property
+    def format(self) -> object: ...
 
 
 P = TypeVar("P", bound=Offering)

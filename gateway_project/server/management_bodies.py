@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway_project.errors import ServiceUnavailable
 from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES, UNRESERVED_BYTES, MemoryBudget, body_timeout, read_body
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from providers.transport.calls import Call
 
 MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # for all of them at one moment

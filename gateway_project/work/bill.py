@@ -1,26 +1,10 @@
-"""The usage and cost of a request that has ended: reported by the provider, or estimated and marked as such."""
+"""The bill of a request: its usage and cost. `billing.py` makes it when the request has ended."""
 
-import re
 from decimal import Decimal
-from time import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from gateway_project.errors import UpstreamError
-from providers.formats import Usage, WorkRequest
-from providers.formats.base import COUNT_TOKENS
-from providers.pricing.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
-from providers.transport.calls import End
-
-if TYPE_CHECKING:
-    from gateway_project.work.exchange import Exchange
-    from gateway_project.work.snapshot.records import Snapshot
-
-# The fields with the text of a request; all others are parameters.
-TEXT_FIELDS = ("messages", "prompt", "input", "system", "instructions", "tools", "functions", "texts", "contents")
-CHARACTERS_A_TOKEN = 4
-FILE = re.compile(r"data:[^,\s]{0,200};base64,")
-# The ends of a call after which its provider has read the request and may have worked on it.
-WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
+from providers.formats import Usage
+from providers.pricing.prices import NOT_KNOWN, Cost
 
 
 class Bill(NamedTuple):
@@ -34,90 +18,3 @@ class Bill(NamedTuple):
 
 NOTHING_BOUGHT = Bill()
 COST_UNKNOWN = Bill(cost=NOT_KNOWN)
-
-
-def bill_of(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
-    """The bill of a request that has ended, at the price when this is first called."""
-    if exchange.bill is None:
-        exchange.bill = _bill(exchange, snapshot)
-    return exchange.bill
-
-
-def input_tokens(work: WorkRequest) -> int:
-    """The estimated input tokens of a request: of its texts only, not of images."""
-    return _tokens(sum(_characters(work.body[name]) for name in TEXT_FIELDS if name in work.body))
-
-
-def _bill(exchange: "Exchange", snapshot: "Snapshot") -> Bill:
-    answer = exchange.answer
-    if exchange.cached_answer is not None:
-        price = snapshot.price(exchange.target, time())
-        nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
-        return Bill(answer.usage, exchange.cached_answer.estimated, nothing, cost(answer.usage, price).amount)
-    if not exchange.attempts or exchange.target is None or exchange.request.operation == COUNT_TOKENS:
-        return NOTHING_BOUGHT
-    if exchange.subscription is not None:  # of a stream that it did not get to its end; its leader pays
-        return NOTHING_BOUGHT
-    counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
-    if answer is None and counted is None:
-        return _unanswered(exchange)
-    usage = counted or _complete_usage(exchange)
-    estimated = not counted and usage is not answer.usage
-    return Bill(usage, estimated, cost(usage, snapshot.price(exchange.target, time()), estimated=estimated))
-
-
-def _unanswered(exchange: "Exchange") -> Bill:
-    """The cost is unknown; the input tokens count, so that leaving before the first byte does not evade limits."""
-    if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
-        return NOTHING_BOUGHT
-    if exchange.call.end in WORKED_ON:
-        return Bill(Usage(input_tokens(exchange.request)), estimated=True, cost=NOT_KNOWN)
-    return COST_UNKNOWN
-
-
-def _complete_usage(exchange: "Exchange") -> Usage:
-    """The reported usage, with estimates for the parts that were not reported."""
-    usage, request = exchange.answer.usage or Usage(), exchange.request
-    missing = {}
-    if usage.input is None:
-        missing["input"] = max(input_tokens(request) - usage.all_input, 0)  # without tokens reported as cached
-    if usage.output is None or _was_cut_off(exchange):
-        written = _tokens(_written_characters(exchange))
-        if written or request.operation != "embedding":  # on /work the operation is only a guess
-            # A stream that was cut off has at most reported the count at its beginning.
-            missing["output"] = max(usage.output or 0, written)
-    return usage._replace(**missing) if missing else usage
-
-
-def _was_cut_off(exchange: "Exchange") -> bool:
-    return exchange.stream is not None and not exchange.stream.reader.done
-
-
-def _written_characters(exchange: "Exchange") -> int:
-    """How many characters the model wrote, including tool calls; extrapolated for a stream of which a part is kept."""
-    answer = exchange.answer
-    if exchange.stream is None:
-        return len(answer.text or (answer.body if answer.finish_reason == "tool" else ""))
-    characters = len(exchange.stream.reader.generated_text(answer.body))
-    return characters * exchange.sent_bytes // max(len(answer.body), 1)
-
-
-def _tokens(characters: int) -> int:
-    """The estimated number of tokens: four characters each, which is common for many languages and tokenisers."""
-    return -(-characters // CHARACTERS_A_TOKEN)
-
-
-def _characters(value: Any) -> int:
-    """The characters of all texts in a JSON value, without files in base64."""
-    total, waiting = 0, [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            total += 0 if FILE.match(one) else len(one)
-        elif isinstance(one, dict):
-            waiting += [inner for name, inner in one.items() if name not in ("data", "file_data")]
-        elif isinstance(one, list):
-            waiting += one
-        elif type(one) is int:  # a text that came as tokens
-            total += CHARACTERS_A_TOKEN
-    return total

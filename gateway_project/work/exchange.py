@@ -6,27 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors import WORK
-from gateway_project.work.doors.base import Entrance
+from gateway_project.work.doors.base import Endpoint
 from gateway_project.work.limits.book import NO_LIMITS, LimitBook, Limits
 from providers.formats import Answer, StreamReader, WorkRequest
 from providers.transport.calls import Call
 
 if TYPE_CHECKING:
     from gateway_project.work.bill import Bill
-    from gateway_project.work.cache.flights import Flight, Following
+    from gateway_project.work.cache.flights import Flight, FlightWait
     from gateway_project.work.cache.packing import CachedAnswer
     from gateway_project.work.limits.checks import CheckStatus, Hold
     from gateway_project.work.limits.demand import Demand
-    from gateway_project.work.routing.outcomes import Outcome
     from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
     from gateway_project.work.streaming.broadcast import Broadcast, Subscription
     from providers.formats.sse import ChunkTemplate
     from providers.transport.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
 
+Outcome = tuple[str, str]  # of a candidate: a value of telemetry's Candidate, and a detail for people
+
 
 @dataclass(slots=True)
-class Incoming:
+class ClientConnection:
     """The request as the view passes it on: its body is not read yet."""
 
     environ: dict[str, Any]  # WSGI's: headers such as HTTP_X_SVC_CACHE, and the body in wsgi.input
@@ -54,9 +55,9 @@ class Stream:
 class Exchange:
     """One work request on its way through the stages."""
 
-    incoming: Incoming  # the view
+    connection: ClientConnection  # the view
     request_id: str = ""  # the view
-    entrance: Entrance = WORK  # the view
+    endpoint: Endpoint = WORK  # the view
     started: float = field(default_factory=time.perf_counter)
     started_at: float = field(default_factory=time.time)
 
@@ -84,11 +85,11 @@ class Exchange:
     holds: "list[Hold]" = field(default_factory=list)  # admit; final_settlement empties it
     full_candidates: "tuple[Target, ...]" = ()  # admit: those whose limits have no room
     # select_provider, look_up_cache, call_provider: by provider id
-    candidate_outcomes: "dict[int, Outcome]" = field(default_factory=dict)
+    candidate_outcomes: dict[int, Outcome] = field(default_factory=dict)
     admitted_target: "Target | None" = None  # admit: the candidate whose limits were taken from
     cache_key: str = ""  # look_up_cache
     cache_status: str = "BYPASS"  # look_up_cache
-    following: "Following | None" = None  # look_up_cache, while it waits for another's answer
+    flight_wait: "FlightWait | None" = None  # look_up_cache, while it waits for another's answer
     flight: "Flight | None" = None  # look_up_cache, if this request leads it
     subscription: "Subscription | None" = None  # look_up_cache, if it follows another request's stream
     broadcast: "Broadcast | None" = None  # delivery: of its own stream, once others follow it

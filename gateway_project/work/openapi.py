@@ -3,10 +3,10 @@
 from gateway_project import errors
 from gateway_project.api.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.api.openapi.responses import header
-from gateway_project.work.doors.base import ClientDoor, Entrance
+from gateway_project.work.doors.base import ClientDoor, Endpoint
 from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS
 
-# Every way in which a request for work can end badly.
+# The errors of work requests.
 ERRORS = (
     errors.ValidationError,
     errors.ProviderNotSelected,
@@ -32,8 +32,8 @@ HEADERS = {
     },
     "X-Svc-Provider": header("The provider that answered."),
     "X-Svc-Dropped": header(
-        "Parameters of the request that the provider did not get, and behind `answer.` what its answer held that this "
-        "shape has no place for; of a stream the latter is told in a comment at its end.",
+        "Parameters of the request that the provider did not get and, with the prefix `answer.`, parts of its answer "
+        "that the client's shape cannot hold. A stream names the latter in a comment at its end.",
         required=False,
     ),
     "X-Svc-Added": header(
@@ -48,35 +48,40 @@ HEADERS = {
 }
 
 
-def _asked(name: str, description: str, **schema: object) -> dict:
+def _header_parameter(name: str, description: str, **schema: object) -> dict[str, object]:
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
 PARAMETERS = (
-    _asked("X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"),
-    _asked("X-Svc-Provider", "The provider to use, by name.", type="string"),
-    _asked(
+    _header_parameter(
+        "X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"
+    ),
+    _header_parameter("X-Svc-Provider", "The provider to use, by name.", type="string"),
+    _header_parameter(
         "X-Svc-Operation",
         "The operation; by default it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
         enum=list(OPERATIONS),
     ),
-    _asked(
+    _header_parameter(
         "X-Svc-Cache",
         "`bypass`: neither read nor write; `refresh`: write only; `only`: answer from the cache or not at all.",
         enum=list(CACHE_CONTROLS),
     ),
-    _asked(
+    _header_parameter(
         "X-Svc-Cache-TTL", "How long the answer is cached, in seconds.", type="integer", minimum=0, maximum=999_999_999
     ),
-    _asked(
+    _header_parameter(
         "X-Svc-Timeout",
-        "Time-out of the whole request, in seconds.",
+        "Timeout of the whole request, in seconds.",
         type="number",
         exclusiveMinimum=0,
         maximum=999_999_999,
     ),
-    *(_asked(name, "Passes to Anthropic.", type="string", pattern="^[ -~]{0,1024}$") for name in FORWARDED_HEADERS),
-    _asked("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
+    *(
+        _header_parameter(name, "Sent on to Anthropic.", type="string", pattern="^[ -~]{0,1024}$")
+        for name in FORWARDED_HEADERS
+    ),
+    _header_parameter("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
 )
 BODY = {
     "type": "object",
@@ -124,11 +129,13 @@ WORK = Operation(
 )
 
 
-def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Operation:
-    """The same for a path of a door: body and answers are those of its clients' own documentation."""
-    shape = f"As {entrance.door.ecosystem} documents it"
+def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Operation:
+    """The operation of a client API's path; the vendor documents body and answers."""
+    door = endpoint.door
+    assert isinstance(door, ClientDoor), "/work has its own operation"
+    shape = f"As {door.ecosystem} documents it"
     return Operation(
-        summary=f"{entrance.summary}, for clients of {entrance.door.ecosystem}",
+        summary=f"{endpoint.summary}, for clients of {door.ecosystem}",
         description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
         tag="doors",
         parameters=(
@@ -144,25 +151,25 @@ def entrance_operation(entrance: Entrance, *, model_in_path: bool = False) -> Op
                 HEADERS,
             )
         },
-        failures=_failures(entrance.door),
+        failures=_failures(door),
         credentials=(KEY, TOKEN),
     )
 
 
 def models_operation(door: ClientDoor, *, one: bool) -> Operation:
-    """The list of models, or one of it."""
+    """The operation that lists models, or gets one."""
     return Operation(
         summary="Get a model that the caller may use" if one else "List the models that the caller may use",
         description="Exactly the models that the rules allow, in the shape that the client expects.",
         tag="doors",
-        parameters=(_in_path("id", "Its name."),) if one else (),
+        parameters=(_in_path("id", "The model's name."),) if one else (),
         answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},
         failures=_failures(door),
         credentials=(KEY, TOKEN),
     )
 
 
-def _in_path(name: str, description: str) -> dict:
+def _in_path(name: str, description: str) -> dict[str, object]:
     return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
 
 
@@ -170,5 +177,5 @@ MODEL_IN_PATH = _in_path("model", "The model to use. It takes precedence over th
 
 
 def _failures(door: ClientDoor) -> dict[str, Answer]:
-    told = Answer(f"An error in the shape of {door.ecosystem}.", {"application/json": {"type": "object"}})
-    return {"4XX": told, "5XX": told}
+    answer = Answer(f"An error in the shape of {door.ecosystem}.", {"application/json": {"type": "object"}})
+    return {"4XX": answer, "5XX": answer}

@@ -13,8 +13,8 @@ from gateway_project.errors import GatewayError, InternalError, ServiceUnavailab
 from gateway_project.server.client_response import Delivery
 from gateway_project.work.cache.flights import FlightPending
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.stages.admission import admit
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.cache import end_flight, look_up_cache, update_cache
@@ -55,7 +55,7 @@ def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
     """Run the stages, write the log entry, and return what the client gets."""
     gateway.metrics.request_started()
     run(exchange, gateway, STAGES)
-    if exchange.following:
+    if exchange.flight_wait:
         return deliver_later(exchange, partial(_resume, exchange, gateway))
     return _finish(exchange, gateway)
 
@@ -63,7 +63,7 @@ def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
 def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:
     """Go on with a request that waits for another one's answer; None if it still waits."""
     run(exchange, gateway, STAGES_FROM_CACHE)
-    return None if exchange.following else _finish(exchange, gateway)
+    return None if exchange.flight_wait else _finish(exchange, gateway)
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
@@ -91,7 +91,7 @@ def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]
                     exchange.timings.append((name, begun, ended))
             begun = ended
     except FlightPending:
-        pass  # exchange.following is set
+        pass  # exchange.flight_wait is set
     except GatewayError as error:
         exchange.error = _limit_error_first(error, exchange, gateway)
     except Interrupted as interrupted:

@@ -1,15 +1,15 @@
-"""The parts of a process that serve work: made and started once, passed to every stage."""
+"""Makes the gateway of a process and starts it once."""
 
-import contextlib
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 from django.conf import settings
 
 from accounts.sessions import delete_all_expired
+from gateway_project.background import PeriodicTask, PeriodicTasks
 from gateway_project.server.bodies import MemoryBudget
 from gateway_project.work.cache.flights import Flights
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.status import statuses_of
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.routing.provider_health import health_of
@@ -23,7 +23,6 @@ from gateway_project.work.streaming.watch import Watcher
 from gateway_project.work.tasks.housekeeping import TICK_SECONDS, housekeeping
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from gateway_project.work.tasks.licence_uses import peak_recorder, uses_of
-from gateway_project.work.tasks.periodic_tasks import PeriodicTask, PeriodicTasks
 from gateway_project.work.tasks.releases import UNKNOWN, ReleaseFeed
 from licensing.models import Limit
 from licensing.services import note_time
@@ -33,85 +32,13 @@ from providers.health.breakers import Breakers
 from providers.health.rests import Rests
 from providers.health.status import Health
 from providers.models import Provider
-from providers.transport.calls import End
 from providers.transport.transport import Transport
-from telemetry.journal.files import RESERVE_BYTES, Journal, JournalFull
+from telemetry.journal.files import RESERVE_BYTES, Journal
 from telemetry.journal.shipping import Shipper
-from telemetry.metrics.counters import Metrics, own_metrics
+from telemetry.metrics.counters import own_metrics
 from telemetry.retention.housekeeping import Housekeeper
 
 PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, TIME_EVERY_SECONDS, SESSIONS_EVERY_SECONDS = 5.0, 10.0, 60.0, 300.0
-
-
-@dataclass(slots=True)
-class Gateway:
-    """The parts of one process."""
-
-    snapshot: Snapshot
-    follower: Follower
-    state: SharedState
-    flights: Flights
-    transport: Transport
-    watcher: Watcher
-    relay: Relay
-    breakers: Breakers
-    rests: Rests
-    full_providers: FullProviders
-    recounter: Recounter
-    journal: Journal
-    shipper: Shipper
-    prompt_shipping: PromptShipping
-    database_tasks: PeriodicTasks
-    log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
-    release_feed: ReleaseFeed | None  # None if no feed is configured
-    metrics: Metrics
-    body_memory: MemoryBudget
-    # Settings that every request needs: reading Django's settings is a function call each time.
-    max_body_bytes: int
-    required_fields: Sequence[str]
-    client_seconds: float  # for which a client may be silent
-    total_seconds: float
-    housekeeper: PeriodicTasks = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.housekeeper = PeriodicTasks("housekeeper", housekeeping(self), every=TICK_SECONDS)
-
-    def start(self) -> None:
-        """Load the snapshot and start the threads; the database may be down."""
-        self.journal.preallocate()
-        self.state.probe()  # so that the other processes know of this one before it serves work
-        self.follower.start()
-        self.watcher.start()
-        self.relay.start()
-        self.housekeeper.start()
-        self.recounter.start()
-        self.shipper.start()
-        self.database_tasks.start()
-        self.log_housekeeper.start()
-        if self.release_feed is not None:
-            self.release_feed.start()
-
-    def end_calls(self) -> None:
-        """End every call in flight; their clients get the error that the gateway is stopping."""
-        self.watcher.interrupt_all(End.STOPPING)
-
-    def stop(self) -> None:
-        """Stop the threads and ship what is left in the journal, as far as the database answers."""
-        self.watcher.stop()
-        self.housekeeper.stop()
-        self.follower.stop()
-        self.log_housekeeper.stop()
-        if self.release_feed is not None:
-            self.release_feed.stop()
-        self.database_tasks.stop()
-        self.recounter.stop()
-        self.shipper.stop()
-        self.state.shipping_requests.leave()
-
-    def note_cached(self, record: bytes) -> None:
-        """Log that an answer was cached; the list of cached answers may lack one if the disk is full."""
-        with contextlib.suppress(JournalFull):
-            self.journal.append_cache_entry(record)
 
 
 _gateway: Gateway | None = None
@@ -124,9 +51,9 @@ def gateway() -> Gateway:
     if _gateway is None:
         with _lock:
             if _gateway is None:
-                made = _make()
-                made.start()
-                _gateway = made
+                new = _make()
+                new.start()
+                _gateway = new
     return _gateway
 
 
@@ -179,6 +106,7 @@ def update_available() -> str:
 
 
 def _make() -> Gateway:
+    """The gateway of this process, not started yet."""
     snapshot = Snapshot()
     # The journal reserves room for the end of every open request; a segment has to hold much more than that.
     segment_bytes = max(settings.GATEWAY_JOURNAL_SEGMENT_BYTES, 4 * RESERVE_BYTES * settings.GATEWAY_THREADS)
@@ -187,7 +115,7 @@ def _make() -> Gateway:
     flights = Flights(state)
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=settings.GATEWAY_HEARTBEAT)
     shipper = Shipper(journal, settings.GATEWAY_JOURNAL_DIR, interval=settings.GATEWAY_LOG_INTERVAL)
-    return Gateway(
+    parts = Gateway(
         snapshot=snapshot,
         follower=Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL),
         state=state,
@@ -202,7 +130,7 @@ def _make() -> Gateway:
         journal=journal,
         shipper=shipper,
         prompt_shipping=PromptShipping(state.shipping_requests, shipper),
-        database_tasks=PeriodicTasks("chores", _database_tasks(state)),
+        database_tasks=PeriodicTasks("database-tasks", _database_tasks(state)),
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         release_feed=ReleaseFeed(settings.GATEWAY_RELEASE_FEED, transport) if settings.GATEWAY_RELEASE_FEED else None,
         metrics=own_metrics(),
@@ -212,6 +140,8 @@ def _make() -> Gateway:
         client_seconds=settings.GATEWAY_CLIENT_TIMEOUT,
         total_seconds=settings.GATEWAY_TOTAL_TIMEOUT,
     )
+    parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
+    return parts
 
 
 def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:

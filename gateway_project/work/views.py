@@ -1,69 +1,71 @@
-"""POST /work and the doors for SDKs: parse, run, deliver."""
+"""POST /work and the client APIs: parse, run, deliver."""
 
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from django.http import HttpRequest, HttpResponseBase
-from django.views.decorators.csrf import csrf_exempt
 
-from gateway_project.api.openapi.endpoints import Operation, View, endpoint, refusal
+from gateway_project.api.openapi import endpoints
+from gateway_project.api.openapi.endpoints import Operation, refusal
 from gateway_project.errors import GatewayError, NotFound
 from gateway_project.server.client_response import Delivery
 from gateway_project.server.request_ids import decode, request_id
-from gateway_project.work.doors import MODELS, door_of, entrance_of, model_list
-from gateway_project.work.doors.base import Door, Entrance
-from gateway_project.work.exchange import Exchange, Incoming
+from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list
+from gateway_project.work.doors.base import Door, Endpoint
+from gateway_project.work.exchange import ClientConnection, Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.openapi import WORK
 from gateway_project.work.pipeline import serve
-from gateway_project.work.runtime import Gateway, gateway
+from gateway_project.work.runtime import gateway
 from providers.transport.calls import Call
 
 
-@endpoint(post=WORK)
+@endpoints.endpoint(post=WORK)
 def work(request: HttpRequest) -> HttpResponseBase:
     """Answer a work request with the provider's own body."""
     return answer(request.META).to_django()
 
 
-def door(**operations: Operation) -> View:
-    """A view of a door's path, answered in the shape of its client; these are its methods."""
+class DoorView:
+    """The view of a door's path, answered in the shape of its client; `operations` are its methods."""
 
-    @csrf_exempt  # no cookie is looked at here
-    def view(request: HttpRequest, **kwargs: str) -> HttpResponseBase:
+    csrf_exempt = True  # no cookie is looked at here
+
+    def __init__(self, **operations: Operation) -> None:
+        self.operations = operations
+
+    def __call__(self, request: HttpRequest, **kwargs: str) -> HttpResponseBase:
         return answer(request.META).to_django()
 
-    view.operations = operations
-    return view
 
-
-def answer(environ: dict[str, Any]) -> Delivery:
+def answer(environ: WSGIEnvironment) -> Delivery:
     """The response to a work request, or to any request at a door; `environ` is WSGI's."""
     path = decode(environ["PATH_INFO"]).removesuffix("/")
-    if entrance := entrance_of(path):
-        return _work(environ, entrance)
-    found = door_of(environ)
+    if endpoint := endpoint_at(path):
+        return _work(environ, endpoint)
+    door = door_of(environ)
     if not (models := MODELS.fullmatch(path)):
-        return _refused(NotFound(f"There is nothing at {decode(environ['PATH_INFO'])}."), environ, found)
+        return _refused(NotFound(f"There is nothing at {decode(environ['PATH_INFO'])}."), environ, door)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
-        return _refused(refusal(["GET", "HEAD"]), environ, found)
-    return model_list.deliver_models(_exchange(environ, Entrance(found), gateway()), models["model"] or "")
+        return _refused(refusal(["GET", "HEAD"]), environ, door)
+    return model_list.deliver_models(_exchange(environ, Endpoint(door), gateway()), door, models["model"] or "")
 
 
-def _work(environ: dict[str, Any], entrance: Entrance) -> Delivery:
+def _work(environ: WSGIEnvironment, endpoint: Endpoint) -> Delivery:
     if environ["REQUEST_METHOD"] != "POST":
-        return _refused(refusal(["POST"]), environ, entrance.door)
-    the_gateway = gateway()
-    return serve(_exchange(environ, entrance, the_gateway), the_gateway)
+        return _refused(refusal(["POST"]), environ, endpoint.door)
+    parts = gateway()
+    return serve(_exchange(environ, endpoint, parts), parts)
 
 
-def _exchange(environ: dict[str, Any], entrance: Entrance, gateway: Gateway) -> Exchange:
+def _exchange(environ: WSGIEnvironment, endpoint: Endpoint, gateway: Gateway) -> Exchange:
     client = environ.get("gunicorn.socket")
-    incoming = Incoming(environ, client, environ.get("REMOTE_ADDR", ""))
+    connection = ClientConnection(environ, client, environ.get("REMOTE_ADDR", ""))
     call = Call(client=client, total_seconds=gateway.total_seconds)
-    return Exchange(incoming, request_id(environ), entrance, call=call)
+    return Exchange(connection, request_id(environ), endpoint, call=call)
 
 
-def _refused(error: GatewayError, environ: dict[str, Any], door: Door) -> Delivery:
+def _refused(error: GatewayError, environ: WSGIEnvironment, door: Door) -> Delivery:
     """The response to a request that does not reach the pipeline."""
-    delivery = door.refusal(error, wanted := request_id(environ))
-    delivery.headers += [(name, wanted) for name in ("X-Svc-Request-ID", door.request_id_header) if name]
+    delivery = door.refusal(error, correlation_id := request_id(environ))
+    delivery.headers += [(name, correlation_id) for name in ("X-Svc-Request-ID", door.request_id_header) if name]
     return delivery

@@ -8,9 +8,14 @@ from typing import NamedTuple, Protocol, TypeVar
 class Account(Protocol):
     """What a provider knows the gateway by."""
 
-    id: int
-    url: str
-    credential: str
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def credential(self) -> str: ...
 
 
 class Rest(NamedTuple):

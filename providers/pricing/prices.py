@@ -6,6 +6,7 @@ Prices are for a million tokens of a bucket. Buckets are disjoint, but for reaso
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
@@ -120,6 +121,12 @@ class PriceBook:
     def __init__(self, offers: Iterable[Offer] = ()) -> None:
         self._offers = list(offers)
         self._era = Era(inf, -inf, {})
+
+    @cached_property
+    def currency(self) -> str:
+        """The currency of all prices; '' without prices, or with prices in several currencies."""
+        currencies = {offer.price.currency for offer in self._offers}
+        return currencies.pop() if len(currencies) == 1 else ""
 
     def price(self, provider_id: int, host: str, model: str, at: float) -> Price | None:
         """What a model costs at a provider at this moment; None where nobody said."""

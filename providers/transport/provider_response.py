@@ -155,7 +155,7 @@ def as_gateway_error(call: Call, error: Exception) -> GatewayError | Interrupted
     return ProviderError(f"The provider failed: {describe_failure(error)}.")
 
 
-def describe_failure(error: Exception) -> str:
+def describe_failure(error: BaseException) -> str:
     """How a provider, or the connection to it, failed, in words for clients and administrators."""
     if isinstance(error, BadReply):
         return str(error)

@@ -6,26 +6,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 
-from django.db import Error as DatabaseError
 from django.db import connection, transaction
 from django.utils import timezone
 
-from gateway_project.background import BackgroundThread
+from gateway_project.background import PeriodicTask, PeriodicTasks
 from telemetry.retention import deletion
-
-log = logging.getLogger("gateway.housekeeping")
 
 # A task that takes longer continues in the next round.
 MAX_TASK_SECONDS = 30.0
 # Between two batches a task pauses for as long as the batch took plus this, so that others get the database.
 MIN_PAUSE_SECONDS = 0.02
 
-PeriodicTask = Callable[[datetime], bool]
+Batch = Callable[[datetime], bool]
 
 
-def periodic_tasks() -> dict[str, PeriodicTask]:
-    """The tasks by name; each does one batch and returns whether there may be more."""
+def batches() -> dict[str, Batch]:
+    """The batch of each task by the task's name; it returns whether there may be more to do."""
     return {
         "partitions": deletion.make_partitions,
         "entries": deletion.delete_entries,
@@ -36,42 +34,37 @@ def periodic_tasks() -> dict[str, PeriodicTask]:
     }
 
 
-class Housekeeper(BackgroundThread):
-    """The thread that runs the tasks; `run_once()` runs each once."""
+class Housekeeper(PeriodicTasks):
+    """The thread that runs every task of the maintenance in each round; a database that is busy is tried again."""
 
     def __init__(self, *, interval: float, on_batch: Callable[[str, int], None] | None = None) -> None:
         """`on_batch` is called with the task's name and the batch's number, from 1, before each batch."""
-        super().__init__("log housekeeper", log, every=interval)
+        self._max_task_seconds = MAX_TASK_SECONDS
         self._on_batch = on_batch
-        self._tasks = periodic_tasks()
+        tasks = [self._task(name, batch) for name, batch in batches().items()]
+        super().__init__("log housekeeper", tasks, every=interval)
 
-    def run_once(self, seconds: float = MAX_TASK_SECONDS) -> list[str]:
-        """Run each task for at most so many seconds; returns the names of those that failed, which are tried again."""
-        failed = []
-        for name, task in self._tasks.items():
-            try:
-                self._run_task(name, task, time.monotonic() + seconds)
-            except DatabaseError as error:
-                log.info("%s: the database does not let us now: %s", name, str(error).split("\n")[0])
-                connection.close()
-            except Exception:
-                log.exception("%s: failed; it will be retried.", name)
-            else:
-                continue
-            failed.append(name)
-        return failed
+    def run_to_the_end(self) -> list[str]:
+        """Run each task until nothing is left to do; returns the names of those that failed."""
+        self._max_task_seconds = float("inf")
+        self.run_once()
+        return [task.name for task in self.tasks if task.has_failed]
 
-    def _run_task(self, name: str, task: PeriodicTask, until: float) -> None:
-        for batch in itertools.count(1):
-            begun = time.monotonic()
-            if self.stopped.is_set() or begun >= until:
+    def _task(self, name: str, batch: Batch) -> PeriodicTask:
+        return PeriodicTask(partial(self._run_batches, name, batch), name=name, every=0, database_level=logging.INFO)
+
+    def _run_batches(self, name: str, batch: Batch) -> None:
+        deadline = time.monotonic() + self._max_task_seconds
+        for number in itertools.count(1):
+            begin = time.monotonic()
+            if self.stopped.is_set() or begin >= deadline:
                 return
             if self._on_batch is not None:
-                self._on_batch(name, batch)
+                self._on_batch(name, number)
             with exclusively(name) as acquired:
-                if not acquired or not task(timezone.now()):
+                if not acquired or not batch(timezone.now()):
                     return
-            self.stopped.wait(MIN_PAUSE_SECONDS + time.monotonic() - begun)
+            self.stopped.wait(MIN_PAUSE_SECONDS + time.monotonic() - begin)
 
 
 @contextmanager
@@ -83,4 +76,4 @@ def exclusively(name: str) -> Iterator[bool]:
             return
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext('gateway chore'), hashtext(%s))", [name])
-            yield cursor.fetchone()[0]
+            yield bool(cursor.fetchone()[0])

@@ -27,7 +27,7 @@ class TestTokens:
         assert [response.status_code for response in responses] == [200, 200, 200, 429]
         policy = next(name for name in items(responses[0].headers["RateLimit"]) if name.endswith("tokens"))
         assert [left(response, policy) for response in responses[:3]] == [70, 40, 10]
-        refused(responses[3], "RateLimited", "100 tokens a minute", f"the {subject} ", "whole again in")
+        refused(responses[3], "RateLimited", "(100 tokens per minute)", f"token limit of {subject} ", "It resets at")
         assert bypass(world, key, max_tokens=5).status_code == 200
         assert len(provider.seen) == 4
 
@@ -84,7 +84,7 @@ class TestTokens:
         provider.default = Answer(usage={"prompt_tokens": 4, "completion_tokens": 8})
         assert bypass(world, key).status_code == 200
         response = bypass(world, key, max_tokens=990)
-        refused(response, "QuotaExceeded", "has no room")
+        refused(response, "QuotaExceeded", "too little left for this request")
         assert (left(response, "key-tokens-day"), left(response, "key")) == (988, 599)
 
     def test_a_stored_answer_costs_no_tokens_and_is_refused_once_they_are_used_up(self, world, provider):
@@ -157,7 +157,7 @@ class TestCost:
         # Each costs 10 * 0.15 + 20 * 0.60 = 13.5 millionths, and may cost 12.3 before it is known.
         assert [response.status_code for response in responses] == [200, 200, 200, 429]
         assert [left(response, "key-cost-day") for response in responses[:3]] == [27, 14, 0]
-        refused(responses[3], "QuotaExceeded", "0.000041 a day", "of the key ")
+        refused(responses[3], "QuotaExceeded", "0.000041", "daily cost limit of key ")
 
     def test_what_has_no_price_is_not_bounded_by_money(self, world, provider):
         key = limited(world, "cost", "day", "0.000001")
@@ -187,7 +187,7 @@ class TestConcurrency:
         provider.answers(delay=6)
         sock = world.send({"model": world.model}, key=key)
         provider.wait_for(1)
-        refused(bypass(world, key), "RateLimited", "1 concurrent requests", "when one of them has finished")
+        refused(bypass(world, key), "RateLimited", "(1 concurrent request)", "when one of its requests has finished")
         sock.close()
         world.soon(lambda: bypass(world, key), 200, seconds=3)
 
@@ -204,7 +204,8 @@ class TestQuotas:
         key = limited(world, "requests", window, 3, subject)
         responses = [world.ask("same", key=key) for _ in range(3)] + [world.ask("other", key=key)]
         assert [response.status_code for response in responses] == [200, 200, 200, 429]
-        refused(responses[3], "QuotaExceeded", f"3 requests a {window}", f"the {subject} ")
+        adjective = {"day": "daily", "month": "monthly"}[window]
+        refused(responses[3], "QuotaExceeded", f"The {adjective} request limit of {subject} ", "(3 requests)")
         resets = datetime.now(UTC) + timedelta(seconds=int(responses[3].headers["Retry-After"]))
         assert (resets + timedelta(seconds=5)).strftime("%H:%M") == "00:00"
         assert window == "day" or (resets + timedelta(seconds=5)).day == 1
@@ -278,7 +279,7 @@ def test_all_that_apply_are_told_and_the_first_that_refuses_is_said(world, provi
     assert items(response.headers["RateLimit"]).keys() == told.keys()
     assert world.ask("2", key=issued.text).status_code == 200
     response = world.ask("3", key=issued.text)
-    refused(response, "RateLimited", f"2 requests a minute of the user {world.user.username}")
+    refused(response, "RateLimited", f"limit of user {world.user.username} (2 requests per minute)")
     Limit.objects.filter(user=world.user, window="minute", measure="requests").update(amount=0)
     assert left(world.soon(lambda: world.ask("3", key=issued.text), 200), "key") == 47, "a refused request was counted"
 

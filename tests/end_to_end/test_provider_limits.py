@@ -42,7 +42,7 @@ def test_when_none_has_room_the_client_is_told(world, two):
         limit(world, provider, "requests", "minute", 1)
     responses = [bypass(world, prompt=str(n)) for n in range(3)]
     assert [response.status_code for response in responses] == [200, 200, 429]
-    refused(responses[2], "RateLimited", "1 requests a minute", "the provider ")
+    refused(responses[2], "RateLimited", "(1 request per minute)", "limit of provider ")
     assert items(responses[2].headers["RateLimit"])["provider"]["r"] == 0
 
 

@@ -65,7 +65,7 @@ def test_what_goes_wrong_in_every_round_is_told_once_and_so_is_its_end(begin, ca
     assert [record.getMessage() for record in caplog.records] == [
         "The counter failed; it will be retried.",
         "The counter waits for the database: gone",
-        "The counter goes on.",
+        "The counter resumed.",
     ]
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway_project.work.doors import DIALECTS, ENTRANCES
+from gateway_project.work.doors import DIALECTS, ENDPOINTS
 from providers.formats import FORMATS, Format, WorkRequest
 from providers.formats.base import Dialect
 from providers.formats.bedrock.event_stream import write_frame
@@ -24,7 +24,7 @@ from providers.formats.bedrock.event_stream import write_frame
 BUILT_UPON = {"openai-responses": "openai"}
 # The dialects by their names: what a sample's `shape` can be.
 SHAPES: dict[str, Dialect] = {
-    entrance.dialect.name: entrance.dialect for entrance in ENTRANCES.values() if entrance.dialect
+    endpoint.dialect.name: endpoint.dialect for endpoint in ENDPOINTS.values() if endpoint.dialect
 }
 STREAMS = ("*.sse", "*.frames")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway_project.errors import GatewayError
-from gateway_project.work.doors import ENTRANCES
+from gateway_project.work.doors import ENDPOINTS
 from providers.formats import FORMATS, WorkRequest
 from tests.support.recorded_samples import Sample, request, streams, whole
 
@@ -21,7 +21,7 @@ SAMPLES = Path(__file__).parents[1] / "providers/formats/samples"
 RESULTS = "results"
 LONGEST = 20_000  # of a result that is kept as it is; of a longer one its hash is
 SHOWN = 30  # bytes around a change
-CHATS = {entrance.dialect.name: entrance.dialect for entrance in ENTRANCES.values() if entrance.operation == "chat"}
+CHATS = {endpoint.dialect.name: endpoint.dialect for endpoint in ENDPOINTS.values() if endpoint.operation == "chat"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Flight:
     error: GatewayError | None = None
 
 
-class Following(NamedTuple):
+class FlightWait(NamedTuple):
     """How a request waits for another's answer: the token to claim the flight with if the leader gives up."""
 
     token: str

@@ -1,25 +1,26 @@
-"""The cache key: equal requests have one, different requests never share one."""
+"""The cache key: equal requests have the same key, different requests never share one."""
 
 import hashlib
 import json
 import re
 import unicodedata
-from typing import Any
 
 import orjson
 
-# All combining marks there are lie below.
+from gateway_project.json_types import JsonObject
+
+# All combining marks that exist.
 MARKS = "".join(mark for mark in map(chr, range(0x300, 0x1F000)) if unicodedata.combining(mark))
 LONGEST_COMPOSED = 1024 * 1024  # in characters
 LONG_RUN = re.compile(f"[{MARKS}]{{31}}")
 
 
-def digest(body: dict[str, Any]) -> bytes:
-    """SHA-256 of a parsed request as canonical JSON: a long one is not kept twice while it is served."""
+def digest(body: JsonObject) -> bytes:
+    """SHA-256 of a parsed request as canonical JSON: the canonical form of a long request is not kept in memory."""
     return hashlib.sha256(canonical(body)).digest()
 
 
-def canonical(body: dict[str, Any]) -> bytes:
+def canonical(body: JsonObject) -> bytes:
     """A parsed request as canonical JSON: sorted names, one spelling of each character.
 
     Numbers have one form since they were parsed (strictjson). `model` is left out: the name that the
@@ -32,13 +33,13 @@ def canonical(body: dict[str, Any]) -> bytes:
     return _dumped(_normal(value))
 
 
-def cache_key(content: bytes, *parts: str | int | list) -> str:
+def cache_key(content: bytes, *parts: object) -> str:
     """SHA-256 over the digest of a request and the parts (model, provider, operation, headers, scope, …), as hex."""
     return hashlib.sha256(content + orjson.dumps(parts)).hexdigest()
 
 
 def _is_composed(text: str) -> bool:
-    """Whether a text is to be taken as it is: composed already, very long, or with runs of marks that no language has.
+    """Whether a text is left as it is: it is composed, very long, or has runs of marks that no language has.
 
     Composing such a run takes quadratic time (UAX #15 draws the line at 30, too), and while a text is composed the
     process does nothing else.
@@ -46,20 +47,20 @@ def _is_composed(text: str) -> bool:
     return len(text) > LONGEST_COMPOSED or bool(LONG_RUN.search(text)) or unicodedata.is_normalized("NFC", text)
 
 
-def _dumped(value: dict[str, Any]) -> bytes:
+def _dumped(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # an integer beyond 64 bits, which is written the same way every time too
+    except TypeError:  # an integer beyond 64 bits
         return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _normal(value: Any) -> Any:
-    """The value with every text composed, names too: before they are sorted, since it may move them."""
+def _normal(value: object) -> object:
+    """The value with every text composed; names too, before they are sorted, since composing may change their order."""
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value)
     if isinstance(value, list):
         return [_normal(item) for item in value]
     if isinstance(value, dict):
-        found = {unicodedata.normalize("NFC", name): _normal(item) for name, item in value.items()}
-        return found if len(found) == len(value) else value  # two spellings of one name are two fields
+        composed = {unicodedata.normalize("NFC", name): _normal(item) for name, item in value.items()}
+        return composed if len(composed) == len(value) else value  # two spellings of one name are two fields
     return value

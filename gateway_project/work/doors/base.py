@@ -1,75 +1,78 @@
-"""What the clients of one ecosystem expect of a door, whichever of its paths they come by."""
+"""What the clients of one API expect on all of its paths: where the key is, what errors and lists look like."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
+from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, QuotaExceeded
+from gateway_project.json_types import JsonObject
 from gateway_project.server.client_response import Delivery, error_response
 from providers.formats.base import Dialect
 
-# What is no better a moment later.
-POINTLESS = (CacheMiss, QuotaExceeded)
+# Errors that a client cannot avoid by a retry.
+NOT_RETRYABLE = (CacheMiss, QuotaExceeded)
 
 
 class Model(NamedTuple):
-    """A model that a caller may ask, as the listings show it."""
+    """A model that a caller may use, as lists of models show it."""
 
     name: str
     provider: str
 
 
 class Door:
-    """The manners of /work: a bearer's key, the provider's own answers, and the usual document of every error."""
+    """The door of /work: a bearer token, the provider's own answers, and the usual error document."""
 
-    in_shape = False  # whether answers go back in the client's shape; else in the provider's own
-    request_id_header = ""  # under which its clients look for the request's id, beside our own
+    in_shape = False  # whether answers have the client's shape; else the provider's own
+    request_id_header = ""  # in which its clients expect the request's id, besides X-Svc-Request-ID
 
-    def credential(self, headers: Mapping[str, Any]) -> str:
-        """The key or token in the headers (WSGI's spelling), '' where there is none."""
-        scheme, _, credential = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
+    def credential(self, headers: WSGIEnvironment) -> str:
+        """The key or token in the headers (in WSGI's spelling); '' if there is none."""
+        authorization: str = headers.get("HTTP_AUTHORIZATION", "")
+        scheme, _, credential = authorization.partition(" ")
         return credential.lstrip(" ") if scheme.lower() == "bearer" else ""
 
-    def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
-        """The document that an error is told by."""
+    def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
+        """The document of an error."""
         return error.document()
 
-    def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
-        """A whole answer that tells an error; `tried`: how many providers were asked."""
+    def refusal(self, error: GatewayError, request_id: str, attempts: int = 0) -> Delivery:
+        """The response to a request that failed; `attempts` is the number of providers that were asked."""
         return error_response(error, document=self.error_body(error, request_id))
 
 
 class ClientDoor(Door, ABC):
-    """A door for the SDKs of one ecosystem: everything in their shape."""
+    """A door for the SDKs of one API: everything is in their shape."""
 
     in_shape = True
-    ecosystem: str  # whose SDKs they are
+    ecosystem: str  # the vendor of the client API
 
     @abstractmethod
-    def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
-        """The document that an error is told by."""
+    def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
+        """The document of an error."""
 
-    def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
-        delivery = super().refusal(error, request_id, tried)
-        # The SDKs of both ecosystems repeat what failed, and wait for as long as Retry-After says.
-        if tried > 1 or isinstance(error, POINTLESS) or (isinstance(error, LimitError) and error.permanent):
+    def refusal(self, error: GatewayError, request_id: str, attempts: int = 0) -> Delivery:
+        delivery = super().refusal(error, request_id, attempts)
+        # SDKs retry failed requests, and wait for as long as Retry-After says.
+        if attempts > 1 or isinstance(error, NOT_RETRYABLE) or (isinstance(error, LimitError) and error.permanent):
             delivery.headers.append(("x-should-retry", "false"))
         return delivery
 
     @abstractmethod
-    def listing(self, models: Iterable[Model], query: str) -> dict[str, Any]:
+    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
         """The document that lists models; `query` is the query string."""
 
     @abstractmethod
-    def model(self, model: Model) -> dict[str, Any]:
+    def model(self, model: Model) -> JsonObject:
         """The document about one model."""
 
 
-class Entrance(NamedTuple):
-    """A path on which work arrives: whose clients come by it, what they ask, and how they write it.
+class Endpoint(NamedTuple):
+    """A path for work requests: its door, its operation and the dialect of its requests.
 
-    Without an operation the body says which it is, in one of OpenAI's shapes. A path that names the model
-    (`model`) decides, whatever the body says.
+    Without an operation the body says which it is, in one of OpenAI's shapes. A model in the path (`model`) takes
+    precedence over the one in the body.
     """
 
     door: Door

@@ -1,116 +1,128 @@
-"""Typed reading of a request's fields: each says by its name what is wrong with it."""
+"""Typed reading of a request's fields: an error names the field and says what it must be."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeAlias, TypeVar, overload
 
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.translated import TOOLS_PREFIX
 
-Check = Callable[[Any, str], Any]
-# Some of what is sent on is multiplied before, as a float that holds no integer of any size; seeds have 64 bits.
+ValueT = TypeVar("ValueT")
+DefaultT = TypeVar("DefaultT")
+# Takes a value and its place in the body; returns the value, which has the right type, or raises ValidationError.
+Check: TypeAlias = Callable[[object, str], ValueT]
+# Some numbers are multiplied before they are sent on, as floats, which cannot hold every integer; seeds have 64 bits.
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
-def wrong(where: str, must: str) -> ValidationError:
-    """The error for the field at a place, such as `messages[0].role`."""
+def invalid(where: str, must: str) -> ValidationError:
+    """The error for a field, which is named by its place in the body, such as `messages[0].role`."""
     return ValidationError(f"{where} must be {must}.", field=where)
 
 
-def text(value: Any, where: str) -> str:
+def text(value: object, where: str) -> str:
     if type(value) is not str:
-        raise wrong(where, "a string")
+        raise invalid(where, "a string")
     return value
 
 
-def filled(value: Any, where: str) -> str:
-    """A string that says something."""
+def non_empty(value: object, where: str) -> str:
+    """A string that is not empty."""
     if type(value) is not str or not value:
-        raise wrong(where, "a non-empty string")
+        raise invalid(where, "a non-empty string")
     return value
 
 
-def whole(value: Any, where: str) -> int:
+def integer(value: object, where: str) -> int:
     if type(value) is not int or not LEAST <= value <= MOST:
-        raise wrong(where, "a whole number of at most 64 bits")
+        raise invalid(where, "a whole number of at most 64 bits")
     return value
 
 
-def positive(value: Any, where: str) -> int:
+def positive(value: object, where: str) -> int:
     if type(value) is not int or not 1 <= value <= MOST:
-        raise wrong(where, "a whole number from 1 on, of at most 64 bits")
+        raise invalid(where, "a whole number of at least 1 and at most 64 bits")
     return value
 
 
-def number(value: Any, where: str) -> float:
+def number(value: object, where: str) -> float:
     if type(value) is not float and (type(value) is not int or not LEAST <= value <= MOST):
-        raise wrong(where, "a number of at most 64 bits")
+        raise invalid(where, "a number of at most 64 bits")
     return value
 
 
-def boolean(value: Any, where: str) -> bool:
+def boolean(value: object, where: str) -> bool:
     if type(value) is not bool:
-        raise wrong(where, "true or false")
+        raise invalid(where, "true or false")
     return value
 
 
-def mapping(value: Any, where: str) -> dict[str, Any]:
+def mapping(value: object, where: str) -> JsonObject:
     if type(value) is not dict:
-        raise wrong(where, "an object")
+        raise invalid(where, "an object")
     return value
 
 
-def items(value: Any, where: str) -> list[dict[str, Any]]:
+def items(value: object, where: str) -> list[JsonObject]:
     """A list of objects."""
     if type(value) is not list or not all(type(item) is dict for item in value):
-        raise wrong(where, "a list of objects")
+        raise invalid(where, "a list of objects")
     return value
 
 
-def texts(value: Any, where: str) -> list[str]:
+def texts(value: object, where: str) -> list[str]:
     """A string, or a list of them."""
     if type(value) is str:
         return [value]
     if type(value) is not list or not all(type(item) is str for item in value):
-        raise wrong(where, "a string or a list of strings")
+        raise invalid(where, "a string or a list of strings")
     return value
 
 
-def one_of(*allowed: str) -> Check:
-    """A check that lets these strings pass."""
+def one_of(*allowed: str) -> Check[str]:
+    """A check that accepts only these strings."""
 
-    def check(value: Any, where: str) -> str:
+    def check(value: object, where: str) -> str:
         if type(value) is not str or value not in allowed:
-            raise wrong(where, f"one of {', '.join(allowed)}")
+            raise invalid(where, f"one of {', '.join(allowed)}")
         return value
 
     return check
 
 
-def given(body: dict[str, Any], name: str, check: Check, where: str, default: Any = None) -> Any:
+@overload
+def optional(body: JsonObject, name: str, check: Check[ValueT], where: str) -> ValueT | None: ...
+
+
+@overload
+def optional(body: JsonObject, name: str, check: Check[ValueT], where: str, default: DefaultT) -> ValueT | DefaultT: ...
+
+
+def optional(body: JsonObject, name: str, check: Check[object], where: str, default: object = None) -> object:
     """The field's value once it is checked; absent and null are the default."""
     value = body.get(name)
     return default if value is None else check(value, f"{where}.{name}" if where else name)
 
 
-def needed(body: dict[str, Any], name: str, check: Check, where: str) -> Any:
+def required(body: JsonObject, name: str, check: Check[ValueT], where: str) -> ValueT:
     """The same for a field that may not be absent."""
     return check(body.get(name), f"{where}.{name}" if where else name)
 
 
-def fill(target: Any, body: dict[str, Any], parameters: Mapping[str, tuple[str, Check]]) -> None:
-    """Set the attributes of `target` that the parameters name, from those that the body gives."""
+def read_parameters(target: object, body: JsonObject, parameters: Mapping[str, tuple[str, Check[object]]]) -> None:
+    """Set the attributes of `target` that the parameters name, from those that the body has."""
     for name, (attribute, check) in parameters.items():
         value = body.get(name)
         if value is not None:
             setattr(target, attribute, check(value, name))
 
 
-def rest(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """The parameters that nobody knows; null asks for nothing.
+def unknown_parameters(body: JsonObject, names: frozenset[str]) -> JsonObject:
+    """The parameters that are not among these names; null asks for nothing.
 
-    None of them may have a name under which unknown kinds of tools are put among them. Raises ValidationError.
+    None of them may have a name under which tools of unknown types are put among them. Raises ValidationError.
     """
-    found = {name: value for name, value in body.items() if name not in known and value is not None}
-    if strange := next((name for name in found if name.startswith(TOOLS_PREFIX)), ""):
-        raise ValidationError(f"{strange} is no parameter: tools are in the list tools.", field=strange)
-    return found
+    unknown = {name: value for name, value in body.items() if name not in names and value is not None}
+    if reserved := next((name for name in unknown if name.startswith(TOOLS_PREFIX)), ""):
+        raise ValidationError(f"{reserved} is not a parameter: put tools into the list tools.", field=reserved)
+    return unknown

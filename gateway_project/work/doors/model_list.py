@@ -3,51 +3,53 @@
 import orjson
 
 from gateway_project.errors import AccessError, GatewayError, NotFound
+from gateway_project.json_types import JsonObject
 from gateway_project.server.client_response import Delivery, complete_response
-from gateway_project.work.doors.base import Model
+from gateway_project.work.doors.base import ClientDoor, Model
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_refusal
-from gateway_project.work.runtime import Gateway, gateway
+from gateway_project.work.runtime import gateway
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.rules import allowed_targets
 from gateway_project.work.streaming.delivery import add_headers
 
 
-def deliver_models(exchange: Exchange, model: str) -> Delivery:
-    """The list of models, or the one that is named, in the shape of the caller's door."""
+def deliver_models(exchange: Exchange, door: ClientDoor, model: str) -> Delivery:
+    """The list of models, or the model of this name, in the shape of the caller's door."""
     try:
         authenticate(exchange, gateway())
-        document = _document(exchange, model, gateway())
+        document = _document(exchange, door, model, gateway())
         delivery = complete_response(200, "application/json", orjson.dumps(document))
     except GatewayError as error:
         exchange.error = error
         if isinstance(error, AccessError):
             write_refusal(exchange, gateway())
-        delivery = exchange.entrance.door.refusal(error, exchange.request_id)
+        delivery = door.refusal(error, exchange.request_id)
     add_headers(delivery.headers, exchange)
     return delivery
 
 
 def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
-    """The models that the caller may use now, sorted by name; with a key linked to a provider only that provider's."""
+    """The models that the caller may use now, by name; a key that is linked to a provider has only its models."""
     key, snapshot = exchange.key, gateway.snapshot
     provider = snapshot.providers.get(key.provider_id) if key is not None and key.provider_id is not None else None
     names = snapshot.targets_by_model if key is None or key.provider_id is None else provider.models if provider else ()
-    found = (_model(name, exchange, gateway) for name in sorted(names))
-    return [model for model in found if model is not None]
+    models = (_model(name, exchange, gateway) for name in sorted(names))
+    return [model for model in models if model is not None]
 
 
-def _document(exchange: Exchange, name: str, gateway: Gateway) -> dict:
-    door = exchange.entrance.door
+def _document(exchange: Exchange, door: ClientDoor, name: str, gateway: Gateway) -> JsonObject:
     if not name:
-        return door.listing(allowed_models(exchange, gateway), exchange.incoming.environ.get("QUERY_STRING", ""))
+        return door.listing(allowed_models(exchange, gateway), exchange.connection.environ.get("QUERY_STRING", ""))
     model = _model(name, exchange, gateway)
     if model is None:
-        raise NotFound(f"There is no model {name} that you may use.", reason="model_not_found")
+        raise NotFound(f"No model {name} that you may use.", reason="model_not_found")
     return door.model(model)
 
 
 def _model(name: str, exchange: Exchange, gateway: Gateway) -> Model | None:
+    assert exchange.caller is not None, "authenticate() has set it"
     targets = allowed_targets(name, exchange.caller, exchange.key, gateway.snapshot)
     if not targets:
         return None

@@ -4,24 +4,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway_project.work.limits.checks import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, MONTH, RESERVE, LimitCheck
+from gateway_project.work.limits.kinds import CONCURRENT, COST, NANO, REQUESTS, TOKENS, LimitDescription, Subject
 
-REQUESTS, TOKENS, COST, CONCURRENT = "requests", "tokens", "cost", "concurrent"
 WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
 KINDS = {REQUESTS: COUNT, TOKENS: RESERVE, COST: RESERVE, CONCURRENT: LEASE}
-# Money is counted in integers of billionths: a token can cost less than a millionth.
-NANO = 10**9
-MAX_HEADER_INTEGER = 10**15 - 1  # RFC 9651, 3.3.1
 MAX_CACHED = 100_000
-
-
-class Subject(NamedTuple):
-    """Whose limit it is: a key, user, group or provider."""
-
-    kind: str
-    id: int
 
 
 class LimitRow(NamedTuple):
@@ -32,36 +22,24 @@ class LimitRow(NamedTuple):
     measure: str
     window: str
     amount: Decimal
-    set_at: datetime | None = None  # since when it has limited anything; None for a default
+    set_at: datetime | None = None  # since when it limits; None for a default
 
 
-class LimitSnapshot(NamedTuple):
-    """The description of a check for people and headers."""
-
-    subject: Subject
-    name: str
-    measure: str
-    window: str
-    policy: str  # its name in the headers RateLimit and RateLimit-Policy
-    header: str  # its item in RateLimit-Policy
-
-    def header_amount(self, amount: int) -> int:
-        """An amount in the unit of headers: money in millionths; at most MAX_HEADER_INTEGER."""
-        return min(amount // 1000 if self.measure == COST else amount, MAX_HEADER_INTEGER)
+class Holder(Protocol):
+    """A key or a provider, as far as limits need it."""
 
     @property
-    def owner(self) -> str:
-        return f"the {self.subject.kind} {self.name}"
+    def id(self) -> int: ...
 
-    def quantity(self, amount: int) -> str:
-        """An amount of what is measured: 600 requests."""
-        if self.measure == COST:
-            return f"{Decimal(amount) / NANO:f}"
-        return f"{amount} {'concurrent requests' if self.measure == CONCURRENT else self.measure}"
+    @property
+    def name(self) -> str: ...
 
-    def phrase(self, amount: int) -> str:
-        """An amount of the limit: 600 requests a minute."""
-        return f"{self.quantity(amount)}{'' if self.measure == CONCURRENT else f' a {self.window}'}"
+
+class Member(Holder, Protocol):
+    """A user, with the ids of its groups."""
+
+    @property
+    def group_ids(self) -> tuple[int, ...]: ...
 
 
 class Limits(NamedTuple):
@@ -95,34 +73,36 @@ class LimitBook:
             "provider"
         )
 
-    def for_caller(self, key, caller) -> Limits:
+    def for_caller(self, key: Holder | None, caller: Member) -> Limits:
         """The limits of a request: of its key (None for a login), its user, and each group of the user."""
         cache_key = key.id if key is not None else None, caller.id, caller.group_ids
-        found = self._cache.get(cache_key)
-        if found is None:
+        limits = self._cache.get(cache_key)
+        if limits is None:
             subjects = [("user", caller.id, caller.name)]
             if key is not None:
                 subjects.insert(0, ("key", key.id, key.name))
             subjects += [("group", group_id, "") for group_id in caller.group_ids]
-            found = self._cached(cache_key, subjects)
-        return found
+            limits = self._make_limits(cache_key, subjects)
+        return limits
 
-    def for_provider(self, provider) -> Limits:
+    def for_provider(self, provider: Holder) -> Limits:
         """The limits of the requests to a provider."""
         cache_key = "provider", provider.id
-        found = self._cache.get(cache_key)
-        return found if found is not None else self._cached(cache_key, [("provider", provider.id, provider.name)])
+        limits = self._cache.get(cache_key)
+        if limits is None:
+            limits = self._make_limits(cache_key, [("provider", provider.id, provider.name)])
+        return limits
 
     def checks_for(self, subject: Subject, name: str = "") -> list[LimitCheck]:
         """The checks of one subject, including those of default limits."""
         rows, defaults = self._rows.get(subject, {}), self._defaults.get(subject.kind, {})
         name = next((row.name for row in rows.values()), name) or str(subject.id)
-        found = {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
+        applicable = {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
         for kind, row in rows.items():
-            # It is counted all the same: if it is deleted the default applies again, and needs a complete count.
+            # Counted although unlimited: once it is deleted, the default applies and needs a complete count.
             if not row.amount and defaults.get(kind):
-                found[kind] = row._replace(amount=Decimal(MAX_AMOUNT))
-        return [self.check(row._replace(name=name)) for row in found.values() if row.amount > 0]
+                applicable[kind] = row._replace(amount=Decimal(MAX_AMOUNT))
+        return [self.check(row._replace(name=name)) for row in applicable.values() if row.amount > 0]
 
     def check(self, row: LimitRow) -> LimitCheck:
         """The check of one limit."""
@@ -137,25 +117,25 @@ class LimitBook:
             KINDS[measure],
             since=since if rebuilt else 0.0,
             set_at=int(since * 1000) if rebuilt and set_at else 0,
-            limit=_described(subject, name, measure, window, units),
+            limit=_describe(subject, name, measure, window, units),
         )
 
     def _has_default(self, kind: str) -> bool:
         return any(amount > 0 for amount in self._defaults.get(kind, {}).values())
 
-    def _cached(self, cache_key: object, subjects: Sequence[tuple[str, int, str]]) -> Limits:
+    def _make_limits(self, cache_key: object, subjects: Sequence[tuple[str, int, str]]) -> Limits:
         checks = tuple(
             check for kind, subject_id, name in subjects for check in self.checks_for(Subject(kind, subject_id), name)
         )
         reserves = any(check.kind == RESERVE for check in checks)
         if len(self._cache) >= MAX_CACHED:
             self._cache.clear()
-        found = self._cache[cache_key] = Limits(checks, reserves)
-        return found
+        limits = self._cache[cache_key] = Limits(checks, reserves)
+        return limits
 
 
-def _described(subject: Subject, name: str, measure: str, window: str, units: int) -> LimitSnapshot:
-    """The commonest limits have the shortest policy names: "key" is the key's requests a minute."""
+def _describe(subject: Subject, name: str, measure: str, window: str, units: int) -> LimitDescription:
+    """The commonest limits have the shortest policy names: "key" is the key's requests per minute."""
     parts = [subject.kind]
     if subject.kind == "group":
         parts.append(str(subject.id))
@@ -167,5 +147,5 @@ def _described(subject: Subject, name: str, measure: str, window: str, units: in
     unit = {REQUESTS: "", TOKENS: ';qu="tokens"', COST: ';qu="millionths"', CONCURRENT: ';qu="concurrent-requests"'}
     # A month has no number of seconds.
     seconds = f";w={WINDOWS[window]}" if WINDOWS[window] > 0 else ""
-    made = LimitSnapshot(subject, name, measure, window, policy, "")
-    return made._replace(header=f'"{policy}";q={made.header_amount(units)}{unit[measure]}{seconds}')
+    limit = LimitDescription(subject, name, measure, window, policy)
+    return limit._replace(header=f'"{policy}";q={limit.header_amount(units)}{unit[measure]}{seconds}')

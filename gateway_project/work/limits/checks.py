@@ -14,14 +14,16 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from gateway_project.work.limits.kinds import ACTIVE_USES, LimitDescription, LimitKind
 
 MINUTE, DAY = 60, 86_400
 MONTH = -1  # not a number of seconds: the calendar month
-COUNT, RESERVE, LEASE, USE = "n", "r", "l", "u"
+COUNT, RESERVE, LEASE, USE = LimitKind  # an attribute of an enum takes longer to read
 LEASE_SECONDS = 10  # a lease lapses this long after its process last renewed it
 GRACE_SECONDS = 60  # a counter is kept this long after its window
-MAX_AMOUNT = 2**53 - 1  # the largest integer that Redis' Lua counts exactly: its numbers are doubles
+MAX_AMOUNT = 2**53 - 1  # the largest integer that Lua counts exactly: its numbers are doubles
 SPREAD_SECONDS = 2  # after which every process knows of a limit that was set
 
 
@@ -31,7 +33,7 @@ class LimitCheck(NamedTuple):
     To add a check: put one more of these among those that a request is admitted with (stages/admission.py).
     Nothing else is needed: the one admission script evaluates it together with all others, a request that any check
     refuses takes from none, `Admission.holds` is settled when the request ends, and leases are renewed while it runs.
-    stages/admission.py turns `Admission.refused.check` into an error.
+    messages.py turns `Admission.refused` into an error.
 
     - COUNT, RESERVE: `window_seconds` is 60, 86400 or MONTH. `take` is what this request takes; a RESERVE with less
       room takes what is left, if that is at least `minimum`. `since` (seconds since 1970) is set where a missing count
@@ -47,13 +49,13 @@ class LimitCheck(NamedTuple):
     name: str
     amount: int
     window_seconds: int = 0
-    kind: str = COUNT
+    kind: LimitKind = COUNT
     take: int = 1
     minimum: int = 1
     member: str = ""
     since: float = 0.0
     set_at: int = 0
-    limit: Any = None  # its description for people: a LimitSnapshot
+    limit: LimitDescription = ACTIVE_USES  # for people and headers
 
     @property
     def is_unbounded(self) -> bool:
@@ -77,7 +79,7 @@ class CheckStatus(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """What a request has taken of a check, to be given back or settled when it ends."""
+    """The amount that a request has taken of a limit; it is given back or settled when the request ends."""
 
     check: LimitCheck
     take: int = 0

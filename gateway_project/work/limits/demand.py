@@ -1,16 +1,17 @@
-"""An estimate of the tokens and cost of a request before it is served, to be reserved of its limits."""
+"""The estimated tokens and cost of a request before it is served; its limits reserve them."""
 
 from collections.abc import Sequence
 from math import ceil
 from operator import attrgetter
 from time import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
 
-from gateway_project.work.bill import input_tokens
-from gateway_project.work.limits.book import NANO, TOKENS
+from gateway_project.json_types import JsonObject
 from gateway_project.work.limits.checks import MAX_AMOUNT, RESERVE, LimitCheck
+from gateway_project.work.limits.kinds import NANO, TOKENS
+from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Usage, WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.pricing.prices import cost_of
@@ -43,12 +44,12 @@ def estimate_demand(work: WorkRequest) -> Demand:
     """The estimated tokens of a request."""
     if work.operation == COUNT_TOKENS:
         return Demand(0, 0, True)
-    sent = max(input_tokens(work), 1)
+    input_estimate = max(input_tokens(work), 1)
     if work.operation == "embedding":
-        return Demand(sent, 0, True)
+        return Demand(input_estimate, 0, True)
     bound = _bound(work.body)
     output = settings.GATEWAY_RESERVED_OUTPUT_TOKENS if bound is None else bound * _answers(work.body)
-    return Demand(sent, output, bound is not None)
+    return Demand(input_estimate, output, bound is not None)
 
 
 def with_reservations(
@@ -83,7 +84,7 @@ def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> 
     return greatest
 
 
-def _bound(body: dict[str, Any]) -> int | None:
+def _bound(body: JsonObject) -> int | None:
     """The largest bound in the body, None if there is none."""
     places = [body, *(body[name] for name in NESTED_OBJECTS if isinstance(body.get(name), dict))]
     bounds = [
@@ -92,7 +93,7 @@ def _bound(body: dict[str, Any]) -> int | None:
     return max(bounds, default=None)
 
 
-def _answers(body: dict[str, Any]) -> int:
-    """How many answers are asked for at once; values below one, which providers refuse, count as one."""
+def _answers(body: JsonObject) -> int:
+    """The number of answers that the client wants; values below one, which providers refuse, count as one."""
     numbers = [body[name] for name in ("n", "best_of") if type(body.get(name)) is int]
     return min(max(1, *numbers), MAX_ANSWERS) if numbers else 1

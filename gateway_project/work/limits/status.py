@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
 
-from gateway_project.work.limits.book import COST, NANO, REQUESTS, TOKENS, LimitBook, LimitRow, Subject
+from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import LimitCheck, window_begin, window_end
+from gateway_project.work.limits.kinds import COST, NANO, REQUESTS, TOKENS, Subject
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.shared import SharedState
 from licensing.models import Limit
@@ -50,20 +50,20 @@ def _is_missing(check: LimitCheck, counted: int | None) -> bool:
 def _usage_by_window(
     checks: Iterable[LimitCheck], now: float, clock: Clock
 ) -> dict[tuple[Subject, int], dict[str, int]]:
-    """What was used up to now, by subject and window; one query for all subjects of a kind in a window."""
-    wanted = defaultdict(set)
+    """The usage up to now, by subject and window; one query for all subjects of a kind in a window."""
+    ids_by_window = defaultdict(set)
     for check in checks:
         subject = check.limit.subject
-        wanted[subject.kind, window_begin(check.window_seconds, now)].add(subject.id)
+        ids_by_window[subject.kind, window_begin(check.window_seconds, now)].add(subject.id)
     return {
         (Subject(kind, number), begin): in_units(amounts)
-        for (kind, begin), ids in wanted.items()
+        for (kind, begin), ids in ids_by_window.items()
         for number, amounts in usage_from_log(kind, sorted(ids), begin, now, clock).items()
     }
 
 
 def _status(
-    check: LimitCheck, counted: int | None, now: float, from_log: dict[tuple[Subject, int], Any]
+    check: LimitCheck, counted: int | None, now: float, from_log: dict[tuple[Subject, int], dict[str, int]]
 ) -> LimitStatus:
     if not check.window_seconds:
         return LimitStatus(None if counted is None else Decimal(counted), None)

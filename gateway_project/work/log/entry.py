@@ -19,16 +19,17 @@ from gateway_project.errors import (
     ServiceUnavailable,
     UpstreamError,
 )
-from gateway_project.work.bill import Bill, bill_of
+from gateway_project.work.bill import Bill
+from gateway_project.work.billing import bill_of
 from gateway_project.work.cache.packing import CachedAnswer
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.secret_masking import (
     LOOK_AHEAD_BYTES,
     mask_secrets,
     mask_secrets_in_message,
 )
 from gateway_project.work.routing.outcomes import candidate_outcomes
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.snapshot.records import ProviderSnapshot
 from providers.pricing.prices import Cost
 from telemetry.journal.files import JournalFull
@@ -151,7 +152,7 @@ def _identity(exchange: Exchange) -> dict[str, Any]:
         "entry_type": "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
         "correlation_id": exchange.request_id,
-        "address": exchange.incoming.address,
+        "address": exchange.connection.address,
     }
     if (caller := exchange.caller) is not None:
         known["user_id"], known["username"], known["group_ids"] = caller.id, caller.name, caller.group_ids

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from typing import TypeVar
 
 from gateway_project.work.limits.checks import CheckStatus
+from gateway_project.work.snapshot.records import Target
 
-TargetT = TypeVar("TargetT")
 MAX_SECONDS = 5.0
 
 
@@ -20,11 +19,11 @@ class FullProviders:
         self._until: dict[int, float] = {}
 
     def note(self, full: CheckStatus) -> None:
-        """Remember that this limit of a provider made a request move on to another one."""
+        """Remember that this limit of a provider is full, so that a request went to another provider."""
         seconds = min(full.reset_seconds, MAX_SECONDS)
         self._until[full.check.limit.subject.id] = time.monotonic() + seconds
 
-    def without_full(self, targets: Sequence[TargetT]) -> list[TargetT]:
+    def without_full(self, targets: Sequence[Target]) -> list[Target]:
         """The targets that are not known to be full; all of them if every one is."""
         if not self._until:
             return list(targets)

@@ -3,26 +3,21 @@
 Stages note what only they know; everything else follows from the exchange once the request has ended.
 """
 
-from typing import TYPE_CHECKING
-
 from gateway_project.errors import GatewayError, UpstreamError
+from gateway_project.work.exchange import Exchange, Outcome
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.snapshot.records import Target
 from telemetry.models import Candidate
 
-if TYPE_CHECKING:
-    from gateway_project.work.exchange import Exchange
-
 MAX_PROVIDERS, DETAIL_LENGTH = 20, 200
-Outcome = tuple[str, str]  # a value of Candidate, and a detail for people
 
 
-def note_outcome(exchange: "Exchange", target: Target, outcome: Candidate, error: GatewayError | None = None) -> None:
+def note_outcome(exchange: Exchange, target: Target, outcome: Candidate, error: GatewayError | None = None) -> None:
     """Record the outcome of one candidate, with the error that explains it."""
     exchange.candidate_outcomes[target.provider.id] = (outcome, _detail(error))
 
 
-def candidate_outcomes(exchange: "Exchange") -> list[tuple[str, str, str]]:
+def candidate_outcomes(exchange: Exchange) -> list[tuple[str, str, str]]:
     """Name, outcome and detail of every provider with the model: the candidates first, in the order of trying."""
     targets = exchange.candidates
     if len(targets) < len(exchange.offers):
@@ -31,7 +26,7 @@ def candidate_outcomes(exchange: "Exchange") -> list[tuple[str, str, str]]:
     return [(target.provider.name, *_outcome(target, exchange)) for target in targets[:MAX_PROVIDERS]]
 
 
-def _outcome(target: Target, exchange: "Exchange") -> Outcome:
+def _outcome(target: Target, exchange: Exchange) -> Outcome:
     provider_id = target.provider.id
     if provider_id in exchange.candidate_outcomes:
         return exchange.candidate_outcomes[provider_id]
@@ -48,7 +43,7 @@ def _outcome(target: Target, exchange: "Exchange") -> Outcome:
     return Candidate.NOT_TRIED, ""
 
 
-def _target_outcome(exchange: "Exchange") -> Outcome:
+def _target_outcome(exchange: Exchange) -> Outcome:
     """The outcome of the provider that was asked last, or whose cached answer was served."""
     error = exchange.error
     if exchange.cached_answer is not None:

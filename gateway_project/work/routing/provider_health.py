@@ -3,10 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.tasks.process_metrics import process_gauges
 from providers.health.status import Health
 from providers.models import Provider
@@ -15,27 +16,24 @@ from telemetry.metrics.counters import Gauges
 from telemetry.metrics.sums import Sums
 from telemetry.usage.statistics import UsageQuery
 
-if TYPE_CHECKING:
-    from gateway_project.work.runtime import Gateway
-
 MAX_ROWS = 10_000
 
 
-def health_of(gateway: "Gateway", providers: Sequence[Provider]) -> list[Health]:
+def health_of(gateway: Gateway, providers: Sequence[Provider]) -> list[Health]:
     """The health of these providers, in their order."""
     sums, processes = gateway.metrics.gather(process_gauges(gateway))
     failures, usage = _failures(sums), _usage()
-    known, resting = _circuits(processes.values())
+    counts, resting = _circuits(processes.values())
     ends = _rest_ends(processes.values())
     return [
         Health(
-            row.enabled, known[row.name], resting[row.name], failures[row.name], usage.get(row.pk), ends.get(row.name)
+            row.enabled, counts[row.name], resting[row.name], failures[row.name], usage.get(row.pk), ends.get(row.name)
         )
         for row in providers
     ]
 
 
-def resting_providers(gateway: "Gateway") -> list[str]:
+def resting_providers(gateway: Gateway) -> list[str]:
     """The names of the providers whose breaker is open in any process."""
     _, processes = gateway.metrics.gather(process_gauges(gateway))
     return sorted(+_circuits(processes.values())[1])
@@ -43,30 +41,30 @@ def resting_providers(gateway: "Gateway") -> list[str]:
 
 def _circuits(processes: Iterable[Gauges]) -> tuple[Counter[str], Counter[str]]:
     """By provider name: the number of processes that know it, and of those in which its breaker is open."""
-    known: Counter[str] = Counter()
+    processes_by_name: Counter[str] = Counter()
     resting: Counter[str] = Counter()
     for gauges in processes:
         for (name,), rests in gauges.get("provider_resting", ()):
-            known[name] += 1
+            processes_by_name[name] += 1
             resting[name] += int(rests)
-    return known, resting
+    return processes_by_name, resting
 
 
 def _rest_ends(processes: Iterable[Gauges]) -> dict[str, datetime]:
     """By provider name, until when it rests because it sent Retry-After."""
     seconds: dict[str, float] = defaultdict(float)
     for gauges in processes:
-        for (name,), left in gauges.get("provider_rest_seconds", ()):
-            seconds[name] = max(seconds[name], left)
+        for (name,), seconds_left in gauges.get("provider_rest_seconds", ()):
+            seconds[name] = max(seconds[name], seconds_left)
     now = timezone.now()
-    return {name: now + timedelta(seconds=left) for name, left in seconds.items() if left}
+    return {name: now + timedelta(seconds=rest) for name, rest in seconds.items() if rest}
 
 
 def _failures(sums: Sums) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = defaultdict(dict)
+    failures: dict[str, dict[str, int]] = defaultdict(dict)
     for (name, exception), (number,) in sums.metrics.get("provider_failures", {}).items():
-        found[name][exception] = int(number)
-    return found
+        failures[name][exception] = int(number)
+    return failures
 
 
 def _usage() -> dict[int, dict[str, Any]]:

@@ -31,7 +31,7 @@ class Follower(BackgroundThread):
         self.snapshot = snapshot
         self.last_success = 0.0
         self._feed = ChangeFeed(connection)
-        self._position = None
+        self._position: Position | None = None
         self._polls = threading.Condition()
         self._begun = self._ended = self._succeeded = 0
         self._database_errors = RepeatedErrors(log, "snapshot", database_message=self._database_message)
@@ -84,11 +84,11 @@ class Follower(BackgroundThread):
 
     def _wait(self) -> None:
         """Wait for a poll that begins after this call; the caller holds the condition."""
-        wanted = self._begun + 1
+        next_poll = self._begun + 1
         self.wake()
-        done = self._polls.wait_for(lambda: self._ended >= wanted, timeout=WAIT_SECONDS)
-        if not done or self._succeeded < wanted:
-            raise ServiceUnavailable("The database cannot be asked now, and this credential is not known yet.")
+        has_ended = self._polls.wait_for(lambda: self._ended >= next_poll, timeout=WAIT_SECONDS)
+        if not has_ended or self._succeeded < next_poll:
+            raise ServiceUnavailable("The database does not answer, and this credential is not in memory yet.")
 
     def poll(self) -> None:
         """Fetch changes once and apply them."""
@@ -115,15 +115,15 @@ class Follower(BackgroundThread):
             loading.load_all(self.snapshot)
             self._position = position  # only now: after a failed load all is loaded again
         else:
-            self._apply_changes()
+            self._apply_changes(self._position)
         self._look_up(keys)
         if sessions:
             sessions.update(loading.live_sessions(sessions.keys()))
         self._prune()
         self.last_success = time.monotonic()
 
-    def _apply_changes(self) -> None:
-        changes, position = self._changes()
+    def _apply_changes(self, since: Position) -> None:
+        changes, position = self._changes(since)
         if "key" in changes:
             self._unknown_keys.clear()
         # Keys last: a request that finds a new key must also find its owner and the rules.
@@ -132,25 +132,25 @@ class Follower(BackgroundThread):
         # Only now: what could not be applied is fetched again.
         self._position = position
 
-    def _changes(self) -> tuple[dict[str, set[int]], Position]:
+    def _changes(self, since: Position) -> tuple[dict[str, set[int]], Position]:
         """What changed. A connection that stays silent may be dead although the database is up: a new one is tried.
 
         A database that answers slowly in general is not hurried: new connections would only add to its load.
         """
-        if self._is_prompt and connection.vendor == "postgresql":
+        if self._is_prompt and hasattr(connection, "statement_timeout"):  # PostgreSQL
             connection.ensure_connection()  # if this fails the database is down
             try:
                 with connection.statement_timeout(PROMPT_SECONDS):
-                    return self._feed.since(self._position)
+                    return self._feed.since(since)
             except DatabaseError:
                 connection.close()
-        asked = time.monotonic()
-        changes = self._feed.since(self._position)
-        self._is_prompt = time.monotonic() - asked < PROMPT_SECONDS
+        begin = time.monotonic()
+        changes = self._feed.since(since)
+        self._is_prompt = time.monotonic() - begin < PROMPT_SECONDS
         return changes
 
-    def _look_up(self, wanted: set[str]) -> None:
-        missing = wanted - self.snapshot.keys.keys()
+    def _look_up(self, public_ids: set[str]) -> None:
+        missing = public_ids - self.snapshot.keys.keys()
         if missing and not self.snapshot.keys_complete:
             loading.load_wanted_keys(self.snapshot, missing)
             missing -= self.snapshot.keys.keys()

@@ -9,13 +9,14 @@ from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
-from django.db.models import F, QuerySet
+from django.db.models import F, Model, QuerySet
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.errors import ValidationError
-from gateway_project.work.limits.book import LimitBook, LimitRow, Subject
+from gateway_project.work.limits.book import LimitBook, LimitRow
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, ProviderSnapshot, Snapshot
 from keys.models import ApiKey
 from licensing import services as licence
@@ -69,15 +70,15 @@ def load_keys(snapshot: Snapshot, ids: Collection[int] | None) -> None:
         max_keys = settings.GATEWAY_SNAPSHOT_KEYS
         last_used_first = F("last_used").desc(nulls_last=True), "-id"
         # The first in the dictionary are the first to be evicted.
-        found = dict(reversed(list(_keys(rows.order_by(*last_used_first)[:max_keys]))))
-        snapshot.keys_complete = len(found) < max_keys
-        snapshot.public_ids = _by_key(found)
-        snapshot.keys = found
+        keys = dict(reversed(list(_keys(rows.order_by(*last_used_first)[:max_keys]))))
+        snapshot.keys_complete = len(keys) < max_keys
+        snapshot.public_ids = _by_key(keys)
+        snapshot.keys = keys
         return
-    found = dict(_keys(rows.filter(id__in=ids)))
+    keys = dict(_keys(rows.filter(id__in=ids)))
     for key_id in ids:
-        snapshot.drop_key(key_id, keep=found)
-    for public_id, key in found.items():
+        snapshot.drop_key(key_id, keep=keys)
+    for public_id, key in keys.items():
         snapshot.put_key(public_id, key)
     _evict_oldest(snapshot)
 
@@ -95,39 +96,39 @@ def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     features = _features_by_role()
     roles = _pairs(User.roles.through, "user_id", "role_id", ids)
     groups = _pairs(Group.members.through, "user_id", "group_id", ids)
-    found = {}
+    callers = {}
     for user_id, name, active, deleted in users.values_list("id", "username", "is_active", "is_deleted").iterator():
         granted = frozenset().union(*(features.get(role, ()) for role in roles.get(user_id, ())))
-        found[user_id] = Caller(
+        callers[user_id] = Caller(
             user_id, name, active and not deleted, _interned(granted), tuple(groups.get(user_id, ()))
         )
     if ids is None:
-        snapshot.callers = found
+        snapshot.callers = callers
         return
-    for user_id in set(ids) - found.keys():
+    for user_id in set(ids) - callers.keys():
         snapshot.callers.pop(user_id, None)
-    snapshot.callers.update(found)
+    snapshot.callers.update(callers)
 
 
 def load_rules(snapshot: Snapshot, ids: Collection[int] | None) -> None:
     """Load and compile enabled rules; one whose pattern does not compile is left out."""
     rows = Rule.objects.enabled()
-    kept = {}
+    rules = {}
     if ids is not None:
         rows = rows.filter(id__in=ids)
-        kept = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in ids}
+        rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in ids}
     columns = ("id", "name", "regex", "user_id", "group_id", "everyone", "provider_id")
     for row in rows.values_list(*columns).iterator():
         if (rule := _rule(*row)) is not None:
-            kept[rule.id] = rule
-    snapshot.put_rules(kept.values())
+            rules[rule.id] = rule
+    snapshot.put_rules(rules.values())
 
 
 def load_providers(snapshot: Snapshot) -> None:
     """Load enabled providers; one whose credential cannot be decrypted is left out."""
     rows = Provider.objects.enabled().select_related("format").prefetch_related("models")
-    found = (_provider(row, snapshot.providers.get(row.id)) for row in rows)
-    snapshot.put_providers([provider for provider in found if provider is not None])
+    providers = (_provider(row, snapshot.providers.get(row.id)) for row in rows)
+    snapshot.put_providers([provider for provider in providers if provider is not None])
 
 
 def load_prices(snapshot: Snapshot) -> None:
@@ -141,7 +142,7 @@ def load_limits(snapshot: Snapshot) -> None:
 
 
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
-    """Limits in the form that LimitBook takes."""
+    """The rows for a LimitBook."""
     names = {"key": "key__name", "user": "user__username", "group": "group__name", "provider": "provider__name"}
     ids = [f"{subject}_id" for subject in names]
     columns = ("measure", "window", "amount", "bounds_since", *ids, *names.values())
@@ -152,7 +153,7 @@ def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
 
 
 def live_sessions(session_ids: Collection[str]) -> dict[str, int]:
-    """The live ones of these sessions, each with its user's id."""
+    """Those of these sessions that are live, each with the id of its user."""
     rows = Session.objects.live(timezone.now()).filter(id__in=session_ids).values_list("id", "user_id")
     return {session_id.hex: user_id for session_id, user_id in rows}
 
@@ -161,7 +162,7 @@ def _ids_or_all(ids: Collection[int]) -> Collection[int] | None:
     return None if 0 in ids or len(ids) > LOAD_ALL_ABOVE else ids
 
 
-def _keys(rows: QuerySet) -> Iterator[tuple[str, KeySnapshot]]:
+def _keys(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
     columns = (
         "public_id", "id", "name", "digest", "owner_id", "provider_id", "expiry", "locked_time", "permissions",
         "former_public_id", "former_digest", "former_until",
@@ -169,7 +170,7 @@ def _keys(rows: QuerySet) -> Iterator[tuple[str, KeySnapshot]]:
     for row in rows.values_list(*columns):
         public_id, key_id, name, digest, owner, provider, expiry, locked, permissions, *former = row
         if not isinstance(permissions, list) or not all(isinstance(name, str) for name in permissions):
-            log.error("Key %s is not used: its permissions are no list of names.", public_id)
+            log.error("Key %s is not used: its permissions are not a list of names.", public_id)
             continue
         expires = expiry.timestamp() if expiry else math.inf
         granted = _interned(frozenset(permissions))
@@ -182,10 +183,10 @@ def _keys(rows: QuerySet) -> Iterator[tuple[str, KeySnapshot]]:
 
 def _by_key(keys: Mapping[str, KeySnapshot]) -> dict[int, tuple[str, ...]]:
     """The public ids of each key."""
-    found: dict[int, tuple[str, ...]] = {}
+    public_ids: dict[int, tuple[str, ...]] = {}
     for public_id, key in keys.items():
-        found[key.id] = (*found.get(key.id, ()), public_id)
-    return found
+        public_ids[key.id] = (*public_ids.get(key.id, ()), public_id)
+    return public_ids
 
 
 def _evict_oldest(snapshot: Snapshot) -> None:
@@ -200,21 +201,29 @@ def _features_by_role() -> dict[int, frozenset[str]]:
     granted = defaultdict(set)
     for role_id, name in Role.features.through.objects.values_list("role_id", "feature__name"):
         granted[role_id].add(name)
-    found = {role_id: frozenset(names) for role_id, names in granted.items()}
-    return found | dict.fromkeys(Role.objects.named(ADMIN_ROLE).values_list("id", flat=True), everything)
+    features = {role_id: frozenset(names) for role_id, names in granted.items()}
+    return features | dict.fromkeys(Role.objects.named(ADMIN_ROLE).values_list("id", flat=True), everything)
 
 
-def _pairs(through, one: str, other: str, users: Collection[int] | None) -> dict[int, list[int]]:
-    rows = through.objects.order_by("id")
+def _pairs(through: type[Model], one: str, other: str, users: Collection[int] | None) -> dict[int, list[int]]:
+    rows = through._default_manager.order_by("id")
     if users is not None:
         rows = rows.filter(user_id__in=users)
-    found = defaultdict(list)
-    for left, right in rows.values_list(one, other).iterator():
-        found[left].append(right)
-    return found
+    pairs = defaultdict(list)
+    for one_id, other_id in rows.values_list(one, other).iterator():
+        pairs[one_id].append(other_id)
+    return pairs
 
 
-def _rule(rule_id, name, regex, user_id, group_id, everyone, provider_id) -> RuleSnapshot | None:
+def _rule(
+    rule_id: int,
+    name: str,
+    regex: str,
+    user_id: int | None,
+    group_id: int | None,
+    everyone: bool | None,
+    provider_id: int | None,
+) -> RuleSnapshot | None:
     try:
         pattern = compile_pattern(regex) if regex else None
     except ValidationError as error:
@@ -275,7 +284,7 @@ def _credential(row: Provider, before: ProviderSnapshot | None) -> str:
             raise
         if not row.credential_hint:
             raise
-        log.warning("Provider %s is used with the credential from before: %s", row.name, error)
+        log.warning("Provider %s keeps its former credential: %s", row.name, error)
         return before.credential
 
 

@@ -6,11 +6,14 @@ Requests read `Snapshot` and not the database; `Follower` (follower.py) keeps it
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 from urllib.parse import quote
 
 from gateway_project.work.limits.book import LimitBook
+from licensing import terms
 from licensing.terms import Terms
-from providers.catalogue import Catalogue, Target
+from providers import catalogue
+from providers.catalogue import Catalogue
 from providers.formats import DEFAULT_OPTIONS, Format, Options
 from providers.pricing.prices import Price, PriceBook
 from providers.transport import auth
@@ -76,16 +79,19 @@ class ProviderSnapshot:
     _in_bodies: tuple[bytes, ...] = field(repr=False, init=False, compare=False, default=())
 
     def __post_init__(self) -> None:
-        sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
-        sent |= auth.secrets(self.auth_method, self.credential) | {self.credential, quote(self.credential, safe="")}
-        secrets = sorted(sent - {""}, key=len, reverse=True)
+        secrets_sent = {value.removeprefix("Bearer ").removeprefix("Basic ") for value in self.auth_headers.values()}
+        secrets_sent |= auth.secrets(self.auth_method, self.credential) | {
+            self.credential,
+            quote(self.credential, safe=""),
+        }
+        secrets = sorted(secrets_sent - {""}, key=len, reverse=True)
         object.__setattr__(self, "_secrets", tuple(secrets))
         object.__setattr__(
             self, "_in_bodies", _in_bodies(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
         )
 
     def matches_name(self, name: str) -> bool:
-        """Whether a client means this provider: by its name, or by that name as response headers write it."""
+        """Whether this is the provider's name, as it is or as response headers write it."""
         return name in (self.name, self.header_name)
 
     def redact(self, text: str) -> str:
@@ -95,7 +101,7 @@ class ProviderSnapshot:
         return text
 
     def redact_body(self, body: bytes, max_bytes: int) -> bytes:
-        """The first bytes of a body with the credential masked; words as short as "ollama" are no secrets in one."""
+        """The first bytes of a body with the credential masked; shorter words, such as "ollama", are not masked."""
         margin = max(map(len, self._in_bodies), default=0)  # a secret may straddle the cut
         body = body[: max_bytes + margin]
         for secret in self._in_bodies:
@@ -117,7 +123,11 @@ class ProviderSnapshot:
 
     def address(self, path: str) -> str:
         """The full URL of a path of its format, with the credential if the auth method puts it there."""
+        assert self.format is not None, "a provider without a format is no candidate"
         return auth.url(self.auth_method, self.credential, self.format.url(self.url, path))
+
+
+Target: TypeAlias = catalogue.Target[ProviderSnapshot]
 
 
 def _in_bodies(secrets: Iterable[str]) -> tuple[bytes, ...]:
@@ -139,22 +149,22 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         self.rules = RuleBook()
         self.rule_rows: dict[int, RuleSnapshot] = {}
         self.prices = PriceBook()
-        self.terms: Terms | None = None  # of the licence, or the defaults without one
+        self.terms: Terms = terms.refused("It is not loaded yet.", 0, 0)
         self.limits = LimitBook()
 
     def put_key(self, public_id: str, key: KeySnapshot) -> None:
         self.keys[public_id] = key
-        known = self.public_ids.get(key.id, ())
-        if public_id not in known:
-            self.public_ids[key.id] = (*known, public_id)
+        public_ids = self.public_ids.get(key.id, ())
+        if public_id not in public_ids:
+            self.public_ids[key.id] = (*public_ids, public_id)
 
     def drop_key(self, key_id: int, *, keep: Collection[str] = ()) -> None:
         """Remove the key under each of its public ids except those in `keep`."""
-        known = self.public_ids.pop(key_id, ())
-        if kept := tuple(public_id for public_id in known if public_id in keep):
-            self.public_ids[key_id] = kept
-        for public_id in known:
-            if public_id not in kept:
+        public_ids = self.public_ids.pop(key_id, ())
+        if remaining := tuple(public_id for public_id in public_ids if public_id in keep):
+            self.public_ids[key_id] = remaining
+        for public_id in public_ids:
+            if public_id not in remaining:
                 self.keys.pop(public_id, None)
 
     def put_rules(self, rules: Iterable[RuleSnapshot]) -> None:

@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from time import time
 
-from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
-from gateway_project.work.bill import bill_of
+from gateway_project.errors import LimitError
+from gateway_project.work.billing import bill_of
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.limits.book import CONCURRENT, NANO, TOKENS
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import (
     COUNT,
     LEASE,
     MAX_AMOUNT,
-    MINUTE,
     NOTHING_HELD,
     RESERVE,
-    USE,
     Admission,
     CheckStatus,
     Hold,
@@ -23,9 +21,10 @@ from gateway_project.work.limits.checks import (
     Settlement,
     window_begin,
 )
-from gateway_project.work.limits.demand import estimate_demand, with_reservations
+from gateway_project.work.limits.demand import Demand, estimate_demand, with_reservations
+from gateway_project.work.limits.kinds import NANO, TOKENS
+from gateway_project.work.limits.messages import limit_error
 from gateway_project.work.log.entry import write_start
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.tasks import licence_uses
 
@@ -114,37 +113,6 @@ def settle(exchange: Exchange, gateway: Gateway) -> None:
         gateway.state.settle(settlement)
 
 
-def limit_error(refused: CheckStatus) -> LimitError:
-    """The error for a limit that is used up: it says which, whose, and when it is whole again."""
-    check, _, seconds = refused
-    if check.kind == USE:
-        return ActiveUseLimitReached(
-            f"All {check.amount} active uses of the licence are taken; one may become free in {seconds} s.",
-            retry_after=seconds,
-        )
-    error = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
-    return error(_message(check, seconds), retry_after=seconds, permanent=_never_fits(check))
-
-
-def _never_fits(check: LimitCheck) -> bool:
-    return check.kind == RESERVE and check.minimum > check.amount
-
-
-def _message(check: LimitCheck, seconds: int) -> str:
-    limit = check.limit
-    amount = f"{limit.phrase(check.amount)} of {limit.owner}"
-    if _never_fits(check):
-        return (
-            f"The request may use up to {limit.quantity(check.minimum)}, more than the limit of {amount}; "
-            "ask for a shorter answer (max_tokens), or send less."
-        )
-    if limit.measure == CONCURRENT:
-        return f"The limit of {amount} is reached; try again when one of them has finished."
-    at = datetime.now(UTC) + timedelta(seconds=seconds)
-    room = f" for a request of up to {limit.quantity(check.minimum)}" if check.kind == RESERVE else ""
-    return f"The limit of {amount} has no room{room}; it is whole again in {seconds} s, at {at:%Y-%m-%dT%H:%M:%SZ}."
-
-
 def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Checks:
     """The caller's checks that have not been taken from yet: all at first, later only those that can be given back."""
     limits = exchange.limits
@@ -170,7 +138,7 @@ def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
     return candidate_checks if candidate_checks[0] else ()
 
 
-def _demand(exchange: Exchange):
+def _demand(exchange: Exchange) -> Demand:
     if exchange.demand is None:
         exchange.demand = estimate_demand(exchange.request)
     return exchange.demand
@@ -200,7 +168,7 @@ def _admit_or_wait(
         gateway.full_providers.note(full)
     if admission.refused is not None:
         exchange.limit_statuses = _updated(exchange.limit_statuses, _updated(admission.statuses, [admission.refused]))
-        raise limit_error(admission.refused)
+        raise limit_error(admission.refused, time(), gateway.snapshot.prices.currency)
     exchange.limit_statuses = _updated(exchange.limit_statuses, admission.statuses)
     return admission
 
@@ -218,8 +186,7 @@ def _updated(known: list[CheckStatus] | None, newer: list[CheckStatus]) -> list[
 
 
 def _is_of_provider(held: Hold | CheckStatus) -> bool:
-    limit = held.check.limit  # None for the use of a licence
-    return limit is not None and limit.subject.kind == "provider"
+    return held.check.limit.subject.kind == "provider"
 
 
 def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:

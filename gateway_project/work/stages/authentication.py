@@ -6,7 +6,7 @@ from accounts import tokens
 from gateway_project.errors import AuthenticationFailed, LicenceInvalid, PermissionDenied, ServiceUnavailable
 from gateway_project.server import overload
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import Caller, KeySnapshot
 from keys import secrets
 
@@ -17,7 +17,7 @@ def authenticate(exchange: Exchange, gateway: Gateway) -> None:
     """Set caller, key and limits. The limits are counted later, in the round trip that looks up the cache."""
     if overload.is_overloaded():
         raise ServiceUnavailable("The gateway is overloaded: it is serving as many requests as it can.")
-    credential = exchange.entrance.door.credential(exchange.incoming.environ)
+    credential = exchange.endpoint.door.credential(exchange.connection.environ)
     if not credential:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if credential.startswith(secrets.PREFIX):

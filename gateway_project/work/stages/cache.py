@@ -5,15 +5,16 @@ import math
 from django.conf import settings
 
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, UpstreamError
-from gateway_project.work.bill import Bill, bill_of
-from gateway_project.work.cache.flights import FlightPending, Following
+from gateway_project.work.bill import Bill
+from gateway_project.work.billing import bill_of
+from gateway_project.work.cache.flights import FlightPending, FlightWait
 from gateway_project.work.cache.key import cache_key
 from gateway_project.work.cache.packing import CachedAnswer, pack, unpack
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import NOTHING_HELD, Admission
 from gateway_project.work.log.entry import cache_record, write_start
 from gateway_project.work.routing.outcomes import note_outcome
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.admission import (
     admit,
@@ -80,11 +81,11 @@ def drop_candidate(exchange: Exchange, gateway: Gateway, error: UpstreamError | 
 
 def _look_up(exchange: Exchange, gateway: Gateway) -> None:
     target = exchange.remaining[0]
-    if exchange.following is not None:
-        following, exchange.following = exchange.following, None
-        admission = _follow(exchange, gateway, following)
+    if exchange.flight_wait is not None:
+        flight_wait, exchange.flight_wait = exchange.flight_wait, None
+        admission = _follow(exchange, gateway, flight_wait)
         if admission is not None:
-            _apply_admission(exchange, gateway, target, admission, following.token)
+            _apply_admission(exchange, gateway, target, admission, flight_wait.token)
         return
     calls_provider = exchange.cache_control != "only"
     if exchange.cache_control == "bypass" or not _cache_seconds(exchange, target):
@@ -114,7 +115,7 @@ def _apply_admission(exchange: Exchange, gateway: Gateway, target: Target, admis
             return
         if not token:
             break
-        if (newer := _follow(exchange, gateway, Following(token))) is None:
+        if (newer := _follow(exchange, gateway, FlightWait(token))) is None:
             return
         admission = newer
     if not token:
@@ -224,16 +225,16 @@ def release_followers(exchange: Exchange, gateway: Gateway) -> None:
         gateway.flights.land(flight, None, 0)
 
 
-def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admission | None:
+def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Admission | None:
     """Wait for another request's answer; None once this one is subscribed to its stream."""
     write_start(exchange, gateway, calls_provider=False)
     release_reservations(exchange, gateway)
     seconds = settings.GATEWAY_HEARTBEAT if _accepts_heartbeats(exchange) else math.inf
     try:
         with gateway.watcher.watching(exchange.call):
-            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, following.flight)
+            value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, flight_wait.flight)
     except FlightPending as still:
-        exchange.following = Following(following.token, still.flight)
+        exchange.flight_wait = FlightWait(flight_wait.token, still.flight)
         raise
     if isinstance(value, Subscription):
         exchange.subscription, exchange.target = value, exchange.remaining[0]
@@ -241,12 +242,12 @@ def _follow(exchange: Exchange, gateway: Gateway, following: Following) -> Admis
         return None
     if value is not None:
         return Admission([], value=value)
-    return admit(exchange, gateway, exchange.cache_key, following.token, read=True)
+    return admit(exchange, gateway, exchange.cache_key, flight_wait.token, read=True)
 
 
 def _accepts_heartbeats(exchange: Exchange) -> bool:
     """Whether its answer will be a stream of events, which may begin with a comment before the answer is known."""
-    events = exchange.entrance.door.in_shape or exchange.remaining[0].provider.format.is_stream("text/event-stream")
+    events = exchange.endpoint.door.in_shape or exchange.remaining[0].provider.format.is_stream("text/event-stream")
     return exchange.request.stream and events
 
 

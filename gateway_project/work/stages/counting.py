@@ -1,8 +1,8 @@
 """Between stages 5 and 6: tokens are counted by a provider whose format can, otherwise estimated."""
 
-from gateway_project.work.bill import input_tokens
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Answer
 from providers.formats.base import COUNT_TOKENS
 from providers.formats.json_values import dumped

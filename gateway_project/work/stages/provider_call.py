@@ -16,9 +16,9 @@ from gateway_project.errors import (
     ValidationError,
 )
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_start
 from gateway_project.work.routing.outcomes import note_outcome
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.snapshot.records import Target
 from gateway_project.work.stages.admission import admit_to_provider
 from gateway_project.work.stages.cache import drop_candidate, look_up_cache

@@ -11,7 +11,7 @@ from gateway_project.server.bodies import body_timeout, read_body
 from gateway_project.server.request_ids import decode
 from gateway_project.work.doors import DIALECTS
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from providers.formats import WorkRequest
 from providers.formats.base import COUNT_TOKENS
 from providers.formats.json_values import dumped
@@ -32,15 +32,15 @@ HEADER = re.compile(r"[\x20-\x7e]{1,1024}")
 
 def read_request(exchange: Exchange, gateway: Gateway) -> None:
     """Set the request and what its headers ask for. Raises ValidationError, which names what is wrong."""
-    headers = exchange.incoming.environ
+    headers = exchange.connection.environ
     if headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
     if headers.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
         raise UnsupportedMediaType("Send the body uncompressed: Content-Encoding is not supported.")
-    raw, entrance = _body(exchange, gateway), exchange.entrance
+    raw, endpoint = _body(exchange, gateway), exchange.endpoint
     body = parse_object(raw)
-    if entrance.model and body.get("model") != entrance.model:
-        body["model"] = entrance.model
+    if endpoint.model and body.get("model") != endpoint.model:
+        body["model"] = endpoint.model
         raw = dumped(body)
     for name in gateway.required_fields:
         if body.get(name) is None:
@@ -52,16 +52,16 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     stream = body.get("stream")
     if stream is not None and type(stream) is not bool:
         raise ValidationError("stream must be true or false.", field="stream")
-    operation = entrance.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
-    streams = stream is True and entrance.operation not in NEVER_STREAMED
+    operation = endpoint.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
+    streams = stream is True and endpoint.operation not in NEVER_STREAMED
     exchange.request = WorkRequest(
         operation,
         _model(body),
         body,
         raw,
         streams,
-        dialect=entrance.dialect or DIALECTS[operation],
-        via_door=entrance.door.in_shape,
+        dialect=endpoint.dialect or DIALECTS[operation],
+        via_door=endpoint.door.in_shape,
         id=exchange.request_id,
         created=int(exchange.started_at),
         headers=_forwarded_headers(headers),
@@ -71,7 +71,7 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
 
 def _body(exchange: Exchange, gateway: Gateway) -> bytes:
     """The body; the client's connection is shut down if it does not send it in time."""
-    call, headers = exchange.call, exchange.incoming.environ
+    call, headers = exchange.call, exchange.connection.environ
 
     def take(size: int) -> None:
         gateway.body_memory.reserve(size)
@@ -102,7 +102,7 @@ def _operation(wanted: str | None, body: dict) -> str:
 
 
 def _read_headers(exchange: Exchange) -> None:
-    header = exchange.incoming.environ.get
+    header = exchange.connection.environ.get
     if wanted := header("HTTP_X_SVC_CACHE"):
         exchange.cache_control = _one_of("X-Svc-Cache", wanted, CACHE_CONTROLS)
     if seconds := header("HTTP_X_SVC_CACHE_TTL"):

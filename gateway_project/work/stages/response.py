@@ -7,7 +7,7 @@ from django.conf import settings
 
 from gateway_project.errors import ProviderError
 from gateway_project.work.exchange import Exchange, Stream
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import Target
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM

@@ -8,8 +8,8 @@ from itertools import groupby
 from gateway_project.errors import ProviderNotSelected, ValidationError
 from gateway_project.work.cache.key import digest
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.routing.outcomes import note_outcome
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.snapshot.records import Target
 from providers.catalogue import servable
 from telemetry.models import Candidate

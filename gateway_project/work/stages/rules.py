@@ -2,7 +2,7 @@
 
 from gateway_project.errors import RuleDenied
 from gateway_project.work.exchange import Exchange
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot, Target
 from providers.catalogue import servable
 from rules.matching import RuleSnapshot

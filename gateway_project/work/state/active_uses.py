@@ -1,4 +1,4 @@
-"""The active uses that one process knows: members with a request in flight, or with one a moment ago."""
+"""The active uses that one process knows: members with a request in flight or a recent one."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class ActiveUses:
         self._use(check).in_flight.add(token)
 
     def end(self, check: LimitCheck, token: str, now: float) -> None:
-        """End the request of this token; the use stays live for its life time."""
+        """End the request of this token; the use stays live for its lifetime."""
         use = self._uses[check.name].get(check.member)
         if use is not None and token in use.in_flight:
             use.in_flight.discard(token)

@@ -26,7 +26,7 @@ from gateway_project.work.limits.checks import (
 from gateway_project.work.state.active_uses import ActiveUses
 from gateway_project.work.state.clock import Clock
 
-# A request ends at once, waits for the answer that another is getting, or asks a provider.
+# A request ends at once, waits for the answer of an identical one, or calls a provider.
 ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
 
 
@@ -42,7 +42,7 @@ class Count:
     since: float
     lost: bool = False
     used: int = 0
-    held: int = 0
+    reserved: int = 0
 
 
 class Counters:
@@ -88,7 +88,7 @@ class Counters:
             admission.statuses = self.statuses(checks, now)
         if admission.is_rejected or not candidate_checks:
             return
-        full = []
+        full: list[CheckStatus] = []
         for number, choice in enumerate(candidate_checks):
             statuses = self._exhausted(choice, token, now) or self._without_room(choice, now)
             if statuses is None:
@@ -161,21 +161,21 @@ class Counters:
 
     def hand_over(self) -> list[Count]:
         """The counts made here since the last hand-over, for Redis to add, which is assumed to have them now."""
-        made = [replace(count) for count in self._counts.values() if count.used]
-        for count in made:
-            known = self._used_in_redis(count.check, count.begin)
-            self._redis_counts[count.check.name] = (count.begin, count.used + known, count.check.window_seconds)
+        counts = [replace(count) for count in self._counts.values() if count.used]
+        for count in counts:
+            before = self._used_in_redis(count.check, count.begin)
+            self._redis_counts[count.check.name] = (count.begin, count.used + before, count.check.window_seconds)
             self._counts[count.check.name].used = 0
-        return made
+        return counts
 
-    def take_back(self, made: Iterable[Count]) -> None:
+    def take_back(self, counts: Iterable[Count]) -> None:
         """Undo hand_over(): Redis did not get these counts."""
-        for count in made:
+        for count in counts:
             now = self._counts[count.check.name]
             if now.begin == count.begin:
                 now.used += count.used
-                known = self._redis_counts[count.check.name][1] - count.used
-                self._redis_counts[count.check.name] = (count.begin, known, count.check.window_seconds)
+                before = self._redis_counts[count.check.name][1] - count.used
+                self._redis_counts[count.check.name] = (count.begin, before, count.check.window_seconds)
 
     def tidy(self, now: float) -> None:
         """Remove counts of windows that are over, empty sets of leases, and expired uses."""
@@ -225,27 +225,27 @@ class Counters:
         if count is None or count.begin != begin:
             count = self._counts[check.name] = self._begin(check, begin, now)
         elif count.check.set_at < check.set_at:
-            count = self._counts[check.name] = replace(self._begin(check, begin, now), held=count.held)
+            count = self._counts[check.name] = replace(self._begin(check, begin, now), reserved=count.reserved)
         return count
 
     def _begin(self, check: LimitCheck, begin: int, now: float) -> Count:
         if self.share_of is not None:
             return Count(check, begin, now)
-        known = not check.since or max(self.started_at, check.since + SPREAD_SECONDS) <= begin
-        return Count(check, begin, begin if known else now, not known)
+        is_complete = not check.since or max(self.started_at, check.since + SPREAD_SECONDS) <= begin
+        return Count(check, begin, begin if is_complete else now, not is_complete)
 
     def _used(self, check: LimitCheck, now: float) -> int:
         if check.kind == LEASE:
             return len(self._leases[check.name])
         if check.kind == USE:
             # Expired uses are removed only when the limit would be reached.
-            found = self.uses.known(check.name)
-            return found if found < self._amount(check, now) or not check.amount else self.uses.live(check.name, now)
+            uses = self.uses.known(check.name)
+            return uses if uses < self._amount(check, now) or not check.amount else self.uses.live(check.name, now)
         return self._count(check, now).used
 
     def _total(self, check: LimitCheck, now: float) -> int:
-        held = self._count(check, now).held if check.kind == RESERVE else 0
-        return self._used(check, now) + held
+        reserved = self._count(check, now).reserved if check.kind == RESERVE else 0
+        return self._used(check, now) + reserved
 
     def _already_holds(self, check: LimitCheck, token: str, now: float) -> bool:
         if check.kind == LEASE:
@@ -264,10 +264,10 @@ class Counters:
             return check.amount
         if check.kind in (LEASE, USE):
             return max(check.amount // self.share_of, min(check.amount, 1))
-        left = max(check.amount - self._used_in_redis(check, window_begin(check.window_seconds, now)), 0)
-        # A share of a limit on requests a minute is at least 1; one of a quota may be 0.
+        rest = max(check.amount - self._used_in_redis(check, window_begin(check.window_seconds, now)), 0)
+        # A share of a limit of requests per minute is at least 1; a share of a quota may be 0.
         minimum = 0 if check.since or check.kind == RESERVE else 1
-        return max(left // self.share_of, min(left, minimum))
+        return max(rest // self.share_of, min(rest, minimum))
 
     def _used_in_redis(self, check: LimitCheck, begin: int) -> int:
         """What Redis had counted, when it last replied, in the window that begins then."""
@@ -297,7 +297,7 @@ class Counters:
     def _reserve(self, check: LimitCheck, now: float) -> Hold:
         count = self._count(check, now)
         take = min(check.take, self._room(check, now))
-        count.held += take
+        count.reserved += take
         return Hold(check, take, count.begin, now, local=True)
 
     def _settle_count(self, hold: Hold, amount: int, ended: float, *, counted_in_redis: bool) -> None:
@@ -305,7 +305,7 @@ class Counters:
         if count is None or count.begin != hold.begin:
             return  # its window is over
         if check.kind == RESERVE and hold.local:
-            count.held -= hold.take
+            count.reserved -= hold.take
         if counted_in_redis or (check.kind == COUNT and self._was_counted(hold, count)):
             return
         if self.share_of is None and check.since and count.since >= ended:

@@ -41,15 +41,15 @@ class LocalShare(LocalState):
         """
         with self._lock:
             changed, self._changed = self._changed | (self._in_flight if include_all else {}), {}
-            found = defaultdict(list)
+            uses = defaultdict(list)
             for key, check in changed.items():
                 in_flight = self._counters.uses.is_in_flight(check)
-                found[check.name].append((check, in_flight))
+                uses[check.name].append((check, in_flight))
                 if in_flight:
                     self._in_flight[key] = check
                 else:
                     self._in_flight.pop(key, None)
-            return found
+            return uses
 
     def observe_settlement(self, settlement: Settlement, *, counted_in_redis: bool) -> None:
         """Free what an ended request held, and count what it used unless Redis has."""
@@ -64,7 +64,7 @@ class LocalShare(LocalState):
         with self._lock:
             return self._counters.hand_over()
 
-    def take_back(self, made: list[Count]) -> None:
+    def take_back(self, counts: list[Count]) -> None:
         """Undo hand_over(): Redis did not get these counts."""
         with self._lock:
-            self._counters.take_back(made)
+            self._counters.take_back(counts)

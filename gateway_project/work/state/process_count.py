@@ -2,10 +2,9 @@
 
 import time
 from collections import deque
-from typing import Any
 
 HEARTBEAT_SECONDS = 2.0
-LAPSE_MS = 10_000  # a process that has shown no sign of life for so long is no longer counted
+LAPSE_MS = 10_000  # a process that has sent no heartbeat for so long is not counted any more
 MAX_PROCESSES = 10_000
 
 
@@ -24,18 +23,18 @@ class ProcessCount:
 
     @property
     def current(self) -> int:
-        """By how many to divide what is left of a limit."""
+        """The number by which the rest of a limit is divided."""
         return self._fixed or max(self._least, *self._counts, 1)
 
     def is_due(self) -> bool:
-        """Whether it is time for a sign of life; then the next one is due an interval later."""
+        """Whether a heartbeat is due; if so, the next one is due an interval later."""
         now = time.monotonic()
         if now < self._due:
             return False
         self._due = now + HEARTBEAT_SECONDS
         return True
 
-    def observe(self, reply: Any) -> None:
-        """Note the number that Redis replied with; anything else that it holds under the key is not believed."""
+    def observe(self, reply: object) -> None:
+        """Note the number that Redis replied with; any other value under the key is ignored."""
         if type(reply) is int and reply > 0:
             self._counts.append(min(reply, MAX_PROCESSES))

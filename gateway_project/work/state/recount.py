@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from gateway_project.background import BackgroundThread
-from gateway_project.work.limits.book import Subject
 from gateway_project.work.limits.checks import LostCount
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.limits.status import in_units, usage_from_log
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.shared import SharedState
@@ -29,7 +29,7 @@ TASK, TASK_SECONDS = "recount", 20.0
 
 
 class Recounter(BackgroundThread):
-    """The thread that reads usage from the log, once all entries have had the time to arrive there."""
+    """The thread that reads usage from the log, once all entries have had time to arrive."""
 
     def __init__(self, state: SharedState, shipper: Shipper, *, interval: float) -> None:
         super().__init__("recount", log, every=CHECK_SECONDS)
@@ -66,9 +66,9 @@ class Recounter(BackgroundThread):
     def run_once(self) -> None:
         """Drop what others have rebuilt; rebuild what is ready, unless another process is doing so."""
         with self._changed:
-            wanted = dict(self._wanted)
-        lost = self._state.still_lost(list(wanted.values()))
-        self._done(wanted.keys() - {(one.check.name, one.begin) for one in lost})
+            requested = dict(self._wanted)
+        lost = self._state.still_lost(list(requested.values()))
+        self._done(requested.keys() - {(one.check.name, one.begin) for one in lost})
         ready = [one for one in lost if self._is_in_log(one.until)]
         if not ready or not self._shipper.has_adopted or not self._state.claim_task(TASK, TASK_SECONDS):
             return
@@ -90,7 +90,7 @@ class Recounter(BackgroundThread):
 
 
 def _counted(lost: Iterable[LostCount], clock: Clock) -> Iterator[tuple[LostCount, int]]:
-    """What was used of each, by the log; one query for all limits of a subject in a window."""
+    """The usage of each according to the log; one query for all limits of a subject in a window."""
     for (subject, begin, until), counts in groupby(sorted(lost, key=_span), key=_span):
         amounts = in_units(usage_from_log(subject.kind, [subject.id], begin, until, clock)[subject.id])
         for one in counts:

@@ -23,9 +23,15 @@ class SharedState(Protocol):
     """The interface of the shared state. No method raises because the store is down."""
 
     clock: Clock  # of its windows and counts
-    degraded: bool
-    warning: str  # for administrators; empty for nothing
     shipping_requests: ShippingRequests
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the store does not answer, or refuses commands."""
+
+    @property
+    def warning(self) -> str:
+        """A warning for administrators; empty for none."""
 
     @property
     def processes(self) -> int:

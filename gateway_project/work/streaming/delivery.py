@@ -10,11 +10,11 @@ from django.conf import settings
 
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.server.client_response import Delivery, complete_response
-from gateway_project.work.bill import bill_of
+from gateway_project.work.billing import bill_of
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus
 from gateway_project.work.log.entry import write_log
-from gateway_project.work.runtime import Gateway
 from gateway_project.work.stages.cache import cached_answer, end_flight, release_followers, store_answer
 from gateway_project.work.stages.provider_call import hide_credential
 from gateway_project.work.streaming.broadcast import LiveStream, Result, Subscription
@@ -37,7 +37,7 @@ ESTIMATE_BYTES = 64 * 1024  # of a stream, from which the tokens of all of it ar
 def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
     """The client's response. A live stream writes its own log entry when it ends."""
     if exchange.error is not None:
-        delivery = exchange.entrance.door.refusal(exchange.error, exchange.request_id, exchange.attempts)
+        delivery = exchange.endpoint.door.refusal(exchange.error, exchange.request_id, exchange.attempts)
     elif exchange.stream is not None:
         chunks = _live_stream(exchange, gateway)
         next(chunks)
@@ -87,7 +87,7 @@ def _heartbeats_then_answer(exchange: Exchange, resume: Callable[[], Delivery | 
 
 
 def _error_event(exchange: Exchange) -> bytes:
-    if exchange.entrance.door.in_shape:
+    if exchange.endpoint.door.in_shape:
         return exchange.request.dialect.error_event(exchange.request, exchange.error)
     return b"data: " + orjson.dumps(exchange.error.body()) + b"\n\n"
 
@@ -104,7 +104,7 @@ def _stream_headers(content_type: str) -> list[tuple[str, str]]:
 def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
     """Add the headers that every response has."""
     headers.append(("X-Svc-Request-ID", exchange.request_id))
-    if name := exchange.entrance.door.request_id_header:
+    if name := exchange.endpoint.door.request_id_header:
         headers.append((name, exchange.request_id))
     if exchange.request is not None:
         headers.append(("X-Svc-Cache", exchange.cache_status))
@@ -124,7 +124,7 @@ def add_headers(headers: list[tuple[str, str]], exchange: Exchange) -> None:
 
 def _add_limits(headers: list[tuple[str, str]], statuses: list[CheckStatus]) -> None:
     """RateLimit headers (draft-ietf-httpapi-ratelimit-headers-10); a limit without a window has no reset time."""
-    shown = [status for status in statuses if status.check.limit is not None and status.check.amount < MAX_AMOUNT]
+    shown = [status for status in statuses if status.check.limit.policy and status.check.amount < MAX_AMOUNT]
     if shown:
         headers.append(("RateLimit-Policy", ", ".join([check.limit.header for check, _, _ in shown])))
         headers.append(("RateLimit", ", ".join(map(_rate_limit_item, shown))))
@@ -201,7 +201,7 @@ def _forward(
             gateway.flights.begin(exchange.flight, live)
         if data := heartbeat if chunk is None else chunk:
             yield data
-            if gateway.relay.supports(exchange.incoming):
+            if gateway.relay.supports(exchange.connection):
                 on_lag = partial(_release_followers, exchange, gateway, live)
                 relayed = RelayedStream(exchange.stream, exchange.call, chunks, on_chunk, on_lag, live.lock)
                 if live.relay(relayed):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gateway_project.work.exchange import Incoming, Stream
+from gateway_project.work.exchange import ClientConnection, Stream
 from providers.formats.sse import ChunkTemplate
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.http_response import FIRST_READ
@@ -173,9 +173,9 @@ class Relay:
         """The number of live streams."""
         return len(self._streams)
 
-    def supports(self, incoming: Incoming) -> bool:
+    def supports(self, connection: ClientConnection) -> bool:
         """Whether the relay can write to this client: a plain socket, and HTTP/1.1 for its chunked encoding."""
-        plain = type(incoming.client) is socket.socket and incoming.environ.get("SERVER_PROTOCOL") == "HTTP/1.1"
+        plain = type(connection.client) is socket.socket and connection.environ.get("SERVER_PROTOCOL") == "HTTP/1.1"
         return plain and self._epoll is not None
 
     def forward(self, stream: RelayedStream, heartbeat: bytes) -> None:

@@ -12,7 +12,7 @@ from django.conf import settings
 from gateway_project.errors import ClientClosed, GatewayError, InternalError
 from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.log.entry import write_log
-from gateway_project.work.runtime import Gateway
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.stages.cache import end_flight, use_answer
 from gateway_project.work.stages.provider_call import interruption_error
 from gateway_project.work.streaming.broadcast import Subscription
@@ -90,7 +90,7 @@ def final_error(
 
     `after` is what the client got last, `end_with_error` writes the events of a door.
     """
-    in_shape = exchange.entrance.door.in_shape
+    in_shape = exchange.endpoint.door.in_shape
     if not in_shape and (event := stream.reader.native_error(error)):
         return event
     gap = b"\n\n" if holds_events(stream) else b"\n"

@@ -1,20 +1,16 @@
 """The periodic tasks of a process that do not use the database."""
 
-from typing import TYPE_CHECKING
-
+from gateway_project.background import PeriodicTask
 from gateway_project.server.memory import release_free_memory
-from gateway_project.work.tasks.periodic_tasks import PeriodicTask
+from gateway_project.work.gateway import Gateway
 from gateway_project.work.tasks.process_metrics import process_gauges
-
-if TYPE_CHECKING:
-    from gateway_project.work.runtime import Gateway
 
 TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 0.1, 1.0, 5.0, 60.0
 ANSWER_EVERY_SECONDS = 0.25  # the requests of other processes to ship at once
 
 
-def housekeeping(gateway: "Gateway") -> tuple[PeriodicTask, ...]:
-    """The tasks, for a thread of their own: they may wait for Redis or the disk, deadlines must not."""
+def housekeeping(gateway: Gateway) -> tuple[PeriodicTask, ...]:
+    """The tasks; they run in a thread of their own, since they may wait for Redis or the disk."""
     metrics, state = gateway.metrics, gateway.state
 
     def fold() -> None:

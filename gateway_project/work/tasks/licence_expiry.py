@@ -1,4 +1,4 @@
-"""The periodic task that logs, ahead of time, that the licence expires."""
+"""The periodic task that warns before the licence expires."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ log = logging.getLogger("gateway.licence")
 
 
 def warn_of_expiry() -> None:
-    """Write one Message entry a day, by whichever process of the installation is first."""
+    """Write one Message entry per day; the first process of the installation writes it."""
     now = time.time()
     notice = about_the_licence(now)
     if notice is None:

@@ -33,11 +33,11 @@ def peak_recorder(state: SharedState) -> Callable[[], None]:
     """A periodic task that stores daily peaks. The shared state keeps each peak for days, so none is missed."""
     written: Uses | None = None
 
-    def keep_peaks() -> None:
+    def store_peaks() -> None:
         nonlocal written
         uses = uses_of(state)
         if uses != written:
             services.note_peaks(uses, datetime.now(UTC).date())
             written = uses
 
-    return keep_peaks
+    return store_peaks

@@ -5,18 +5,15 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gateway_project.work.gateway import Gateway
 from telemetry.metrics.counters import Gauges
-
-if TYPE_CHECKING:
-    from gateway_project.work.runtime import Gateway
 
 STARTED = time.time()
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def process_gauges(gateway: "Gateway") -> Gauges:
+def process_gauges(gateway: Gateway) -> Gauges:
     """Every gauge by name, as (label values, value) pairs."""
     snapshot, backlog = gateway.snapshot, gateway.shipper.backlog()
     resting, providers = gateway.breakers.resting(), list(snapshot.providers.values())

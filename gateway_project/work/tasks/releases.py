@@ -1,7 +1,7 @@
-"""Whether a newer release exists: what a feed says that an administrator named, read in the background.
+"""Whether a newer release exists, according to a feed that an administrator named; it is read in the background.
 
 The feed (GATEWAY_RELEASE_FEED, a URL or a file) is JSON as GitHub lists releases: {"tag_name": "v1.2.3"}, or a list of
-such objects. Drafts, pre-releases and names that are no plain version do not count.
+such objects. Drafts, pre-releases and names that are not a plain version do not count.
 """
 
 import logging
@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -22,7 +21,7 @@ log = logging.getLogger("gateway.releases")
 
 UNKNOWN = "unknown"
 READ_EVERY_SECONDS, RETRY_EVERY_SECONDS = 6 * 3600.0, 3600.0
-MAX_AGE_SECONDS = 24 * 3600.0  # of what the feed said last
+MAX_AGE_SECONDS = 24 * 3600.0  # of the last successful read
 MAX_BYTES, PIECE_BYTES = 1024 * 1024, 16 * 1024
 SILENCE_SECONDS, TOTAL_SECONDS = 5.0, 20.0
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "language-model-gateway"}
@@ -50,20 +49,20 @@ class ReleaseFeed(BackgroundThread):
 
     def update_available(self) -> str:
         """`true` or `false` by what the feed said within the last day, else `unknown`."""
-        newest = self._newest
-        if newest is None or self._clock() - self._read_at > MAX_AGE_SECONDS:
+        newest, installed = self._newest, read_version(PRODUCT_VERSION)
+        if newest is None or installed is None or self._clock() - self._read_at > MAX_AGE_SECONDS:
             return UNKNOWN
-        return "true" if newest > read_version(PRODUCT_VERSION) else "false"
+        return "true" if newest > installed else "false"
 
     def run_once(self) -> None:
-        """Read the feed; the first of several failures in a row is warned of."""
+        """Read the feed; only the first of several failures in a row is logged."""
         self.every = RETRY_EVERY_SECONDS
         try:
             self._newest = newest_release(read_feed(self._location, self._transport))
         except BadFeed as error:
             self._newest = None
             if not self._has_warned:
-                log.warning("Whether an update is available is unknown: the release feed %s.", error)
+                log.warning("It is unknown whether an update is available: the release feed %s.", error)
             self._has_warned = True
         else:
             self._read_at, self._has_warned, self.every = self._clock(), False, READ_EVERY_SECONDS
@@ -82,11 +81,11 @@ def newest_release(document: bytes) -> Version:
 
 
 def read_version(text: str) -> Version | None:
-    """1.2.0 and v1.2 alike as (1, 2); None for what is no plain version, such as a pre-release."""
-    found = VERSION.fullmatch(text)
-    if found is None:
+    """1.2.0 and v1.2 alike as (1, 2); None for other texts, such as a pre-release."""
+    match = VERSION.fullmatch(text)
+    if match is None:
         return None
-    numbers = [int(number) for number in found[1].split(".")]
+    numbers = [int(number) for number in match[1].split(".")]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -116,7 +115,7 @@ def _pieces_of_url(url: str, transport: Transport) -> Iterator[bytes]:
         if answer.status_code != OK:
             raise BadFeed(f"answered with status {answer.status_code}")
         if "Content-Encoding" in answer.headers:
-            raise BadFeed("is compressed, which was not asked for")
+            raise BadFeed("is compressed, although no compression was requested")
         yield from answer.iter_content(PIECE_BYTES)
 
 
@@ -125,14 +124,14 @@ def _pieces_of_file(path: Path) -> Iterator[bytes]:
         yield from iter(lambda: file.read(PIECE_BYTES), b"")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """The cause in words: requests wraps it several times over, in texts that quote the URL."""
     while error.__context__ is not None:
         error = error.__context__
     return f"no answer within {SILENCE_SECONDS:.0f} s" if isinstance(error, TimeoutError) else describe_failure(error)
 
 
-def _versions(releases: list[Any]) -> Iterator[Version]:
+def _versions(releases: list[object]) -> Iterator[Version]:
     for release in releases:
         if not isinstance(release, dict) or release.get("draft") or release.get("prerelease"):
             continue

@@ -1,4 +1,4 @@
-"""manage.py housekeep: what a running gateway does by itself, to the end and now."""
+"""manage.py housekeep: runs the background maintenance of the log to its end."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         progress = Progress(self.stderr)
         housekeeper = Housekeeper(interval=0, on_batch=lambda name, batch: progress.show(f"{name}: batch {batch}"))
-        failed = housekeeper.run_once(seconds=float("inf"))
+        failed = housekeeper.run_to_the_end()
         progress.clear()
         if failed:
             raise CommandError(f"Not done: {', '.join(failed)}.")
-        self.stdout.write("The house is kept.")
+        self.stdout.write("Maintenance finished.")

@@ -1,18 +1,19 @@
-"""Anthropic's manners: errors, listings, and where the key is (anthropic-sdk-python 2.11, November 2026)."""
+"""Anthropic's door: errors, listings, and where the key is (anthropic-sdk-python 2.11, November 2026)."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 from urllib.parse import parse_qs
+from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import GatewayError, ProviderOverloaded, ValidationError
+from gateway_project.json_types import JsonObject
 from gateway_project.server.client_response import Delivery
 from gateway_project.work.doors.base import ClientDoor, Model
 from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED
 from providers.formats.json_values import dumped
 
 OVERLOADED = 529
-# Every other status below 500 is an invalid request, every other one from there on an error of the API.
+# Any other status below 500 is an invalid request, any other one from 500 on an API error.
 TYPES = {
     401: "authentication_error",
     402: "billing_error",
@@ -36,46 +37,47 @@ class AnthropicDoor(ClientDoor):
     ecosystem = "Anthropic"
     request_id_header = "request-id"
 
-    def credential(self, headers: Mapping[str, Any]) -> str:
-        return super().credential(headers) or headers.get("HTTP_X_API_KEY", "")
+    def credential(self, headers: WSGIEnvironment) -> str:
+        key: str = headers.get("HTTP_X_API_KEY", "")
+        return super().credential(headers) or key
 
-    def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
+    def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
         return error_body(error, request_id)
 
-    def refusal(self, error: GatewayError, request_id: str, tried: int = 0) -> Delivery:
-        delivery = super().refusal(error, request_id, tried)
+    def refusal(self, error: GatewayError, request_id: str, attempts: int = 0) -> Delivery:
+        delivery = super().refusal(error, request_id, attempts)
         delivery.status = status_of(error)
         return delivery
 
-    def listing(self, models: Iterable[Model], query: str) -> dict[str, Any]:
+    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
         """One page, as `limit`, `after_id` and `before_id` of the query say."""
-        found, limit = list(models), _limit(query)
-        begin, end = _span([model.name for model in found], limit, parse_qs(query))
-        page = found[begin:end]
+        all_models, limit = list(models), _limit(query)
+        begin, end = _span([model.name for model in all_models], limit, parse_qs(query))
+        page = all_models[begin:end]
         return {
             "data": [self.model(model) for model in page],
-            "has_more": begin > 0 if "before_id" in parse_qs(query) else end < len(found),
+            "has_more": begin > 0 if "before_id" in parse_qs(query) else end < len(all_models),
             "first_id": page[0].name if page else None,
             "last_id": page[-1].name if page else None,
         }
 
-    def model(self, model: Model) -> dict[str, Any]:
+    def model(self, model: Model) -> JsonObject:
         about = {"id": model.name, "type": "model", "display_name": model.name}
         return about | {"created_at": BEGINNING, "lifecycle": "active"}
 
 
-def error_body(error: GatewayError, request_id: str) -> dict[str, Any]:
+def error_body(error: GatewayError, request_id: str) -> JsonObject:
     """An error as Anthropic writes it."""
     status = status_of(error)
     kind = TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
-    told: dict[str, Any] = {"type": kind, "message": _message(error)}
+    details: JsonObject = {"type": kind, "message": _message(error)}
     if error.reason:
-        told["details"] = {"error_code": error.reason}
-    return {"type": "error", "error": told, "request_id": request_id}
+        details["details"] = {"error_code": error.reason}
+    return {"type": "error", "error": details, "request_id": request_id}
 
 
 def _message(error: GatewayError) -> str:
-    """Its message; for a conversation that is too long the words that Anthropic's clients know, who look at no code."""
+    """The message; for a conversation that is too long, with the words that Anthropic's clients look for."""
     if error.reason != CONTEXT_LENGTH_EXCEEDED or TOO_LONG in error.message:
         return error.message
     return f"{TOO_LONG}: {error.message}"
@@ -87,7 +89,7 @@ def error_event(error: GatewayError, request_id: str) -> bytes:
 
 
 def status_of(error: GatewayError) -> int:
-    """The error's status, but that of a provider's overload, for which Anthropic has one of its own."""
+    """The error's status; for an overloaded provider the one that only Anthropic uses."""
     return OVERLOADED if isinstance(error, ProviderOverloaded) and error.code == 503 else error.code
 
 
@@ -98,9 +100,9 @@ def _limit(query: str) -> int:
     return int(limit)
 
 
-def _span(names: list[str], limit: int, given: dict[str, list[str]]) -> tuple[int, int]:
-    """Where the page begins and ends: before or behind the name that is given, if there is such a one."""
-    before, after = given.get("before_id", [""])[-1], given.get("after_id", [""])[-1]
+def _span(names: list[str], limit: int, parameters: dict[str, list[str]]) -> tuple[int, int]:
+    """Where the page begins and ends: before or after the name that the client sent, if it exists."""
+    before, after = parameters.get("before_id", [""])[-1], parameters.get("after_id", [""])[-1]
     if before:
         end = names.index(before) if before in names else len(names)
         return max(end - limit, 0), end

@@ -1,9 +1,10 @@
 """Answers as Anthropic's clients read them: a whole message, or the events of a stream."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway_project.errors import ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.blocks import SOURCE, citing, sealed
 from providers.formats.anthropic.format import AnthropicReader
 from providers.formats.base import StreamWriter, WorkRequest
@@ -32,7 +33,7 @@ from providers.formats.neutral import (
 from providers.formats.parts import exact_json
 from providers.formats.usage import Usage
 
-Block = dict[str, Any]
+Block: TypeAlias = JsonObject
 
 STOP_REASONS = {
     "stop": "end_turn",
@@ -44,7 +45,7 @@ STOP_REASONS = {
 CALL_SIGNED = ".call"  # the source of a thought that is the signature of the call behind it
 
 
-def reply_body(work: WorkRequest, reply: Reply) -> dict[str, Any]:
+def reply_body(work: WorkRequest, reply: Reply) -> JsonObject:
     """A whole message."""
     refused = any(isinstance(part, Refusal) for part in reply.parts)
     return {
@@ -68,10 +69,10 @@ def stop_reason(reason: str, provider_reason: str, stop_sequence: str | None, re
     return STOP_REASONS.get(reason) or provider_reason or reason or None
 
 
-def usage_body(usage: Usage | None) -> dict[str, Any]:
-    """Tokens as Anthropic counts them: what no cache had a part in, and apart from it what one had."""
+def usage_body(usage: Usage | None) -> JsonObject:
+    """Tokens as Anthropic counts them: input without cached tokens, and the cached tokens by themselves."""
     usage = usage or Usage()
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "input_tokens": usage.input or 0,
         "cache_creation_input_tokens": usage.cache_write or 0,
         "cache_read_input_tokens": usage.cache_read or 0,
@@ -83,11 +84,11 @@ def usage_body(usage: Usage | None) -> dict[str, Any]:
 
 
 def stream_reader() -> AnthropicReader:
-    """What reads a recorded stream."""
+    """A reader for a recorded stream."""
     return AnthropicReader(WorkRequest("chat", "", {}, b""))
 
 
-def _head(work: WorkRequest, reply_id: str, model: str) -> dict[str, Any]:
+def _head(work: WorkRequest, reply_id: str, model: str) -> JsonObject:
     about = {"id": reply_id or f"msg_{work.id}", "type": "message", "role": "assistant"}
     return about | {"model": model or work.model}
 
@@ -100,7 +101,7 @@ def _blocks(part: Part, begin: int, citations: list[Citation]) -> list[Block]:
 
 
 def _cited(text: str, citations: list[Citation]) -> list[Block]:
-    """A text in blocks, each of which cites as a whole: what is cited of the same words, or of some of them, is one."""
+    """A text in blocks: each block has the citations of all of its words, so overlapping citations share a block."""
     blocks: list[Block] = []
     at = 0
     for start, end, together in _spans(citations):
@@ -111,7 +112,7 @@ def _cited(text: str, citations: list[Citation]) -> list[Block]:
 
 
 def _spans(citations: list[Citation]) -> list[tuple[int, int, list[Citation]]]:
-    """From where to where words are cited, with all citations of each such stretch."""
+    """The spans of cited words (start and end), each with all of its citations."""
     spans: list[tuple[int, int, list[Citation]]] = []
     for citation in sorted(citations, key=lambda citation: citation.start):
         if spans and citation.start < spans[-1][1]:
@@ -136,13 +137,13 @@ def _thought(part: Reasoning) -> list[Block]:
 def _call(part: ToolCall) -> list[Block]:
     arguments = exact_json(part.arguments) if part.arguments.strip() else {}
     if not isinstance(arguments, dict):
-        raise ProviderError(f"The provider's model calls {part.name} with arguments that are no JSON object.")
+        raise ProviderError(f"The provider's model calls {part.name} with arguments that are not a JSON object.")
     call = {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
     return [*_call_signature(part.signature), call]
 
 
 def _call_signature(signature: str) -> list[Block]:
-    """Gemini signs calls, for which Anthropic has no place: a thought before the call carries it there and back."""
+    """Gemini's signature of a call: Anthropic has no field for one, so a thought before the call carries it."""
     return [{"type": "redacted_thinking", "data": sealed(CALL_SIGNED, signature)}] if signature else []
 
 
@@ -203,7 +204,7 @@ class MessagesWriter(StreamWriter):
             return b""
         self._started = True
         head = _head(self.work, self._id, self._model)
-        rest = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage_body(None)}
+        rest: JsonObject = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage_body(None)}
         return _event("message_start", {"message": head | rest})
 
     def _open(self, kind: str, block: Block) -> bytes:
@@ -278,7 +279,7 @@ class MessagesWriter(StreamWriter):
         return JSON % (index, dumped(delta.arguments))
 
     def _all_calls(self) -> bytes:
-        """The calls that wait, now that nothing more is to come for the one before them."""
+        """The calls that wait until the call before them is complete."""
         waiting, self._waiting = self._waiting, {}
         written = []
         for began, arguments in waiting.values():
@@ -307,5 +308,5 @@ TEXT = DELTA + b'{"type":"text_delta","text":%b}}\n\n'
 JSON = DELTA + b'{"type":"input_json_delta","partial_json":%b}}\n\n'
 
 
-def _event(name: str, about: dict[str, Any]) -> bytes:
+def _event(name: str, about: JsonObject) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, **about}))

@@ -8,6 +8,7 @@ as it came carries them on. A signature of a call lies where Google's own OpenAI
 from collections.abc import Callable
 from typing import Any
 
+from gateway_project.json_types import JsonObject
 from providers.formats.base import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral import (
@@ -41,11 +42,11 @@ FINISH_REASONS = {
 }
 
 
-def written_reply(work: WorkRequest, reply: Reply) -> bytes:
+def write_reply_body(work: WorkRequest, reply: Reply) -> bytes:
     """A whole answer's body."""
     choice = {
         "index": 0,
-        "message": _written_message(reply),
+        "message": _message(reply),
         "logprobs": None,
         "finish_reason": finish_reason(reply.finish_reason, reply.provider_finish_reason),
     }
@@ -62,14 +63,14 @@ def written_reply(work: WorkRequest, reply: Reply) -> bytes:
 
 
 def finish_reason(reason: str, provider_reason: str) -> str | None:
-    """The reason in OpenAI's words; one that OpenAI does not know stays in the provider's, never `stop`."""
+    """The reason in OpenAI's words; an unknown reason keeps the provider's word, and is never `stop`."""
     return FINISH_REASONS.get(reason) or provider_reason or reason or None
 
 
-def usage_body(usage: Usage) -> dict[str, Any]:
-    """Tokens as OpenAI counts them: what was read from a cache or written into one is part of the prompt."""
+def usage_body(usage: Usage) -> JsonObject:
+    """Tokens as OpenAI counts them: tokens that were read from or written to a cache are part of the prompt."""
     prompt, output = usage.all_input, usage.output or 0
-    body: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    body: JsonObject = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
     details = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
     if any(value is not None for value in details.values()):
         body["prompt_tokens_details"] = {name: value for name, value in details.items() if value is not None}
@@ -78,12 +79,12 @@ def usage_body(usage: Usage) -> dict[str, Any]:
     return body
 
 
-def _written_message(reply: Reply) -> dict[str, Any]:
+def _message(reply: Reply) -> JsonObject:
     calls = [part for part in reply.parts if isinstance(part, ToolCall)]
     thoughts = [part for part in reply.parts if isinstance(part, Reasoning)]
     refusal = "".join(part.text for part in reply.parts if isinstance(part, Refusal))
     silent = (calls or refusal) and not any(isinstance(part, Text) for part in reply.parts)
-    message: dict[str, Any] = {
+    message: JsonObject = {
         "role": "assistant",
         "content": None if silent else reply.text,
         "refusal": refusal or None,
@@ -91,7 +92,7 @@ def _written_message(reply: Reply) -> dict[str, Any]:
     if thoughts:
         message["reasoning_content"] = "".join(thought.text for thought in thoughts)
         message["reasoning_details"] = [written_thought(thought, number) for number, thought in enumerate(thoughts)]
-    if images := [_written_image(part) for part in reply.parts if isinstance(part, Image)]:
+    if images := [_image_part(part) for part in reply.parts if isinstance(part, Image)]:
         message["images"] = images
     if calls:
         message["tool_calls"] = [written_call(call) for call in calls]
@@ -100,8 +101,8 @@ def _written_message(reply: Reply) -> dict[str, Any]:
     return message
 
 
-def _written_image(image: Image) -> dict[str, Any]:
-    """A picture that the model made, as OpenRouter tells it."""
+def _image_part(image: Image) -> JsonObject:
+    """A picture of the model, in OpenRouter's shape."""
     return {"type": "image_url", "image_url": {"url": image_url(image)}}
 
 
@@ -123,7 +124,7 @@ class ChatWriter(StreamWriter):
         return b"".join([WRITERS[type(delta)](self, delta) for delta in deltas])
 
     def end(self, usage: Usage | None) -> bytes:
-        head = self._head or self._made_head()
+        head = self._head or self._make_head()
         last = b""
         if self.work.wants_usage:
             body = dumped(usage_body(usage)) if usage is not None else b"null"
@@ -140,7 +141,7 @@ class ChatWriter(StreamWriter):
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
         begins = delta.begins or not self._thoughts
         self._thoughts += begins
-        piece: dict[str, Any] = {"reasoning_content": delta.text} if delta.text else {}
+        piece: JsonObject = {"reasoning_content": delta.text} if delta.text else {}
         detail = written_thought(delta, self._thoughts - 1)
         if not begins:
             del detail["format"]  # OpenAI's SDK joins what the pieces of one index say, field by field
@@ -150,8 +151,8 @@ class ChatWriter(StreamWriter):
         return self._chunk({"refusal": delta.text})
 
     def _image(self, delta: ImageDelta) -> bytes:
-        # OpenAI's SDK gathers lists by the index of what is in them, and fails on a second piece without one.
-        image = _written_image(delta.image) | {"index": self._images}
+        # OpenAI's SDK joins lists by the index of their items, and fails on a second piece without one.
+        image = _image_part(delta.image) | {"index": self._images}
         self._images += 1
         return self._chunk({"images": [image]})
 
@@ -171,13 +172,13 @@ class ChatWriter(StreamWriter):
         return self._chunk({"tool_calls": [{"index": delta.index, "function": {"arguments": delta.arguments}}]})
 
     def _finished(self, delta: Finished) -> bytes:
-        # Clients parse what they have gathered, and nothing is not JSON.
+        # Clients parse the joined arguments, and an empty text is not JSON.
         empty = b"".join([self._call_delta(CallDelta(index, "{}")) for index in sorted(self._without_arguments)])
         return empty + self._chunk({}, finish_reason(delta.reason, delta.provider_reason))
 
-    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
+    def _chunk(self, delta: JsonObject, reason: str | None = None) -> bytes:
         if not self._head:
-            self._head = self._made_head()
+            self._head = self._make_head()
             delta = {"role": "assistant"} | ({} if delta else {"content": ""}) | delta
         return b'%b"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]%b' % (
             self._head,
@@ -186,8 +187,8 @@ class ChatWriter(StreamWriter):
             self._tail,
         )
 
-    def _made_head(self) -> bytes:
-        """What all chunks begin with, as far as their choices."""
+    def _make_head(self) -> bytes:
+        """The beginning of all chunks, up to their choices."""
         about = {
             "id": self._id,
             "object": "chat.completion.chunk",

@@ -1,10 +1,9 @@
-"""OpenAI's text completions as clients write them: one prompt, taken for a chat with one message."""
-
-from typing import Any
+"""OpenAI's text completions as clients write them: one prompt is read as a chat with one message."""
 
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import wrong
+from gateway_project.work.doors.fields import invalid
 from gateway_project.work.doors.openai.chat import PARAMETERS
 from gateway_project.work.doors.openai.chat_response import finish_reason, usage_body
 from gateway_project.work.doors.openai.door import error_event
@@ -22,10 +21,10 @@ class OpenAICompletion(Dialect):
 
     name = "openai-completion"
 
-    def read_chat(self, body: dict[str, Any]) -> Chat:
+    def read_chat(self, body: JsonObject) -> Chat:
         chat = Chat([Message("user", [Text(_prompt(body.get("prompt")))])], source=self.name)
-        fields.fill(chat, body, PARAMETERS)
-        chat.extra = fields.rest(body, READ)
+        fields.read_parameters(chat, body, PARAMETERS)
+        chat.extra = fields.unknown_parameters(body, READ)
         return chat
 
     def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
@@ -46,7 +45,7 @@ class OpenAICompletion(Dialect):
 
 
 class CompletionWriter(StreamWriter):
-    """Writes `text_completion` events; what is no text has no place in them."""
+    """Writes `text_completion` events; they hold text alone."""
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
@@ -70,20 +69,20 @@ class CompletionWriter(StreamWriter):
             return self._chunk(_choice("", finish_reason(delta.reason, delta.provider_reason)))
         return b""
 
-    def _chunk(self, choice: dict[str, Any]) -> bytes:
+    def _chunk(self, choice: JsonObject) -> bytes:
         usage = {"usage": None} if self.work.wants_usage else {}
         return _data(self._about | {"choices": [choice]} | usage)
 
 
-def _prompt(value: Any) -> str:
+def _prompt(value: object) -> str:
     if type(value) is list and len(value) == 1:
         value = value[0]
     if type(value) is not str:
-        raise wrong("prompt", "one string: this provider takes neither several prompts nor token ids")
+        raise invalid("prompt", "one string: this provider takes neither several prompts nor token ids")
     return value
 
 
-def _envelope(work: WorkRequest, reply_id: str, model: str) -> dict[str, Any]:
+def _envelope(work: WorkRequest, reply_id: str, model: str) -> JsonObject:
     return {
         "id": reply_id or f"cmpl-{work.id}",
         "object": "text_completion",
@@ -92,9 +91,9 @@ def _envelope(work: WorkRequest, reply_id: str, model: str) -> dict[str, Any]:
     }
 
 
-def _choice(text: str, reason: str | None) -> dict[str, Any]:
+def _choice(text: str, reason: str | None) -> JsonObject:
     return {"text": text, "index": 0, "logprobs": None, "finish_reason": reason}
 
 
-def _data(value: dict[str, Any]) -> bytes:
+def _data(value: JsonObject) -> bytes:
     return b"data: " + dumped(value) + b"\n\n"

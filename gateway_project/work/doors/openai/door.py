@@ -1,14 +1,15 @@
-"""OpenAI's manners: errors, listings, and where the key is (openai-openapi and openai-python, August 2026)."""
+"""OpenAI's door: errors, listings, and where the key is (openai-openapi and openai-python, August 2026)."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from wsgiref.types import WSGIEnvironment
 
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 from gateway_project.work.doors.base import ClientDoor, Model
 from providers.formats.json_values import dumped
 
-# Codes that clients know; every other error has its own name for a code.
+# Codes that clients know; the code of any other error is its name.
 CODES = {
     "AuthenticationFailed": "invalid_api_key",
     "RateLimited": "rate_limit_exceeded",
@@ -25,13 +26,13 @@ class OpenAIDoor(ClientDoor):
     ecosystem = "OpenAI"
     request_id_header = "x-request-id"
 
-    def error_body(self, error: GatewayError, request_id: str) -> dict[str, Any]:
+    def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
         return error_body(error)
 
-    def listing(self, models: Iterable[Model], query: str) -> dict[str, Any]:
+    def listing(self, models: Iterable[Model], query: str) -> JsonObject:
         return {"object": "list", "data": [self.model(model) for model in models]}
 
-    def model(self, model: Model) -> dict[str, Any]:
+    def model(self, model: Model) -> JsonObject:
         return {"id": model.name, "object": "model", "created": 0, "owned_by": model.provider}
 
 
@@ -40,12 +41,13 @@ class AzureDoor(OpenAIDoor):
 
     ecosystem = "Azure OpenAI"
 
-    def credential(self, headers: Mapping[str, Any]) -> str:
-        return super().credential(headers) or headers.get("HTTP_API_KEY", "")
+    def credential(self, headers: WSGIEnvironment) -> str:
+        key: str = headers.get("HTTP_API_KEY", "")
+        return super().credential(headers) or key
 
 
-def error_body(error: GatewayError) -> dict[str, Any]:
-    """An error as OpenAI writes it; a provider's own code for it is kept, since clients act upon it."""
+def error_body(error: GatewayError) -> JsonObject:
+    """An error as OpenAI writes it; it keeps the provider's own code, since clients act upon it."""
     code = error.reason or code_of(error)
     return {"error": {"message": error.message, "type": _type(error), "param": error.field or None, "code": code}}
 

@@ -1,9 +1,8 @@
 """OpenAI's embeddings as clients write them (openai-openapi, August 2026)."""
 
-from typing import Any
-
+from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import given, wrong
+from gateway_project.work.doors.fields import invalid, optional
 from providers.formats.base import Dialect, WorkRequest
 from providers.formats.json_values import dumped
 from providers.formats.neutral import Embedding, Vectors
@@ -17,13 +16,13 @@ class OpenAIEmbedding(Dialect):
 
     name = "openai-embedding"
 
-    def read_embedding(self, body: dict[str, Any]) -> Embedding:
+    def read_embedding(self, body: JsonObject) -> Embedding:
         return Embedding(
             _inputs(body.get("input")),
-            given(body, "dimensions", fields.positive, ""),
-            given(body, "encoding_format", fields.one_of("float", "base64"), "") == "base64",
-            given(body, "user", fields.text, "", ""),
-            fields.rest(body, READ),
+            optional(body, "dimensions", fields.positive, ""),
+            optional(body, "encoding_format", fields.one_of("float", "base64"), "") == "base64",
+            optional(body, "user", fields.text, "", ""),
+            fields.unknown_parameters(body, READ),
         )
 
     def write_vectors(self, work: WorkRequest, vectors: Vectors) -> bytes:
@@ -42,8 +41,8 @@ class OpenAIEmbedding(Dialect):
         return dumped(body)
 
 
-def _inputs(value: Any) -> list[str] | list[list[int]]:
-    """The inputs as a list: of texts, or of lists of token ids."""
+def _inputs(value: object) -> list[str] | list[list[int]]:
+    """The inputs as a list of texts, or of lists of token ids."""
     if type(value) is str:
         return [value]
     if type(value) is list and value:
@@ -53,4 +52,4 @@ def _inputs(value: Any) -> list[str] | list[list[int]]:
             return [value]
         if all(type(item) is list and item and all(type(token) is int for token in item) for item in value):
             return value
-    raise wrong("input", "a string, a list of strings, or token ids (a list of them, or a list of lists)")
+    raise invalid("input", "a string, a list of strings, or token ids (a list of them, or a list of lists)")

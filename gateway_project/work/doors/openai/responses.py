@@ -1,23 +1,23 @@
-"""OpenAI's Responses as clients write them (openai-python 3.52, November 2026): items in, items out, nothing kept.
+"""OpenAI's Responses as clients write them (openai-python 3.52, November 2026): items in, items out, no stored state.
 
-A conversation is sent whole each time: what asks for one that somebody keeps (`previous_response_id`, `conversation`,
-`store: true`, `background`, stored prompts and items) is refused, but for providers that speak this shape themselves.
+A client sends the whole conversation each time. A request for stored state (`previous_response_id`, `conversation`,
+`store: true`, `background`, stored prompts and items) is refused, except by providers that speak this shape themselves.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from gateway_project.errors import GatewayError, ValidationError
+from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import given, needed, wrong
-from gateway_project.work.doors.openai.chat import result_parts, split_data_url
+from gateway_project.work.doors.fields import invalid, optional, required
+from gateway_project.work.doors.openai.chat import ContentPart, result_parts, split_data_url
 from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     NAME,
+    ending,
     envelope,
-    finished,
     items_of,
-    opened,
+    read_sealed,
     usage_body,
 )
 from gateway_project.work.doors.openai.responses_stream import ResponsesWriter
@@ -45,16 +45,16 @@ from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TOOLS_PREFIX
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-PARAMETERS: dict[str, tuple[str, fields.Check]] = {
-    "max_output_tokens": ("max_tokens", fields.whole),
+PARAMETERS: dict[str, tuple[str, fields.Check[object]]] = {
+    "max_output_tokens": ("max_tokens", fields.integer),
     "temperature": ("temperature", fields.number),
     "top_p": ("top_p", fields.number),
     "parallel_tool_calls": ("parallel_tools", fields.boolean),
     "user": ("user", fields.text),
     "safety_identifier": ("user", fields.text),
 }
-# What asks for something to be kept, and the values that do not.
-KEPT: dict[str, tuple[Any, ...]] = {
+# Parameters that ask for stored state, each with the values that do not.
+STORED_STATE: dict[str, tuple[object, ...]] = {
     "previous_response_id": (None,),
     "conversation": (None,),
     "prompt": (None,),
@@ -63,13 +63,13 @@ KEPT: dict[str, tuple[Any, ...]] = {
 }
 ADDRESSES = ("http://", "https://")
 BINDING = ("previous_response_id", "conversation")
-REFERENCE = "item_reference"  # the AI SDK sends them, unless it is told store false
-ENCRYPTED = "reasoning.encrypted_content"  # of what can be included it comes in any case
+REFERENCE = "item_reference"  # the AI SDK sends them unless store is false
+ENCRYPTED = "reasoning.encrypted_content"  # always included
 READ = frozenset(
     {
         *("model", "input", "instructions", "stream", "stream_options", "tools", "text", "reasoning", "metadata"),
         *PARAMETERS,
-        *KEPT,
+        *STORED_STATE,
     }
 )
 
@@ -79,21 +79,21 @@ class OpenAIResponses(Dialect):
 
     name = NAME
 
-    def read_chat(self, body: dict[str, Any]) -> Chat:
-        _refuse_kept(body)
+    def read_chat(self, body: JsonObject) -> Chat:
+        _refuse_stored(body)
         chat = Chat(source=self.name)
-        if instructions := given(body, "instructions", fields.text, ""):
+        if instructions := optional(body, "instructions", fields.text, ""):
             chat.messages.append(Message("system", [Text(instructions)]))
         _read_input(chat, body.get("input"))
-        fields.fill(chat, body, PARAMETERS)
-        chat.extra = fields.rest(body, READ)
+        fields.read_parameters(chat, body, PARAMETERS)
+        chat.extra = fields.unknown_parameters(body, READ)
         _read_tools(chat, body)
         _read_text(chat, body)
         _read_reasoning(chat, body)
-        _read_what_is_harmless(chat)
+        _drop_defaults(chat)
         return chat
 
-    def stateful_parameter(self, body: dict[str, Any]) -> str:
+    def stateful_parameter(self, body: JsonObject) -> str:
         named = next((name for name in BINDING if body.get(name) is not None), "")
         return named or (REFERENCE if any(map(_refers, as_list(body.get("input")))) else "")
 
@@ -101,7 +101,7 @@ class OpenAIResponses(Dialect):
         items = items_of(work, reply)
         usage = None if reply.usage is None else usage_body(reply.usage)
         about = envelope(work, reply.id, reply.model) | {"output": items, "usage": usage}
-        return dumped(about | finished(reply.finish_reason, reply.provider_finish_reason))
+        return dumped(about | ending(reply.finish_reason, reply.provider_finish_reason))
 
     def writer(self, work: WorkRequest) -> StreamWriter:
         return ResponsesWriter(work)
@@ -118,102 +118,105 @@ class OpenAIResponses(Dialect):
         return ResponsesWriter(work).end_with_error(error)
 
 
-def _refers(item: Any) -> bool:
+def _refers(item: object) -> bool:
     return as_dict(item).get("type") == REFERENCE
 
 
-def _refuse_kept(body: dict[str, Any]) -> None:
-    for name, harmless in KEPT.items():
+def _refuse_stored(body: JsonObject) -> None:
+    for name, harmless in STORED_STATE.items():
         if body.get(name) not in harmless:
-            raise _not_kept(name, name)
+            raise _not_stored(name, name)
 
 
-def _not_kept(what: str, field: str) -> ValidationError:
+def _not_stored(what: str, field: str) -> ValidationError:
     return ValidationError(
-        f"{what} asks for a conversation that is kept, which this provider's format has not: send the whole "
+        f"{what} asks for a stored conversation, which this provider's format does not support. Send the whole "
         "conversation in input, with store false.",
         field=field,
     )
 
 
-# --- Items are read ---
+# --- Items ---
 
 
-def _read_input(chat: Chat, value: Any) -> None:
+def _read_input(chat: Chat, value: object) -> None:
     if type(value) is str:
         chat.messages.append(Message("user", [Text(value)]))
         return
     if type(value) is not list or not all(type(item) is dict for item in value):
-        raise wrong("input", "a string or a list of items")
+        raise invalid("input", "a string or a list of items")
     reader = ItemReader(chat.messages)
     for number, item in enumerate(value):
         reader.read(item, f"input[{number}]")
     if not chat.messages:
-        raise wrong("input", "a string or a non-empty list of items")
+        raise invalid("input", "a string or a non-empty list of items")
 
 
 class ItemReader:
-    """Makes messages of items: what the model said, thought and called in a row is one turn of its own."""
+    """Makes messages of items: consecutive texts, thoughts and calls of the model become one message."""
 
     def __init__(self, messages: list[Message]) -> None:
         self._messages = messages
         self._names: dict[str, str] = {}  # of tools, by the ids of their calls
         self._signatures: dict[str, str] = {}  # of calls, by their ids
 
-    def read(self, item: dict[str, Any], where: str) -> None:
-        kind = given(item, "type", fields.text, where, "message")
+    def read(self, item: JsonObject, where: str) -> None:
+        kind = optional(item, "type", fields.text, where, "message")
         read = ITEMS.get(kind)
         if kind == REFERENCE:
-            raise _not_kept(kind, where)
+            raise _not_stored(kind, where)
         if read is None:
-            raise ValidationError(f"{where}: items of the type {kind} cannot be sent to this provider.", field=where)
+            raise ValidationError(f"{where}: this provider does not support items of the type {kind}.", field=where)
         read(self, item, where)
 
-    def _say(self, parts: list[Part]) -> None:
+    def _say(self, parts: Iterable[Part]) -> None:
         if not self._messages or self._messages[-1].role != "assistant":
             self._messages.append(Message("assistant", []))
         self._messages[-1].parts += parts
 
-    def _message(self, item: dict[str, Any], where: str) -> None:
-        role = ROLES[needed(item, "role", fields.one_of(*ROLES), where)]
+    def _message(self, item: JsonObject, where: str) -> None:
+        role = ROLES[required(item, "role", fields.one_of(*ROLES), where)]
         parts = _content(item.get("content"), f"{where}.content")
         if role == "assistant":
             self._say(parts)
         else:
-            self._messages.append(Message(role, parts))
+            self._messages.append(Message(role, [*parts]))
 
-    def _call(self, item: dict[str, Any], where: str) -> None:
-        call_id, name = needed(item, "call_id", fields.filled, where), needed(item, "name", fields.filled, where)
+    def _call(self, item: JsonObject, where: str) -> None:
+        call_id, name = (
+            required(item, "call_id", fields.non_empty, where),
+            required(item, "name", fields.non_empty, where),
+        )
         self._names[call_id] = name
-        arguments = given(item, "arguments", fields.text, where, "")
+        arguments = optional(item, "arguments", fields.text, where, "")
         self._say([ToolCall(call_id, name, arguments, self._signatures.get(call_id, ""))])
 
-    def _result(self, item: dict[str, Any], where: str) -> None:
-        call_id = needed(item, "call_id", fields.filled, where)
+    def _result(self, item: JsonObject, where: str) -> None:
+        call_id = required(item, "call_id", fields.non_empty, where)
         parts = result_parts(_content(item.get("output"), f"{where}.output"))
         self._messages.append(Message("tool", [ToolResult(call_id, parts, self._names.get(call_id, ""))]))
 
-    def _image_made(self, item: dict[str, Any], where: str) -> None:
-        made = needed(item, "result", fields.filled, where)
-        if made.startswith(ADDRESSES):
-            self._say([Image(made)])
+    def _image_made(self, item: JsonObject, where: str) -> None:
+        result = required(item, "result", fields.non_empty, where)
+        if result.startswith(ADDRESSES):
+            self._say([Image(result)])
         else:
-            self._say([Image("", made, f"image/{given(item, 'output_format', fields.text, where) or 'png'}")])
+            self._say([Image("", result, f"image/{optional(item, 'output_format', fields.text, where) or 'png'}")])
 
-    def _reasoning(self, item: dict[str, Any], where: str) -> None:
+    def _reasoning(self, item: JsonObject, where: str) -> None:
         texts = [
-            needed(text, "text", fields.text, f"{where}.{name}[{number}]")
+            required(text, "text", fields.text, f"{where}.{name}[{number}]")
             for name in ("summary", "content")
-            for number, text in enumerate(given(item, name, fields.items, where, []))
+            for number, text in enumerate(optional(item, name, fields.items, where, []))
         ]
-        sealed = given(item, "encrypted_content", fields.text, where, "")
-        thought, signatures = opened(sealed, "".join(texts))
+        sealed = optional(item, "encrypted_content", fields.text, where, "")
+        thought, signatures = read_sealed(sealed, "".join(texts))
         self._signatures.update(signatures)
         if not signatures:
             self._say([thought])
 
 
-ITEMS: dict[str, Callable[[ItemReader, dict[str, Any], str], None]] = {
+ITEMS: dict[str, Callable[[ItemReader, JsonObject, str], None]] = {
     "message": ItemReader._message,
     "function_call": ItemReader._call,
     "function_call_output": ItemReader._result,
@@ -222,47 +225,47 @@ ITEMS: dict[str, Callable[[ItemReader, dict[str, Any], str], None]] = {
 }
 
 
-def _content(value: Any, where: str) -> list[Part]:
+def _content(value: object, where: str) -> list[ContentPart]:
     if type(value) is str:
         return [Text(value)]
     if type(value) is not list or not all(type(part) is dict for part in value):
-        raise wrong(where, "a string or a list of parts")
+        raise invalid(where, "a string or a list of parts")
     return [_part(part, f"{where}[{number}]") for number, part in enumerate(value)]
 
 
-def _part(part: dict[str, Any], where: str) -> Part:
-    read = PARTS.get(needed(part, "type", fields.filled, where))
+def _part(part: JsonObject, where: str) -> ContentPart:
+    read = PARTS.get(required(part, "type", fields.non_empty, where))
     return read(part, where) if read else Verbatim(part, NAME)
 
 
-def _text(part: dict[str, Any], where: str) -> Part:
-    return Text(needed(part, "text", fields.text, where))
+def _text(part: JsonObject, where: str) -> ContentPart:
+    return Text(required(part, "text", fields.text, where))
 
 
-def _refusal(part: dict[str, Any], where: str) -> Part:
-    return Refusal(needed(part, "refusal", fields.text, where))
+def _refusal(part: JsonObject, where: str) -> ContentPart:
+    return Refusal(required(part, "refusal", fields.text, where))
 
 
-def _image(part: dict[str, Any], where: str) -> Part:
-    if file_id := given(part, "file_id", fields.text, where, ""):
+def _image(part: JsonObject, where: str) -> ContentPart:
+    if file_id := optional(part, "file_id", fields.text, where, ""):
         return File(id=file_id)
-    url = needed(part, "image_url", fields.filled, where)
+    url = required(part, "image_url", fields.non_empty, where)
     media_type, data = split_data_url(url, f"{where}.image_url")
-    return Image("" if data else url, data, media_type, given(part, "detail", fields.text, where, ""))
+    return Image("" if data else url, data, media_type, optional(part, "detail", fields.text, where, ""))
 
 
-def _file(part: dict[str, Any], where: str) -> Part:
-    name = given(part, "filename", fields.text, where, "")
-    if file_id := given(part, "file_id", fields.text, where, ""):
+def _file(part: JsonObject, where: str) -> ContentPart:
+    name = optional(part, "filename", fields.text, where, "")
+    if file_id := optional(part, "file_id", fields.text, where, ""):
         return File(name=name, id=file_id)
-    if url := given(part, "file_url", fields.text, where, ""):
+    if url := optional(part, "file_url", fields.text, where, ""):
         return File(name=name, url=url)
-    content = needed(part, "file_data", fields.filled, where)
+    content = required(part, "file_data", fields.non_empty, where)
     media_type, data = split_data_url(content, f"{where}.file_data")
     return File(data or content, media_type, name)
 
 
-PARTS: dict[str, Callable[[dict[str, Any], str], Part]] = {
+PARTS: dict[str, Callable[[JsonObject, str], ContentPart]] = {
     "input_text": _text,
     "output_text": _text,
     "text": _text,
@@ -272,13 +275,13 @@ PARTS: dict[str, Callable[[dict[str, Any], str], Part]] = {
 }
 
 
-# --- Parameters are read ---
+# --- Parameters ---
 
 
-def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
-    for number, tool in enumerate(given(body, "tools", fields.items, "", [])):
+def _read_tools(chat: Chat, body: JsonObject) -> None:
+    for number, tool in enumerate(optional(body, "tools", fields.items, "", [])):
         where = f"tools[{number}]"
-        kind = needed(tool, "type", fields.filled, where)
+        kind = required(tool, "type", fields.non_empty, where)
         if kind == "function":
             chat.tools.append(_tool(tool, where))
         else:
@@ -286,23 +289,23 @@ def _read_tools(chat: Chat, body: dict[str, Any]) -> None:
     take_choice(chat, nested=False)
 
 
-def _tool(tool: dict[str, Any], where: str) -> Tool:
+def _tool(tool: JsonObject, where: str) -> Tool:
     return Tool(
-        needed(tool, "name", fields.filled, where),
-        given(tool, "description", fields.text, where, ""),
-        given(tool, "parameters", fields.mapping, where),
-        given(tool, "strict", fields.boolean, where),
+        required(tool, "name", fields.non_empty, where),
+        optional(tool, "description", fields.text, where, ""),
+        optional(tool, "parameters", fields.mapping, where),
+        optional(tool, "strict", fields.boolean, where),
     )
 
 
-def _read_text(chat: Chat, body: dict[str, Any]) -> None:
-    text = given(body, "text", fields.mapping, "", {})
-    if verbosity := given(text, "verbosity", fields.text, "text"):
+def _read_text(chat: Chat, body: JsonObject) -> None:
+    text = optional(body, "text", fields.mapping, "", {})
+    if verbosity := optional(text, "verbosity", fields.text, "text"):
         chat.extra["verbosity"] = verbosity
-    value = given(text, "format", fields.mapping, "text")
+    value = optional(text, "format", fields.mapping, "text")
     if value is None:
         return
-    kind = needed(value, "type", fields.filled, "text.format")
+    kind = required(value, "type", fields.non_empty, "text.format")
     if kind == "json_object":
         chat.output = OutputFormat("json")
     elif kind == "json_schema":
@@ -311,26 +314,26 @@ def _read_text(chat: Chat, body: dict[str, Any]) -> None:
         chat.extra["text.format"] = value
 
 
-def _schema(value: dict[str, Any]) -> OutputFormat:
+def _schema(value: JsonObject) -> OutputFormat:
     where = "text.format"
     return OutputFormat(
         "schema",
-        needed(value, "schema", fields.mapping, where),
-        needed(value, "name", fields.filled, where),
-        given(value, "strict", fields.boolean, where),
-        given(value, "description", fields.text, where, ""),
+        required(value, "schema", fields.mapping, where),
+        required(value, "name", fields.non_empty, where),
+        optional(value, "strict", fields.boolean, where),
+        optional(value, "description", fields.text, where, ""),
     )
 
 
-def _read_reasoning(chat: Chat, body: dict[str, Any]) -> None:
-    """How much to think; a summary comes with every thought."""
-    reasoning = given(body, "reasoning", fields.mapping, "", {})
-    if effort := given(reasoning, "effort", fields.text, "reasoning"):
+def _read_reasoning(chat: Chat, body: JsonObject) -> None:
+    """The effort; every thought comes with a summary anyway."""
+    reasoning = optional(body, "reasoning", fields.mapping, "", {})
+    if effort := optional(reasoning, "effort", fields.text, "reasoning"):
         chat.thinking = Thinking(effort=effort)
 
 
-def _read_what_is_harmless(chat: Chat) -> None:
-    """Parameters in a value that asks for nothing that is not done anyway."""
+def _drop_defaults(chat: Chat) -> None:
+    """Drop parameters whose value asks for the default."""
     if chat.extra.get("truncation") == "disabled":
         del chat.extra["truncation"]
     if set(fields.texts(chat.extra.get("include", []), "include")) <= {ENCRYPTED}:

@@ -1,28 +1,29 @@
-"""What an answer of OpenAI's Responses consists of: items, and the object around them."""
+"""The parts of an answer of OpenAI's Responses: items, and the object around them."""
 
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import WorkRequest
-from providers.formats.json_values import as_dict, dumped
+from providers.formats.json_values import as_dict, as_text, dumped
 from providers.formats.neutral import Image, Reasoning, Refusal, Reply, Text, ToolCall, cited_parts
 from providers.formats.openai.annotations import annotation
 from providers.formats.usage import Usage
 
-Json = dict[str, Any]
+Json: TypeAlias = JsonObject
 
 NAME = "openai-responses"
 IMAGE = "image_generation_call"
-# How what we put into `encrypted_content` begins; what begins otherwise is OpenAI's own.
+# The beginning of the gateway's `encrypted_content`; any other is OpenAI's own.
 SEAL = "svc1."
-# Why an answer is not complete, in OpenAI's words; every other reason keeps the provider's.
+# Why an answer is incomplete, in OpenAI's words; any other reason keeps the provider's.
 INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
 COMPLETE = ("stop", "tool", "")
-# What the object around an answer repeats of the request, and what that is where it was not said.
+# Parameters of the request that the object around an answer repeats, and their defaults.
 REPEATED: Json = {
     "instructions": None,
     "max_output_tokens": None,
@@ -39,8 +40,10 @@ REPEATED: Json = {
 
 
 def envelope(work: WorkRequest, reply_id: str, model: str) -> Json:
-    """The object around an answer that has only begun."""
-    told = {name: given if (given := work.body.get(name)) is not None else none for name, none in REPEATED.items()}
+    """The object around an answer that has just begun."""
+    parameters = {
+        name: value if (value := work.body.get(name)) is not None else none for name, none in REPEATED.items()
+    }
     return {
         "id": reply_id if reply_id.startswith("resp_") else f"resp_{reply_id or work.id}",
         "object": "response",
@@ -55,12 +58,12 @@ def envelope(work: WorkRequest, reply_id: str, model: str) -> Json:
         "store": False,
         "truncation": "disabled",
         "usage": None,
-        **told,
+        **parameters,
     }
 
 
-def finished(reason: str, provider_reason: str) -> Json:
-    """What the object says of how the answer ended."""
+def ending(reason: str, provider_reason: str) -> Json:
+    """The members that say how the answer ended."""
     if reason in COMPLETE:
         return {"status": "completed"}
     if reason == "error":
@@ -71,7 +74,7 @@ def finished(reason: str, provider_reason: str) -> Json:
 
 
 def usage_body(usage: Usage) -> Json:
-    """Tokens as OpenAI counts them: what was read from a cache or written into one is part of the input."""
+    """Tokens as OpenAI counts them: tokens that were read from or written to a cache are part of the input."""
     return {
         "input_tokens": usage.all_input,
         "input_tokens_details": {
@@ -85,7 +88,7 @@ def usage_body(usage: Usage) -> Json:
 
 
 def items_of(work: WorkRequest, reply: Reply) -> list[Json]:
-    """The items of a whole answer: texts and refusals in a row are one message."""
+    """The items of a whole answer; consecutive texts and refusals are one message."""
     items: list[Json] = []
     for part, begin, citations in cited_parts(reply):
         if isinstance(part, Text | Refusal):
@@ -110,7 +113,7 @@ def _id(work: WorkRequest, kind: str, items: list[Json]) -> str:
 
 
 def item_id(work: WorkRequest, kind: str, number: int) -> str:
-    """The id of an item, which is not the id of a call."""
+    """The id of an item; a call has another id besides."""
     return f"{kind}_{work.id}_{number}"
 
 
@@ -140,7 +143,7 @@ def call_item(item_id: str, call: ToolCall, status: str) -> Json:
 
 
 def reasoning_item(item_id: str, thought: Reasoning) -> Json:
-    """A thought; where it came from and what proves it are sealed, so that it comes back whole."""
+    """A thought; its source and signature are sealed in it, so that the client sends them back."""
     return {
         "id": item_id,
         "type": "reasoning",
@@ -150,10 +153,10 @@ def reasoning_item(item_id: str, thought: Reasoning) -> Json:
 
 
 def image_item(item_id: str, image: Image, status: str) -> Json:
-    """A picture that the model made; one that is elsewhere is told by its address."""
-    made = (image.data or image.url) if status == "completed" else None
+    """A picture of the model: its data, or its URL."""
+    result = (image.data or image.url) if status == "completed" else None
     kind = image.media_type.removeprefix("image/")
-    return {"id": item_id, "type": IMAGE, "status": status, "result": made, "output_format": kind or None}
+    return {"id": item_id, "type": IMAGE, "status": status, "result": result, "output_format": kind or None}
 
 
 def summary_part(text: str) -> Json:
@@ -161,7 +164,7 @@ def summary_part(text: str) -> Json:
 
 
 def signature_item(item_id: str, call_id: str, signature: str) -> Json:
-    """The signature of a call that follows: calls have no place for one, and items of reasoning come back."""
+    """The signature of the next call: calls have no field for one, and clients send reasoning items back."""
     return {
         "id": item_id,
         "type": "reasoning",
@@ -174,14 +177,14 @@ def _sealed(value: Json) -> str:
     return SEAL + base64.urlsafe_b64encode(dumped(value)).decode()
 
 
-def opened(sealed: str, text: str) -> tuple[Reasoning, dict[str, str]]:
-    """The thought that an item of reasoning stands for, and the signatures of calls that it carries instead."""
+def read_sealed(sealed: str, text: str) -> tuple[Reasoning, dict[str, str]]:
+    """The thought in a reasoning item, and the signatures of calls that it carries instead."""
     if not sealed.startswith(SEAL):
         return Reasoning(text, data=sealed, source=NAME if sealed else ""), {}
     try:
         value = parse_object(base64.urlsafe_b64decode(sealed.removeprefix(SEAL)))
     except (binascii.Error, ValueError, ValidationError):
         value = {}
-    told = {name: value.get(name) if type(value.get(name)) is str else "" for name in ("from", "signature", "data")}
     signatures = {call: sign for call, sign in as_dict(value.get("of")).items() if type(sign) is str}
-    return Reasoning(text, told["signature"], told["data"], told["from"]), signatures
+    source, signature, data = (as_text(value.get(name)) for name in ("from", "signature", "data"))
+    return Reasoning(text, signature, data, source), signatures

@@ -1,7 +1,7 @@
-"""OpenAI's Responses as a stream: named events, counted, each item from its beginning to its end."""
+"""OpenAI's Responses as a stream: named and numbered events, from the beginning to the end of each item."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.doors.openai.door import error_body
@@ -9,8 +9,8 @@ from gateway_project.work.doors.openai.responses_items import (
     IMAGE,
     Json,
     call_item,
+    ending,
     envelope,
-    finished,
     image_item,
     item_id,
     message_item,
@@ -47,20 +47,21 @@ TEXT = "output_text"
 class ResponsesWriter(StreamWriter):
     """Writes the events of one response.
 
-    Nothing is written before something is said, so that another provider can still take over from one that fails.
+    Nothing is written before the first content, so that another provider can still take over from one that fails.
     """
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
         self.output: list[Json] = []
         self._about = envelope(work, "", "")
-        self._end = finished("", "")
+        self._end = ending("", "")
         self._number = 0
         self.words = 0  # of all texts so far, in characters
-        self._item: Message | Thought | None = None  # which goes on
-        self._calls: dict[int, Call] = {}  # which all go on until the end
+        self._message: Message | None = None  # the open item is this message
+        self._thought: Thought | None = None  # or this thought
+        self._calls: dict[int, Call] = {}  # all stay open until the end
 
-    def event(self, name: str, /, **fields: Any) -> bytes:
+    def event(self, name: str, /, **fields: object) -> bytes:
         """One event, with the next number."""
         body = dumped({"type": name, "sequence_number": self._number, **fields})
         self._number += 1
@@ -71,31 +72,31 @@ class ResponsesWriter(StreamWriter):
 
     def end(self, usage: Usage | None) -> bytes:
         written = self._opening() + self._close_all()
-        told = None if usage is None else usage_body(usage)
-        self._about |= self._end | {"output": self.output, "usage": told}
+        body = None if usage is None else usage_body(usage)
+        self._about |= self._end | {"output": self.output, "usage": body}
         return written + self.event(f"response.{self._about['status']}", response=self._about)
 
     def resume(self, last: Json, about: Json) -> None:
         number = last.get("sequence_number")
-        # Servers that do not number their events are told apart from those that have not begun.
+        # A server that has begun may not number its events.
         self._number = number + 1 if type(number) is int else len(last) and 1
         self._about = about or self._about
 
     def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
         number = self._number
-        written = self._failure(error)
+        event = self._failure(error)
         self._number = number  # it is written once for each client of the stream
-        return written
+        return event
 
     def _failure(self, error: GatewayError) -> bytes:
-        told = error_body(error)["error"]
-        # A response that failed knows few codes, the event of the error any.
+        body = error_body(error)["error"]
+        # A failed response knows few codes, the error event knows any.
         code = "rate_limit_exceeded" if error.code == 429 else "server_error"
         about = {"status": "failed", "error": {"code": code, "message": error.message}}
         written = self._opening() + self.event("response.failed", response=self._about | about)
-        # Once flat, as it is documented, and once nested, which the SDKs raise on.
-        flat = {name: told[name] for name in ("code", "message", "param")}
-        return written + self.event("error", **flat, error=told)
+        # Flat, as documented, and nested, since the SDKs raise on that.
+        flat = {name: body[name] for name in ("code", "message", "param")}
+        return written + self.event("error", **flat, error=body)
 
     def _opening(self) -> bytes:
         if self._number:
@@ -108,16 +109,20 @@ class ResponsesWriter(StreamWriter):
         return b""
 
     def _text(self, delta: TextDelta) -> bytes:
-        return self._going_on(Message) + self._item.emit("output_text", delta.text)
+        written, message = self._open_message()
+        return written + message.emit("output_text", delta.text)
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
-        return self._going_on(Message) + self._item.emit("refusal", delta.text)
+        written, message = self._open_message()
+        return written + message.emit("refusal", delta.text)
 
     def _citation(self, delta: Citation) -> bytes:
-        return self._going_on(Message) + self._item.cite(delta)
+        written, message = self._open_message()
+        return written + message.cite(delta)
 
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
-        return self._going_on(Thought, anew=delta.begins) + self._item.think(delta)
+        written, thought = self._open_thought(is_new=delta.begins)
+        return written + thought.think(delta)
 
     def _image(self, delta: ImageDelta) -> bytes:
         written = self._opening() + self._close()
@@ -126,35 +131,44 @@ class ResponsesWriter(StreamWriter):
     def _call_began(self, delta: CallBegan) -> bytes:
         written = self._opening() + self._close()
         if delta.signature:
-            written += self._signed(delta)
+            written += self._signature(delta)
         self._calls[delta.index] = call = Call(self, ToolCall(delta.id, delta.name))
         return written + call.added()
 
     def _call_delta(self, delta: CallDelta) -> bytes:
         call = self._calls.get(delta.index)
-        return b"" if call is None else call.go_on(delta.arguments)
+        return b"" if call is None else call.add_arguments(delta.arguments)
 
     def _finished(self, delta: Finished) -> bytes:
-        self._end = finished(delta.reason, delta.provider_reason)
+        self._end = ending(delta.reason, delta.provider_reason)
         return self._opening() + self._close_all()
 
-    def _signed(self, delta: CallBegan) -> bytes:
+    def _signature(self, delta: CallBegan) -> bytes:
         index = len(self.output)
         item = signature_item(item_id(self.work, "rs", index), delta.id, delta.signature)
         self.output.append(item)
         names = ("response.output_item.added", "response.output_item.done")
         return b"".join([self.event(name, output_index=index, item=item) for name in names])
 
-    def _going_on(self, kind: "type[Message | Thought]", *, anew: bool = False) -> bytes:
-        """Make the open item one of this kind; `anew`: another than the one before."""
-        if type(self._item) is kind and not anew:
-            return b""
+    def _open_message(self) -> "tuple[bytes, Message]":
+        """The open message, which begins here unless it is open already, and the events that open it."""
+        if self._message is not None:
+            return b"", self._message
         written = self._opening() + self._close()
-        self._item = kind(self)
-        return written + self._item.added()
+        self._message = Message(self)
+        return written + self._message.added(), self._message
+
+    def _open_thought(self, *, is_new: bool) -> "tuple[bytes, Thought]":
+        """The same for a thought; `is_new`: another one than the open one."""
+        if self._thought is not None and not is_new:
+            return b"", self._thought
+        written = self._opening() + self._close()
+        self._thought = Thought(self)
+        return written + self._thought.added(), self._thought
 
     def _close(self) -> bytes:
-        item, self._item = self._item, None
+        item = self._message or self._thought
+        self._message = self._thought = None
         return b"" if item is None else item.close()
 
     def _close_all(self) -> bytes:
@@ -187,7 +201,7 @@ class Item:
         self.place = {"item_id": self.id, "output_index": self.index}
 
     def now(self, status: str) -> Json:
-        """The item as it stands."""
+        """The item so far."""
         raise NotImplementedError
 
     def added(self) -> bytes:
@@ -204,13 +218,13 @@ class Message(Item):
     """Texts and refusals."""
 
     kind = "msg"
-    MAKE = {TEXT: text_part, "refusal": refusal_part}
+    MAKE: ClassVar[dict[str, Callable[[str], Json]]] = {TEXT: text_part, "refusal": refusal_part}
 
     def __init__(self, writer: ResponsesWriter) -> None:
         super().__init__(writer)
         self._content: list[Json] = []
         self._part = ""  # the type of the open one
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._begin = 0  # of the open part's text among all words
         self._annotations: list[Json] = []  # of that text
 
@@ -218,44 +232,44 @@ class Message(Item):
         return message_item(self.id, status) | {"content": list(self._content)}
 
     def emit(self, part: str, text: str) -> bytes:
-        written = self._going_on(part)
-        self._said.append(text)
-        extra = {}
+        written = self._open_part(part)
+        self._texts.append(text)
+        extra: Json = {}
         if part == TEXT:
             self.writer.words += len(text)
             extra = {"logprobs": []}
-        return written + self._tell(f"response.{part}.delta", delta=text, **extra)
+        return written + self._event(f"response.{part}.delta", delta=text, **extra)
 
     def cite(self, citation: Citation) -> bytes:
-        written = self._going_on(TEXT)
-        told = annotation(citation.since(self._begin))
-        self._annotations.append(told)
-        place = {"annotation_index": len(self._annotations) - 1, "annotation": told}
-        return written + self._tell(f"response.{TEXT}.annotation.added", **place)
+        written = self._open_part(TEXT)
+        cited = annotation(citation.since(self._begin))
+        self._annotations.append(cited)
+        place = {"annotation_index": len(self._annotations) - 1, "annotation": cited}
+        return written + self._event(f"response.{TEXT}.annotation.added", **place)
 
     def close(self) -> bytes:
         return self._end_part() + self.done()
 
-    def _tell(self, name: str, **fields: Any) -> bytes:
+    def _event(self, name: str, **fields: object) -> bytes:
         return self.writer.event(name, **self.place, content_index=len(self._content), **fields)
 
-    def _going_on(self, part: str) -> bytes:
-        """Make the open part one of this type."""
+    def _open_part(self, part: str) -> bytes:
+        """Open a part of this type unless it is open."""
         return b"" if part == self._part else self._end_part() + self._begin_part(part)
 
     def _begin_part(self, part: str) -> bytes:
         self._part, self._begin = part, self.writer.words
-        return self._tell("response.content_part.added", part=self.MAKE[part](""))
+        return self._event("response.content_part.added", part=self.MAKE[part](""))
 
     def _end_part(self) -> bytes:
         if not self._part:
             return b""
-        kind, text = self._part, "".join(self._said)
+        kind, text = self._part, "".join(self._texts)
         fields = {"text": text, "logprobs": []} if kind == TEXT else {"refusal": text}
         part = self.MAKE[kind](text) | ({"annotations": self._annotations} if kind == TEXT else {})
-        written = self._tell(f"response.{kind}.done", **fields) + self._tell("response.content_part.done", part=part)
+        written = self._event(f"response.{kind}.done", **fields) + self._event("response.content_part.done", part=part)
         self._content.append(part)
-        self._part, self._said, self._annotations = "", [], []
+        self._part, self._texts, self._annotations = "", [], []
         return written
 
 
@@ -267,12 +281,12 @@ class Thought(Item):
     def __init__(self, writer: ResponsesWriter) -> None:
         super().__init__(writer)
         self._thought = Reasoning()
-        self._said: list[str] = []
+        self._texts: list[str] = []
 
     def now(self, status: str) -> Json:
-        self._thought.text = "".join(self._said)
+        self._thought.text = "".join(self._texts)
         item = reasoning_item(self.id, self._thought)
-        # What proves it comes at its end.
+        # The signature comes at the end.
         return item if status == "completed" else item | {"encrypted_content": None}
 
     def think(self, delta: ReasoningDelta) -> bytes:
@@ -281,23 +295,23 @@ class Thought(Item):
         thought.source = delta.source or thought.source
         if not delta.text:
             return b""
-        written = b"" if self._said else self._tell("part.added", part=summary_part(""))
-        self._said.append(delta.text)
-        return written + self._tell("text.delta", delta=delta.text)
+        written = b"" if self._texts else self._event("part.added", part=summary_part(""))
+        self._texts.append(delta.text)
+        return written + self._event("text.delta", delta=delta.text)
 
     def close(self) -> bytes:
-        text = "".join(self._said)
+        text = "".join(self._texts)
         written = b""
         if text:
-            written = self._tell("text.done", text=text) + self._tell("part.done", part=summary_part(text))
+            written = self._event("text.done", text=text) + self._event("part.done", part=summary_part(text))
         return written + self.done()
 
-    def _tell(self, what: str, **fields: Any) -> bytes:
+    def _event(self, what: str, **fields: object) -> bytes:
         return self.writer.event(f"response.reasoning_summary_{what}", **self.place, summary_index=0, **fields)
 
 
 class Picture(Item):
-    """A picture that the model made, which comes whole."""
+    """A picture of the model; it comes whole."""
 
     kind = "ig"
 
@@ -313,25 +327,25 @@ class Picture(Item):
 
 
 class Call(Item):
-    """A call of a function."""
+    """A function call."""
 
     kind = "fc"
 
     def __init__(self, writer: ResponsesWriter, call: ToolCall) -> None:
         super().__init__(writer)
         self._call = call
-        self._said: list[str] = []
+        self._texts: list[str] = []
 
     def now(self, status: str) -> Json:
-        self._call.arguments = "".join(self._said)
+        self._call.arguments = "".join(self._texts)
         return call_item(self.id, self._call, status)
 
-    def go_on(self, arguments: str) -> bytes:
-        self._said.append(arguments)
+    def add_arguments(self, arguments: str) -> bytes:
+        self._texts.append(arguments)
         return self.writer.event("response.function_call_arguments.delta", **self.place, delta=arguments)
 
     def close(self) -> bytes:
-        written = b"" if any(self._said) else self.go_on("{}")
-        arguments = "".join(self._said)
+        written = b"" if any(self._texts) else self.add_arguments("{}")
+        arguments = "".join(self._texts)
         name = "response.function_call_arguments.done"
         return written + self.writer.event(name, **self.place, name=self._call.name, arguments=arguments) + self.done()

@@ -1,9 +1,8 @@
-"""Which of the tools a model is to call, as OpenAI's clients write it: `nested` in chats, flat in Responses."""
+"""The choice of tools, as OpenAI's clients write it: `nested` in chats, flat in Responses."""
 
-from typing import Any
-
+from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
-from gateway_project.work.doors.fields import needed, wrong
+from gateway_project.work.doors.fields import invalid, required
 from providers.formats.neutral import Chat, ToolChoice
 
 WHERE = "tool_choice"
@@ -12,42 +11,43 @@ ALLOWED_MODE = fields.one_of("auto", "required")
 
 
 def take_choice(chat: Chat, *, nested: bool) -> None:
-    """Read the choice among the chat's parameters, where one of a kind that nobody knows stays."""
+    """Move the choice from the chat's unknown parameters to `tool_choice`; one of an unknown type stays."""
     choice = chat.extra.get(WHERE)
     if choice is None:
         return
     chat.tool_choice = _read(chat, choice, nested)
     if chat.tool_choice is not None:
         del chat.extra[WHERE]
-    elif not nested:  # in a body of another shape it would mean nothing: under this name it cannot get there
+    elif not nested:  # in a body of another shape it would mean something else: no format knows this name
         chat.extra[f"{WHERE}.{choice.get('type')}"] = chat.extra.pop(WHERE)
 
 
-def _read(chat: Chat, choice: Any, nested: bool) -> ToolChoice | None:
+def _read(chat: Chat, choice: object, nested: bool) -> ToolChoice | None:
     if type(choice) is str:
         return ToolChoice(MODE(choice, WHERE))
-    kind = fields.mapping(choice, WHERE).get("type")
+    value = fields.mapping(choice, WHERE)
+    kind = value.get("type")
     if kind == "function":
-        return ToolChoice("tool", _name(choice, WHERE, nested))
-    return _allowed(chat, *_inside(choice, WHERE, nested), nested) if kind == "allowed_tools" else None
+        return ToolChoice("tool", _name(value, WHERE, nested))
+    return _allowed(chat, *_inside(value, WHERE, nested), nested) if kind == "allowed_tools" else None
 
 
-def _allowed(chat: Chat, value: dict[str, Any], where: str, nested: bool) -> ToolChoice | None:
-    mode, tools = needed(value, "mode", ALLOWED_MODE, where), needed(value, "tools", fields.items, where)
+def _allowed(chat: Chat, value: JsonObject, where: str, nested: bool) -> ToolChoice | None:
+    mode, tools = required(value, "mode", ALLOWED_MODE, where), required(value, "tools", fields.items, where)
     if any(tool.get("type") != "function" for tool in tools):
         return None
     names = [_name(tool, f"{where}.tools[{number}]", nested) for number, tool in enumerate(tools)]
     if not names or not set(names) <= {tool.name for tool in chat.tools}:
-        raise wrong(f"{where}.tools", "a non-empty list of tools that are in tools")
+        raise invalid(f"{where}.tools", "a non-empty list of tools that are in tools")
     return ToolChoice(mode, allowed=names)
 
 
-def _name(value: dict[str, Any], where: str, nested: bool) -> str:
+def _name(value: JsonObject, where: str, nested: bool) -> str:
     function, where = _inside(value, where, nested)
-    return needed(function, "name", fields.filled, where)
+    return required(function, "name", fields.non_empty, where)
 
 
-def _inside(value: dict[str, Any], where: str, nested: bool) -> tuple[dict[str, Any], str]:
-    """What a value says beside its type: in chats it is in a field that is named like the type."""
+def _inside(value: JsonObject, where: str, nested: bool) -> tuple[JsonObject, str]:
+    """The members beside the type: in chats they are in a field that is named like the type."""
     kind = value["type"]
-    return (needed(value, kind, fields.mapping, where), f"{where}.{kind}") if nested else (value, where)
+    return (required(value, kind, fields.mapping, where), f"{where}.{kind}") if nested else (value, where)

@@ -6,20 +6,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from django_redis import get_redis_connection
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from gateway_project.work.state.redis import admission_scripts as redis_admission
-from gateway_project.work.state.redis import scripts as redis_scripts
-from gateway_project.work.state.redis.connection import RedisConnection, RedisReplyError
+from gateway_project.work.state.redis import scripts
+from gateway_project.work.state.redis.admission_script import ADMIT
+from gateway_project.work.state.redis.connection import RedisConnection, RedisReplyError, Reply, Word
 
 log = logging.getLogger("gateway.redis")
 
 WAIT_FOR_CONNECTION_SECONDS = 1.0
-SCRIPTS = (*redis_admission.ALL, *redis_scripts.ALL)
+SCRIPTS = (ADMIT, *scripts.ALL)
 
 
 class RedisUnavailable(Exception):
@@ -48,7 +47,7 @@ class RedisClient:
     def degraded(self) -> bool:
         return self.is_down or self._refusing
 
-    def probe(self, words: Sequence[Any], bring_up_to_date: Callable[[], None]) -> None:
+    def probe(self, words: Sequence[Word], bring_up_to_date: Callable[[], None]) -> None:
         """Try a command and bring Redis up to date; only when both succeed does it count as available again."""
         try:
             self.exchange(words, fresh=self.is_down)
@@ -62,10 +61,10 @@ class RedisClient:
         except RedisUnavailable:  # another thread has just marked it as down
             return
         if self.degraded:
-            log.warning("Redis serves again.")
+            log.warning("Redis is available again.")
         self._down_since, self._refusing = None, False
 
-    def try_run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> bool:
+    def try_run(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> bool:
         """Run a script; False if Redis is unavailable."""
         try:
             self.run(script, keys, arguments)
@@ -73,7 +72,7 @@ class RedisClient:
             return False
         return True
 
-    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> Reply:
         """A script's reply. Raises RedisUnavailable, also if Redis refuses the script."""
         digest = self._digests[script]
         try:
@@ -86,7 +85,7 @@ class RedisClient:
         except RedisReplyError as error:
             raise self._mark_refusing(error) from error
 
-    def command(self, *words: Any) -> Any:
+    def command(self, *words: Word) -> Reply:
         """One command's reply. Raises RedisUnavailable, at once while Redis is down, and RedisReplyError."""
         if self.is_down:
             raise RedisUnavailable
@@ -101,7 +100,7 @@ class RedisClient:
         except (OSError, RedisError) as error:
             raise self._mark_down(error) from error
 
-    def exchange(self, words: Sequence[Any], *, fresh: bool = False) -> Any:
+    def exchange(self, words: Sequence[Word], *, fresh: bool = False) -> Reply:
         """One attempt; with `fresh` on a new connection, even while Redis is down.
 
         Raises OSError, RedisError and RedisReplyError.
@@ -142,7 +141,7 @@ class RedisClient:
         if not self._refusing:
             self._refusing = True
             log.warning(
-                "Redis refuses commands (%s): requests are served without it until it accepts them again.", error
+                "Redis refuses commands (%s). Requests are served without it until it accepts commands again.", error
             )
         return RedisUnavailable()
 
@@ -150,7 +149,7 @@ class RedisClient:
         if self._down_since is None:
             self._down_since = time.monotonic()
             log.warning(
-                "Redis does not answer (%s): the cache is off, and each process enforces its share of the limits.",
+                "Redis does not answer (%s). The cache is off, and each process enforces its share of the limits.",
                 self._describe(error),
             )
         return RedisUnavailable()
@@ -158,5 +157,5 @@ class RedisClient:
     def _describe(self, error: Exception) -> str:
         # What the kernel, or TLS, says when a read has taken too long.
         if isinstance(error, TimeoutError) or (isinstance(error, BlockingIOError) and error.errno):
-            return f"silent for {self._timeout:g} s"
+            return f"no reply within {self._timeout:g} s"
         return str(error) or type(error).__name__

@@ -4,15 +4,27 @@ django-redis and redis-py open it, with all options of its URL. Commands then go
 pool, retries and hooks cost more than twice the CPU of the exchange itself.
 """
 
+import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import hiredis
-from redis.connection import Connection
 
 from gateway_project.server.sockets import bound_waits
 
 READ_SIZE = 4 * 1024  # recv() allocates that much before each wait
+
+
+Word: TypeAlias = str | bytes | int | float  # of a command
+Reply: TypeAlias = Any  # whatever Redis holds under the key; a script's reply has the shape that the script returns
+
+
+class Connection(Protocol):
+    """A connection of redis-py, which opens its socket with the options of the URL."""
+
+    _sock: socket.socket | None
+
+    def connect(self) -> None: ...
 
 
 class RedisReplyError(Exception):
@@ -25,14 +37,17 @@ class RedisConnection:
     def __init__(self, connection: Connection, timeout: float) -> None:
         connection.connect()
         # Only the socket is kept: the connection's own parser holds a buffer of 64 KB.
-        self._socket, connection._sock = connection._sock, None
+        opened, connection._sock = connection._sock, None
+        if opened is None:
+            raise ConnectionResetError("Redis closed the connection")
+        self._socket = opened
         self._reader = hiredis.Reader()
         bound_waits(self._socket, receive=timeout, send=timeout)
 
-    def execute(self, words: Sequence[Any]) -> Any:
+    def execute(self, words: Sequence[Word]) -> Reply:
         """The reply to a command. Raises OSError (BlockingIOError when it took too long) and RedisReplyError."""
-        self._socket.sendall(hiredis.pack_command(tuple(words)))
-        reply = False
+        self._socket.sendall(hiredis.pack_command(tuple(words)))  # type: ignore[arg-type]  # the stub allows one word only
+        reply: Reply = False
         while reply is False:  # hiredis returns False for an incomplete reply
             data = self._socket.recv(READ_SIZE)
             if not data:
@@ -41,7 +56,7 @@ class RedisConnection:
             try:
                 reply = self._reader.gets()
             except hiredis.ProtocolError as error:
-                raise ConnectionResetError("what answers is not Redis") from error
+                raise ConnectionResetError("the server is not a Redis") from error
         if isinstance(reply, hiredis.ReplyError):
             raise RedisReplyError(str(reply))
         return reply

@@ -27,8 +27,8 @@ class Memory(NamedTuple):
         if self.policy in ("", KEEPS_ALL):
             return ""
         return (
-            f"Redis gives up keys when its memory is full (maxmemory-policy {self.policy}): limits of a minute may "
-            f"begin anew before their time. Set maxmemory-policy {KEEPS_ALL}: the gateway itself keeps room for limits."
+            f"Redis evicts keys when its memory is full (maxmemory-policy {self.policy}), so limits per minute may "
+            f"lose their counts. Set maxmemory-policy {KEEPS_ALL}; the gateway leaves room for the counts of limits."
         )
 
 

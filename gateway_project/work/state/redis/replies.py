@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 from gateway_project.work.limits.checks import (
     COUNT,
@@ -18,6 +17,7 @@ from gateway_project.work.limits.checks import (
     window_end,
 )
 from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE
+from gateway_project.work.state.redis.connection import Reply
 from gateway_project.work.state.shared import Checks
 
 
@@ -31,19 +31,24 @@ def extra_argument(check: LimitCheck) -> str:
     return check.member if check.kind == USE else "1" if check.since else "0"
 
 
-def admission_of(reply: Any, checks: Checks, candidate_checks: Sequence[Checks], *, claims_flight: bool) -> Admission:
+def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks], *, claims_flight: bool) -> Admission:
     """The admission in ADMIT's reply. The cached value is not trusted: it may be of any type."""
     now = reply[1] / 1000
     if reply[0]:
         return _rejection(reply, checks, candidate_checks, now)
     _, _, value, mode, choice, full, totals, takes = reply
-    taken = [*checks, *candidate_checks[choice - 1]] if choice else checks
-    admission = Admission([status_of(check, total, now) for check, total in zip(taken, totals, strict=True)])
-    admission.value = value if isinstance(value, bytes) else None
-    admission.leads = claims_flight and mode == CALLS_PROVIDER
-    if mode != ENDS_AT_ONCE:
-        held = [(check, take) for check, take in zip(taken, takes, strict=True) if _is_held(check, mode)]
-        admission.holds = [Hold(check, take, window_begin(check.window_seconds, now), now) for check, take in held]
+    admitted = [*checks, *candidate_checks[choice - 1]] if choice else checks
+    admission = Admission(
+        [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)],
+        value=value if isinstance(value, bytes) else None,
+        leads=claims_flight and mode == CALLS_PROVIDER,
+    )
+    if takes and mode != ENDS_AT_ONCE:
+        admission.holds = [
+            Hold(check, take, window_begin(check.window_seconds, now), now)
+            for check, take in zip(admitted, takes, strict=True)
+            if _is_held(check, mode)
+        ]
     if choice:
         admission.choice = choice - 1
         numbered = [*checks, *chain.from_iterable(candidate_checks)]
@@ -51,7 +56,7 @@ def admission_of(reply: Any, checks: Checks, candidate_checks: Sequence[Checks],
     return admission
 
 
-def _rejection(reply: Any, checks: Checks, candidate_checks: Sequence[Checks], now: float) -> Admission:
+def _rejection(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks], now: float) -> Admission:
     numbered = [*checks, *chain.from_iterable(candidate_checks)]
     if reply[0] > 0:
         number, _, ends, total, totals = reply
@@ -80,7 +85,7 @@ def _until(ends: int, now: float) -> int:
 
 
 def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
-    """The use without a limit, if any; all other checks; and whether these are only of requests a minute."""
+    """The use without a limit, if any; all other checks; and whether these are of requests per minute alone."""
     unbounded, others, plain = None, [], True
     for check in checks:
         if check.kind == USE and not check.amount:
@@ -92,5 +97,5 @@ def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
 
 
 def _is_held(check: LimitCheck, mode: int) -> bool:
-    """Whether it is held until the request ends; a count that can be lost is, so that the end can count it anew."""
+    """Whether it is held until the request ends; so is a count that can be lost: then the end counts it again."""
     return mode == CALLS_PROVIDER if check.kind == RESERVE else check.kind != COUNT or check.since > 0

@@ -10,18 +10,21 @@ All times are those of Redis, so that replicas with different clocks share one m
   of its requests in flight; and for each of the last days, under `:peak:` and its first second, the peak number.
 """
 
-from gateway_project.work.limits.checks import MAX_AMOUNT, SPREAD_SECONDS
+from gateway_project.work.limits.checks import LEASE_SECONDS, MAX_AMOUNT, SPREAD_SECONDS
+from gateway_project.work.state.shared import FLIGHT_SECONDS
 
-COMMON = (
-    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MAX_AMOUNT}\n"
-    + """
+FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
+CLOCK = """
 local time = redis.call('TIME')
 local now = tonumber(time[1])
 local ms = now * 1000 + math.floor(time[2] / 1000)
-
+"""
+FUNCTIONS = (
+    f"local SPREAD, MOST = {SPREAD_SECONDS}, {MAX_AMOUNT}\n"
+    + """
 local function whole(number) return string.format('%.0f', number) end
 
-local function add(key, amount)  -- up to what a number of this language holds exactly
+local function add(key, amount)  -- up to the largest integer that Lua counts exactly
   local used = math.min(tonumber(redis.call('HGET', key, 'used') or '0') + amount, MOST)
   redis.call('HSET', key, 'used', whole(used))
 end
@@ -84,23 +87,24 @@ local function end_use(key, member, life, token)
   if redis.call('ZCARD', flying) == 0 then live_until(key, member, life * 1000) end
 end
 
-local function note_peak(key, uses)  -- the most of this day; uses grow nowhere but here
+local function note_peak(key, uses)  -- the peak of this day; their number grows nowhere else
   local name = key .. ':peak:' .. whole(now - now % 86400)
   if uses > tonumber(redis.call('GET', name) or '0') then redis.call('SET', name, uses, 'EX', 3 * 86400) end
   return uses
 end
 """
 )
+COMMON = CLOCK + FUNCTIONS
 
 # KEYS: answer, flight, and one for each hold. ARGV: value, seconds, token of the flight, token of the holds, and for
-# each hold: kind, take, amount, end of its window (or life time), when it was admitted and when it ended (ms), and its
+# each hold: kind, take, amount, end of its window (or lifetime), when it was admitted and when it ended (ms), and its
 # member, or 1 if its count is rebuilt when lost.
 _SETTLE = """
 local function settle_count(kind, key, take, amount, ends, admitted, ended, rebuilt)
   if now >= ends + 60 then return end
   if kind == 'r' and redis.call('ZREM', key .. ':held', ARGV[4] .. ':' .. take) == 1 then give_back(key, take) end
   local from = redis.call('HGET', key, 'from')
-  if rebuilt and (not from or tonumber(from) >= ended) then return end  -- the log tells it, for the rebuilding
+  if rebuilt and (not from or tonumber(from) >= ended) then return end  -- rebuilt from the log, which has it
   if kind == 'n' and tonumber(from) <= admitted then return end  -- it was counted when it was admitted
   add(key, amount)
   expire(key, ends)
@@ -123,7 +127,7 @@ SETTLE = COMMON + _SETTLE
 # The scripts to use when nothing is held.
 ALONE = {STORE: _SET + _LAND, RELEASE: _LAND, SETTLE: ""}
 
-# KEYS: one for each hold. ARGV: lease (ms), and for each hold: kind, token, take, end of its window (or life time),
+# KEYS: one for each hold. ARGV: lease (ms), and for each hold: kind, token, take, end of its window (or lifetime),
 # member. A hold that lapsed, or that Redis lost, is taken again: its request is still in flight.
 RENEW_HOLDS = (
     COMMON
@@ -142,7 +146,7 @@ end
 RENEW = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
 
 # Uses without a limit, as noted by one process. KEYS: the uses. ARGV: lease (ms), the process's token; and for each:
-# member, life time (s), whether it is in flight.
+# member, lifetime (s), whether it is in flight.
 NOTE_USES = (
     COMMON
     + """
@@ -193,37 +197,37 @@ end
 USED = (
     COMMON
     + """
-local told = {}
+local results = {}
 for i, key in ipairs(KEYS) do
   local kind, window, rebuilt = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1] == '1'
   if kind == 'n' or kind == 'r' then
     key = key .. ':' .. whole(begin_of(window))
     if kind == 'r' then lapse(key) end
-    local found = redis.call('HMGET', key, 'used', 'held', 'from', 'lost', 'set')
-    local known = found[3] and not found[4] and tonumber(found[5] or '0') >= tonumber(ARGV[4 * i])
-    local total = tonumber(found[1] or '0') + math.max(tonumber(found[2] or '0'), 0)
-    told[i] = (not rebuilt or known) and total
+    local fields = redis.call('HMGET', key, 'used', 'held', 'from', 'lost', 'set')
+    local is_known = fields[3] and not fields[4] and tonumber(fields[5] or '0') >= tonumber(ARGV[4 * i])
+    local total = tonumber(fields[1] or '0') + math.max(tonumber(fields[2] or '0'), 0)
+    results[i] = (not rebuilt or is_known) and total
   else
-    told[i] = redis.call('ZCOUNT', key, '(' .. whole(ms), '+inf')
+    results[i] = redis.call('ZCOUNT', key, '(' .. whole(ms), '+inf')
   end
 end
-return told
+return results
 """
 )
 
 # KEYS: counts. ARGV: for each until when it is to be rebuilt (ms). Returns for each 1 while it is lost, else 0.
 LOST = """
-local told = {}
+local results = {}
 for i, key in ipairs(KEYS) do
-  local found = redis.call('HMGET', key, 'lost', 'from')
-  told[i] = found[1] and found[2] == ARGV[i] and 1 or 0
+  local fields = redis.call('HMGET', key, 'lost', 'from')
+  results[i] = fields[1] and fields[2] == ARGV[i] and 1 or 0
 end
-return told
+return results
 """
 
-# A sign of life, and the number of processes that gave one of late. KEYS: the processes, a sorted set by the time at
-# which each lapses. ARGV: this process, the time after which it lapses (ms). What is not such a set is replaced; times
-# that no sign of life can have are removed, as after a change of Redis' clock.
+# The heartbeat of a process; returns the number of processes with a recent one. KEYS: the processes, a sorted set by
+# the time at which each lapses. ARGV: this process, and the time after which it lapses (ms). A key of another type is
+# replaced; impossible times, as after a change of Redis' clock, are removed.
 COUNT_PROCESSES = (
     COMMON
     + """

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from random import getrandbits
-from typing import Any
 
 from gateway_project.work.limits.checks import (
     COUNT,
@@ -23,17 +22,18 @@ from gateway_project.work.limits.checks import (
     window_end,
 )
 from gateway_project.work.state.clock import Clock
-from gateway_project.work.state.counters import CALLS_PROVIDER, Count
+from gateway_project.work.state.counters import Count
 from gateway_project.work.state.local_share import LocalShare
 from gateway_project.work.state.process_count import LAPSE_MS, ProcessCount
 from gateway_project.work.state.redis import scripts
-from gateway_project.work.state.redis.admission_scripts import ADMIT, ADMIT_PLAIN
+from gateway_project.work.state.redis.admission_script import ADMIT
 from gateway_project.work.state.redis.client import RedisClient, RedisUnavailable
-from gateway_project.work.state.redis.connection import RedisReplyError
+from gateway_project.work.state.redis.connection import RedisReplyError, Reply, Word
 from gateway_project.work.state.redis.memory import Memory, memory_of
-from gateway_project.work.state.redis.replies import admission_of, end_argument, extra_argument, split_checks, status_of
+from gateway_project.work.state.redis.replies import admission_of, end_argument, extra_argument, split_checks
+from gateway_project.work.state.redis.scripts import FLIGHT_MS, LEASE_MS
 from gateway_project.work.state.redis.shipping import RedisShippingRequests
-from gateway_project.work.state.shared import FLIGHT_SECONDS, Checks
+from gateway_project.work.state.shared import Checks
 
 log = logging.getLogger("gateway.redis")
 
@@ -41,7 +41,6 @@ PROBE_SECONDS = 1.0
 RENEW_EVERY_SECONDS = LEASE_SECONDS / 4
 FOLLOWERS_SECONDS = 2  # how long an answer that is not cached stays for the requests that wait for it
 BATCH_SIZE = 200  # holds or counts a script call
-FLIGHT_MS, LEASE_MS = FLIGHT_SECONDS * 1000, LEASE_SECONDS * 1000
 NEVER_MS = 10**15
 
 
@@ -83,12 +82,10 @@ class RedisState:
     ) -> Admission:
         if ignore_lost:
             return self._admit_locally(checks, key, token, candidate_checks)
-        unbounded, counted, plain = split_checks(checks)
+        unbounded, bounded, is_plain = split_checks(checks)
+        is_plain = is_plain and not candidate_checks
         try:
-            if plain and not candidate_checks:
-                admission, now = self._admit_plain(counted, key, token, read=read)
-            else:
-                admission, now = self._admit(counted, key, token, read=read, candidate_checks=candidate_checks)
+            admission, now = self._admit(bounded, key, token, candidate_checks, read=read, is_plain=is_plain)
         except RedisUnavailable:
             return self._admit_locally(checks, key, token, candidate_checks)
         if not admission.is_rejected:
@@ -96,60 +93,37 @@ class RedisState:
         return admission
 
     def _admit(
-        self, checks: Checks, key: str, token: str, *, read: bool, candidate_checks: Sequence[Checks]
+        self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks], *, read: bool, is_plain: bool
     ) -> tuple[Admission, float]:
         keys = [self._key("answer", key), self._key("flight", key)]
-        flight = "1" if key and token else "0"
-        arguments = [
-            len(checks),
-            len(candidate_checks),
-            "1" if read else "0",
-            token,
-            flight,
-            FLIGHT_MS,
-            LEASE_MS,
-            self._epoch,
-        ]
-        self._add_checks(keys, arguments, checks, 0)
+        flags = "1" if read else "0", token, "1" if key and token else "0", "1" if is_plain else "0"
+        arguments: list[Word] = [len(checks), len(candidate_checks), *flags, self._epoch]
+        if is_plain:
+            self._add_plain_checks(keys, arguments, checks)
+        else:
+            self._add_checks(keys, arguments, checks, 0)
         for number, its_checks in enumerate(candidate_checks, 1):
             self._add_checks(keys, arguments, its_checks, number)
-        sent = time.time()
+        request_time = time.time()
         reply = self._client.run(ADMIT, keys, arguments)
-        self.clock.observe(reply[1] / 1000, sent=sent, received=time.time())
-        return admission_of(reply, checks, candidate_checks, claims_flight=flight == "1"), reply[1] / 1000
-
-    def _admit_plain(self, checks: Checks, key: str, token: str, *, read: bool) -> tuple[Admission, float]:
-        keys = [self._key("answer", key), self._key("flight", key)]
-        claims_flight = bool(key and token)
-        arguments = ["1" if read else "0", token, "1" if claims_flight else "0", FLIGHT_MS]
-        for check in checks:
-            keys.append(f"{self._prefix}:limit:{check.name}")
-            arguments += check[1:3]
-            arguments.append(check.take)
-        refused, now, *rest = self._client.run(ADMIT_PLAIN, keys, arguments)
-        counts = rest if refused else rest[2:]
-        statuses = [status_of(check, count, now) for check, count in zip(checks, counts, strict=True)]
-        if refused:
-            return Admission(statuses, statuses[refused - 1]), now
-        value, mode = rest[:2]
-        value = value if isinstance(value, bytes) else None
-        return Admission(statuses, None, value, claims_flight and mode == CALLS_PROVIDER), now
+        self.clock.observe(reply[1] / 1000, request_time=request_time, reply_time=time.time())
+        return admission_of(reply, checks, candidate_checks, claims_flight=bool(key and token)), reply[1] / 1000
 
     def _observe(self, admission: Admission, token: str, now: float, unbounded: LimitCheck | None) -> None:
-        """Note in this process what Redis has admitted, and a use without a limit, of which Redis is told later."""
+        """Note in this process what Redis has admitted, and a use without a limit, which Redis learns of later."""
         if admission.holds:
             self._holds.setdefault(token, []).extend(admission.holds)
         self._share.observe_admission(token, admission, now)
         if unbounded is not None:
-            held_under = token if admission.value is None else ""
-            self._share.note_use(unbounded, held_under)
-            if held_under:
+            hold_token = token if admission.value is None else ""
+            self._share.note_use(unbounded, hold_token)
+            if hold_token:
                 admission.holds.append(Hold(unbounded))
 
     def _admit_locally(self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks]) -> Admission:
         admission = self._share.admit(checks, key, token, read=False, candidate_checks=candidate_checks)
-        if held := [hold for hold in admission.holds if not hold.check.is_unbounded]:
-            self._holds.setdefault(token, []).extend(held)
+        if holds := [hold for hold in admission.holds if not hold.check.is_unbounded]:
+            self._holds.setdefault(token, []).extend(holds)
         return admission
 
     @property
@@ -167,9 +141,9 @@ class RedisState:
     def settle(self, settlement: Settlement) -> None:
         self._end(scripts.SETTLE, "", ("", 0, ""), settlement)
 
-    def _end(self, script: str, key: str, head: tuple[Any, ...], settlement: Settlement) -> None:
+    def _end(self, script: str, key: str, head: tuple[str | bytes, int, str], settlement: Settlement) -> None:
         keys = [self._key("answer", key), self._key("flight", key)]
-        arguments = [*head, settlement.token]
+        arguments: list[Word] = [*head, settlement.token]
         bounded = [
             pair for pair in zip(settlement.holds, settlement.amounts, strict=True) if not pair[0].check.is_unbounded
         ]
@@ -193,9 +167,9 @@ class RedisState:
 
     def _drop_holds(self, settlement: Settlement) -> None:
         with self._renewing:
-            left = [hold for hold in self._holds.pop(settlement.token, ()) if hold not in settlement.holds]
-            if left:  # the request goes on, with another provider
-                self._holds[settlement.token] = left
+            rest = [hold for hold in self._holds.pop(settlement.token, ()) if hold not in settlement.holds]
+            if rest:  # the request goes on, with another provider
+                self._holds[settlement.token] = rest
 
     def renew_holds(self) -> None:
         """Every few seconds renew what the requests of this process hold, including what Redis has lost."""
@@ -210,7 +184,7 @@ class RedisState:
 
     def used_amounts(self, checks: Checks) -> list[int | None]:
         keys = [self._key("limit", check.name) for check in checks]
-        arguments: list[Any] = []
+        arguments: list[Word] = []
         for check in checks:
             arguments += (check.kind, check.window_seconds, 1 if check.since else 0, check.set_at)
         try:
@@ -245,7 +219,7 @@ class RedisState:
 
     def _send_uses(self, *, include_all: bool) -> None:
         for name, uses in self._share.changed_uses(include_all=include_all).items():
-            arguments: list[Any] = [LEASE_MS, self._process]
+            arguments: list[Word] = [LEASE_MS, self._process]
             for check, in_flight in uses:
                 arguments += (check.member, check.window_seconds, "1" if in_flight else "0")
             self._client.try_run(scripts.NOTE_USES, [self._key("limit", name)], arguments)
@@ -302,45 +276,50 @@ class RedisState:
         self._share.share_among(self._processes.current)
 
     def _sync_clock(self) -> None:
-        sent = time.time()
+        request_time = time.time()
         seconds, micro = self._client.command("TIME")
-        self.clock.observe(int(seconds) + int(micro) / 1e6, sent=sent, received=time.time())
+        self.clock.observe(int(seconds) + int(micro) / 1e6, request_time=request_time, reply_time=time.time())
 
     def _note_memory(self, memory: Memory) -> None:
         before, self._memory = self._memory, memory
         if memory.warning and memory.policy != before.policy:
             log.warning(memory.warning)
         if memory.is_short and not before.is_short:
-            log.warning("Redis is low on memory: no more answers are cached until memory is freed.")
+            log.warning("Redis is low on memory. Answers are not cached until memory is free.")
 
     def tidy(self) -> None:
         self._share.tidy()
 
     def _bring_up_to_date(self) -> None:
         """Send Redis what happened while it was down, before it admits requests again."""
-        made = self._share.hand_over()
+        counts = self._share.hand_over()
         try:
             if self.degraded:
                 self._renew(self._run_while_down)
-            for script, keys, arguments in self._additions(made):
+            for script, keys, arguments in self._additions(counts):
                 self._run_while_down(script, keys, arguments)
         except BaseException:
-            self._share.take_back(made)
+            self._share.take_back(counts)
             raise
 
-    def _run_while_down(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> None:
+    def _run_while_down(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> None:
         """Run a script even while Redis counts as down."""
         self._client.exchange(("EVAL", script, len(keys), *keys, *arguments), fresh=self._client.is_down)
 
     def _key(self, kind: str, key: str) -> str:
         return f"{self._prefix}:{kind}:{key}"
 
-    def _add_checks(self, keys: list[str], arguments: list[Any], checks: Checks, candidate: int) -> None:
+    def _add_checks(self, keys: list[str], arguments: list[Word], checks: Checks, candidate: int) -> None:
         for name, amount, window, kind, take, minimum, member, since, set_at, _ in checks:
             keys.append(f"{self._prefix}:limit:{name}")
             # A default limit's `since` is a time of this process: when it began to count it.
-            known = self.clock.from_local(since) if since and not set_at else since
-            arguments += (candidate, kind, amount, window, take, member or minimum, known, set_at)
+            counted_since = self.clock.from_local(since) if since and not set_at else since
+            arguments += (candidate, kind, amount, window, take, member or minimum, counted_since, set_at)
+
+    def _add_plain_checks(self, keys: list[str], arguments: list[Word], checks: Checks) -> None:
+        for check in checks:
+            keys.append(f"{self._prefix}:limit:{check.name}")
+            arguments += (check.amount, check.window_seconds, check.take)
 
     def _count_key(self, lost: LostCount) -> str:
         return self._key("limit", f"{lost.check.name}:{lost.begin}")
@@ -350,23 +329,24 @@ class RedisState:
         name = hold.check.name
         return self._key("limit", f"{name}:{hold.begin}" if hold.check.kind in (COUNT, RESERVE) else name)
 
-    def _renew(self, run: Callable[[str, list[str], list[Any]], Any]) -> None:
+    def _renew(self, run: Callable[[str, list[str], list[Word]], Reply]) -> None:
         """Renew, with `run`, everything this process holds."""
-        held = [(token, hold) for token, holds in list(self._holds.items()) for hold in holds]
-        for start in range(0, len(held), BATCH_SIZE):
+        all_holds = [(token, hold) for token, holds in list(self._holds.items()) for hold in holds]
+        for start in range(0, len(all_holds), BATCH_SIZE):
             with self._renewing:  # otherwise a hold that is given back meanwhile would be taken again
-                some = [one for one in held[start : start + BATCH_SIZE] if one[1] in self._holds.get(one[0], ())]
-                arguments: list[Any] = [LEASE_MS]
-                for token, hold in some:
+                batch = all_holds[start : start + BATCH_SIZE]
+                batch = [(token, hold) for token, hold in batch if hold in self._holds.get(token, ())]
+                arguments: list[Word] = [LEASE_MS]
+                for token, hold in batch:
                     arguments += (hold.check.kind, token, hold.take, end_argument(hold), hold.check.member)
-                run(scripts.RENEW_HOLDS, [self._hold_key(hold) for _, hold in some], arguments)
+                run(scripts.RENEW_HOLDS, [self._hold_key(hold) for _, hold in batch], arguments)
 
-    def _additions(self, made: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Any]]]:
+    def _additions(self, counts: Sequence[Count]) -> Iterator[tuple[str, list[str], list[Word]]]:
         """The script calls that add what was counted here while Redis was down."""
-        for start in range(0, len(made), BATCH_SIZE):
+        for start in range(0, len(counts), BATCH_SIZE):
             keys: list[str] = []
-            arguments: list[Any] = []
-            for count in made[start : start + BATCH_SIZE]:
+            arguments: list[Word] = []
+            for count in counts[start : start + BATCH_SIZE]:
                 check = count.check
                 keys.append(self._key("limit", f"{check.name}:{count.begin}"))
                 since = int(count.since * 1000) if check.since else -1

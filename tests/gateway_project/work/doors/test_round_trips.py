@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway_project.work.doors import ENTRANCES
+from gateway_project.work.doors import ENDPOINTS
 from gateway_project.work.doors.openai.responses_items import items_of
 from providers.formats import FORMATS, Options, Usage
 from providers.formats.base import TranslatingReader, WorkRequest
@@ -40,7 +40,7 @@ from providers.formats.sse import data_of, events_in
 pytestmark = pytest.mark.embedded
 
 MODEL, OPTIONS = "some-model", Options(max_output_tokens=4096)
-CHATS = {entrance.dialect.name: entrance.dialect for entrance in ENTRANCES.values() if entrance.operation == "chat"}
+CHATS = {endpoint.dialect.name: endpoint.dialect for endpoint in ENDPOINTS.values() if endpoint.operation == "chat"}
 # Formats that take what can be said in every shape; the others only differ in which ids and signatures they take.
 SPOKEN = [name for name in FORMATS if name != "passthrough"]
 

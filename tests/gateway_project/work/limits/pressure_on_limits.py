@@ -51,7 +51,8 @@ class Seen(NamedTuple):
 
 def checks_of(kind):
     """The checks of one kind, for one subject each."""
-    from gateway_project.work.limits.book import LimitBook, LimitRow, Subject
+    from gateway_project.work.limits.book import LimitBook, LimitRow
+    from gateway_project.work.limits.kinds import Subject
 
     long_ago, (amount, _) = datetime(2020, 1, 1, tzinfo=UTC), KINDS[kind]
     book = LimitBook()

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.work.limits.book import LimitBook, LimitRow, Subject
+from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, MONTH, RESERVE
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.state.shared import LocalState
 from gateway_project.work.streaming.delivery import add_headers
 
@@ -38,7 +39,8 @@ def test_what_is_unlimited_is_not_counted_unless_a_default_may_hold_again():
     nothing = SimpleNamespace(name="", request_id_header="")
     exchange = SimpleNamespace(
         request_id="r", request=None, target=None, dropped="", added="", answer=None, timings=(),
-        limit_statuses=statuses, entrance=SimpleNamespace(door=nothing),
+        limit_statuses=statuses,
+        endpoint=SimpleNamespace(door=nothing),
     )  # fmt: skip
     add_headers(headers, exchange)
     assert dict(headers)["RateLimit-Policy"] == '"key";q=600;w=60', "nobody is told of a limit that there is not"
@@ -123,21 +125,7 @@ def test_it_says_whether_any_provider_has_limits(rows, defaults, expected):
     assert LimitBook(rows, defaults).has_provider_limits == expected
 
 
-@pytest.mark.parametrize(
-    ("measure", "window", "amount", "told", "quantity"),
-    [
-        ("requests", "minute", 600, "600 requests a minute", "600 requests"),
-        ("tokens", "month", 5, "5 tokens a month", "5 tokens"),
-        ("cost", "day", "0.000041", "0.000041 a day", "0.000041"),
-        ("concurrent", "none", 3, "3 concurrent requests", "3 concurrent requests"),
-    ],
-)
-def test_people_are_told_how_much_of_what_a_limit_is(measure, window, amount, told, quantity):
-    (check,) = LimitBook([row(amount, measure, window)]).checks_for(KEY)
-    assert (check.limit.phrase(check.amount), check.limit.quantity(check.amount)) == (told, quantity)
-
-
-def test_people_are_told_whose_it_is():
+def test_a_description_names_the_subject():
     book = LimitBook([row(9, subject=Subject("user", 1))], DEFAULTS | {"group": DEFAULTS["key"]})
-    whose = [check.limit.owner for check in book.for_caller(CALLERS_KEY, ANN).checks]
-    assert whose == ["the key first"] * 2 + ["the user it"] + ["the group 2"] * 2 + ["the group 3"] * 2
+    subjects = [(check.limit.subject.kind, check.limit.name) for check in book.for_caller(CALLERS_KEY, ANN).checks]
+    assert subjects == [("key", "first")] * 2 + [("user", "it")] + [("group", "2")] * 2 + [("group", "3")] * 2

@@ -29,7 +29,7 @@ def test_windows_are_those_of_the_calendar_in_utc(window, at, begin, end):
 @needs_redis
 def test_redis_has_the_same_calendar():
     """The script's months, for every day of forty years."""
-    from gateway_project.work.state.redis.admission_scripts import ADMIT
+    from gateway_project.work.state.redis.admission_script import ADMIT
 
     state = redis_state()
     month = ADMIT[ADMIT.index("local function month") : ADMIT.index("local function begin_of")]

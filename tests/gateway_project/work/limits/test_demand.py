@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.work.limits.book import LimitBook, LimitRow, Subject
+from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import MAX_AMOUNT
 from gateway_project.work.limits.demand import (
     BOUND_FIELDS,
@@ -15,6 +15,7 @@ from gateway_project.work.limits.demand import (
     estimate_demand,
     with_reservations,
 )
+from gateway_project.work.limits.kinds import Subject
 from providers.formats import WorkRequest
 from providers.pricing.prices import Price
 

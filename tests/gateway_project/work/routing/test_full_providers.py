@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway_project.work.limits.book import Subject
 from gateway_project.work.limits.checks import CheckStatus, LimitCheck
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.routing.full_providers import MAX_SECONDS, FullProviders
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import Group, Role, Session, User
 from accounts.services import create_user
 from gateway_project.errors import ServiceUnavailable
-from gateway_project.work.limits.book import Subject
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.snapshot.follower import Follower
 from gateway_project.work.snapshot.records import Snapshot
 from keys.models import ApiKey
@@ -261,4 +261,4 @@ def test_without_the_database_known_keys_are_served_and_unknown_ones_are_not_cal
         assert follower.find_key("nosuch") is None
     away, back = [record.getMessage() for record in caplog.records if record.name == "gateway.snapshot"]
     assert away.startswith("The database does not answer")
-    assert back == "The snapshot goes on."
+    assert back == "The snapshot resumed."

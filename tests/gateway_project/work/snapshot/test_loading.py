@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.models import Feature, Group, User
 from accounts.services import create_user
-from gateway_project.work.limits.book import Subject
+from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.snapshot import loading
 from gateway_project.work.snapshot.records import Snapshot
 from keys.models import ApiKey

@@ -9,7 +9,7 @@ def heard(*replies):
     """A clock of which these replies told: when it was asked, what it showed, when that came."""
     clock = Clock()
     for sent, told, received in replies:
-        clock.observe(told, sent=sent, received=received)
+        clock.observe(told, request_time=sent, reply_time=received)
     return clock
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work import exchange
-from gateway_project.work.exchange import Incoming
+from gateway_project.work.exchange import ClientConnection
 from gateway_project.work.streaming.relay import Relay, RelayedStream
 from providers.formats import FORMATS
 from providers.formats.base import WorkRequest
@@ -375,8 +375,10 @@ def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
 )
 def test_only_plain_sockets_and_chunks_are_its_business(relay, client, protocol):
     made = client and client.__new__(client)
-    assert not relay.supports(Incoming({"SERVER_PROTOCOL": protocol}, client=made))
-    assert relay.supports(Incoming({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket)))
+    assert not relay.supports(ClientConnection({"SERVER_PROTOCOL": protocol}, client=made))
+    assert relay.supports(
+        ClientConnection({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket))
+    )
 
 
 @pytest.mark.parametrize("write", ["step", "send_heartbeat"])

@@ -3,9 +3,9 @@
 import errno
 import threading
 
+from gateway_project.background import PeriodicTasks
 from gateway_project.work import runtime as gateway_of_process
 from gateway_project.work.tasks.housekeeping import housekeeping
-from gateway_project.work.tasks.periodic_tasks import PeriodicTasks
 
 
 def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path, monkeypatch, caplog):
@@ -22,4 +22,4 @@ def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path
     assert all(renewed.acquire(timeout=10) for _ in range(5))
     keeper.stop()
     told = [record.getMessage() for record in caplog.records]
-    assert told == [f"The chore {broken.__qualname__.rpartition('.')[2]} failed; it will be retried."]
+    assert told == [f"The task {broken.__qualname__.rpartition('.')[2]} failed; it will be retried."]

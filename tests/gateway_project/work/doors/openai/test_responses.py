@@ -159,8 +159,8 @@ class TestParameters:
             {"prompt": {"id": "pmpt_1"}},
         ],
     )
-    def test_what_asks_for_a_conversation_that_is_kept_is_refused(self, body):
-        with pytest.raises(ValidationError, match="send the whole conversation in input") as caught:
+    def test_a_request_for_a_stored_conversation_is_refused(self, body):
+        with pytest.raises(ValidationError, match="Send the whole conversation in input") as caught:
             read(**body)
         assert caught.value.field == next(iter(body))
 

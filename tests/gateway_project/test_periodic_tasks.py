@@ -4,7 +4,7 @@ import threading
 
 from django.db import OperationalError
 
-from gateway_project.work.tasks.periodic_tasks import PeriodicTask, PeriodicTasks
+from gateway_project.background import PeriodicTask, PeriodicTasks
 
 
 def counting(then=None):
@@ -19,10 +19,10 @@ def counting(then=None):
     return action, done
 
 
-def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
+def test_a_task_runs_at_once_and_again_when_it_is_due(db):
     often, done = counting()
     rarely, once = counting()
-    tasks = PeriodicTasks("chores", [PeriodicTask(often, every=0.01), PeriodicTask(rarely, every=1000)])
+    tasks = PeriodicTasks("tasks", [PeriodicTask(often, every=0.01), PeriodicTask(rarely, every=1000)])
     tasks.start()
     for _ in range(3):
         assert done.acquire(timeout=10)
@@ -31,22 +31,22 @@ def test_a_chore_is_done_at_once_and_again_when_it_is_due(db):
     assert not once.acquire(blocking=False)
 
 
-def test_what_is_to_be_done_at_the_end_is_done_then(db):
+def test_a_task_for_the_end_runs_at_the_end(db):
     action, done = counting()
     other, never = counting()
-    tasks = PeriodicTasks("chores", [PeriodicTask(action, every=1000, at_end=True), PeriodicTask(other, every=1000)])
+    tasks = PeriodicTasks("tasks", [PeriodicTask(action, every=1000, at_end=True), PeriodicTask(other, every=1000)])
     tasks.start()
     tasks.stop()
     assert done.acquire(blocking=False)
     assert not never.acquire(blocking=False)
 
 
-def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, caplog):
+def test_a_task_that_fails_is_tried_again_and_stops_no_other_task(db, caplog):
     broken, tried = counting(RuntimeError("broken"))
     away, asked = counting(OperationalError("the server is gone\nand more"))
     good, done = counting()
     tasks = PeriodicTasks(
-        "chores", [PeriodicTask(broken, every=0.01), PeriodicTask(away, every=0.01), PeriodicTask(good, every=0.01)]
+        "tasks", [PeriodicTask(broken, every=0.01), PeriodicTask(away, every=0.01), PeriodicTask(good, every=0.01)]
     )
     tasks.start()
     for counter in (tried, asked, done):
@@ -54,13 +54,13 @@ def test_one_that_fails_is_tried_again_and_keeps_no_other_from_being_done(db, ca
         assert counter.acquire(timeout=10)
     tasks.stop()
     told = [record.getMessage() for record in caplog.records if "database" in record.getMessage()]
-    assert told == ["The chore action waits for the database: the server is gone"]
+    assert told == ["The task action waits for the database: the server is gone"]
 
 
-def test_a_connection_that_cannot_be_given_back_stops_no_other_chore(db, monkeypatch):
+def test_a_connection_that_cannot_be_given_back_stops_no_other_task(db, monkeypatch):
     first, done = counting()
     second, done_too = counting()
-    tasks = PeriodicTasks("chores", [PeriodicTask(first, every=0.01), PeriodicTask(second, every=0.01)])
+    tasks = PeriodicTasks("tasks", [PeriodicTask(first, every=0.01), PeriodicTask(second, every=0.01)])
     monkeypatch.setattr("gateway_project.background.connection", Refusing())
     tasks.start()
     for counter in (done, done_too, done, done_too):

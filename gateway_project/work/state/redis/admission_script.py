@@ -1,70 +1,80 @@
-"""The Lua scripts that admit a request in Redis: all limits at once, the cached answer, and the flight."""
+"""The Lua script that admits a request in Redis: all limits at once, the cached answer, and the flight.
 
-from gateway_project.work.state.redis.scripts import COMMON
-
-# ADMIT for the commonest case, in which all checks are of requests a minute.
-#
-# KEYS: answer, flight, one for each check. ARGV: whether to read the answer, token, whether to claim the flight, life
-# time of the flight (ms); and for each check: amount, window, take.
-ADMIT_PLAIN = """
-local time = redis.call('TIME')
-local now = tonumber(time[1])
-local token, flies = ARGV[2], ARGV[3] == '1'
-local leader = flies and redis.pcall('GET', KEYS[2])
-local again = flies and leader == token  -- its first reply was lost
-local names, counts, refused = {}, {}, 0
-for i = 1, #KEYS - 2 do
-  local window = tonumber(ARGV[3 * i + 3])
-  names[i] = KEYS[i + 2] .. ':' .. now - now % window
-  counts[i] = tonumber(redis.call('HGET', names[i], 'used') or '0')
-  local full = counts[i] + tonumber(ARGV[3 * i + 4]) > tonumber(ARGV[3 * i + 2])
-  if full and not again and refused == 0 then refused = i end
-end
-if refused > 0 then return {refused, now, unpack(counts)} end
-for i = 1, again and 0 or #names do
-  local window, take = tonumber(ARGV[3 * i + 3]), tonumber(ARGV[3 * i + 4])
-  counts[i] = redis.call('HINCRBY', names[i], 'used', take)
-  if counts[i] == take then redis.call('EXPIREAT', names[i], now - now % window + window + 60) end
-end
-local value = ARGV[1] == '1' and redis.call('GET', KEYS[1])
-local mode = (value or token == '') and 0 or 2
-if mode == 2 and flies then
-  if type(leader) == 'string' and not again and redis.call('PTTL', KEYS[2]) >= 0 then
-    mode = 1
-  else
-    redis.call('SET', KEYS[2], token, 'PX', ARGV[4])
-  end
-end
-return {0, now, value, mode, unpack(counts)}
+`Counters` (state/counters.py) does the same in one process; tests/gateway_project/work/state/test_admission_table.py
+is the table of what both have to do.
 """
 
+from gateway_project.work.state.redis.scripts import CLOCK, FLIGHT_MS, FUNCTIONS, LEASE_MS
+
+# Not functions of the script: a closure takes longer than what it does here.
+LOOK_UP = """
+local value = reads and redis.call('GET', KEYS[1])
+local mode = (value or token == '') and 0 or 2  -- 0 ends at once, 1 waits for another's answer, 2 asks a provider
+if mode == 2 and type(leader) == 'string' and not again and redis.call('PTTL', KEYS[2]) >= 0 then mode = 1 end
+"""
+CLAIM = """
+if flies and mode == 2 then redis.call('SET', KEYS[2], token, 'PX', FLIGHT) end
+"""
 # First all limits are checked, then all are counted: a refused request is counted nowhere. Reservations are made only
 # if this request calls a provider: not for a cached answer, and not while waiting for another request's answer.
 # Of several candidates the first with room is chosen.
-# A flight key of another type or without an expiry is none of ours, and would never lapse: it is taken over.
+# A flight key of another type or without an expiry is not ours and would never lapse, so it is overwritten.
 #
 # KEYS: answer, flight, one for each check. ARGV: number of the caller's own checks, number of candidates with checks,
-# whether to read the answer, token, whether to claim the flight, life times of flight and lease (ms), the key of the
-# epoch; and for each check: its candidate (0: the caller's own), kind, amount, window, take, minimum or member, since,
-# and when it was set (ms; 0 if unknown).
+# whether to read the answer, token, whether to claim the flight, whether all checks are of requests per minute, the key
+# of the epoch; and for each check: its candidate (0: the caller's own), kind, amount, window, take, minimum or member,
+# since, and when it was set (ms; 0 if unknown). If all are of requests per minute: only amount, window and take.
 ADMIT = (
-    COMMON
+    CLOCK
+    + f"local FLIGHT, LEASE = {FLIGHT_MS}, {LEASE_MS}\n"
     + """
 local own, candidates, reads, token = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4]
-local flies, patience, lease = ARGV[5] == '1', ARGV[6], tonumber(ARGV[7])
+local flies = ARGV[5] == '1'
+local leader = flies and redis.pcall('GET', KEYS[2])
+local again = flies and leader == token  -- its first reply was lost
+
+-- The commonest case ends here, since it needs none of the functions below: defining them takes as long as all this.
+if ARGV[6] == '1' then
+  local names, totals, takes, refused = {}, {}, {}, 0
+  for i = 1, own do
+    local window = tonumber(ARGV[3 * i + 6])
+    names[i], takes[i] = KEYS[i + 2] .. ':' .. now - now % window, tonumber(ARGV[3 * i + 7])
+    totals[i] = tonumber(redis.call('HGET', names[i], 'used') or '0')
+    if refused == 0 and not again and totals[i] + takes[i] > tonumber(ARGV[3 * i + 5]) then refused = i end
+  end
+  if refused > 0 then
+    local window = tonumber(ARGV[3 * refused + 6])
+    return {refused, ms, now - now % window + window, totals[refused], totals}
+  end
+  for i = 1, again and 0 or own do
+    totals[i] = redis.call('HINCRBY', names[i], 'used', takes[i])
+    if totals[i] == takes[i] then
+      local window = tonumber(ARGV[3 * i + 6])
+      redis.call('EXPIREAT', names[i], now - now % window + window + 60)
+    end
+  end
+"""
+    + LOOK_UP
+    + CLAIM
+    + """
+  return {0, ms, value, mode, 0, {}, totals, {}}
+end
+"""
+    + FUNCTIONS
+    + """
 local lost, epoch = {}, nil
 
-local function told(section, field)
+local function info_of(section, field)
   local info = redis.pcall('INFO', section)
   return type(info) == 'string' and info:match(field .. ':(%w+)') or ''
 end
 
 local function begin_epoch()  -- since when nothing is missing that was counted here
-  local mark = told('server', 'run_id') .. ' ' .. told('stats', 'evicted_keys')
-  local known = redis.call('HMGET', ARGV[8], 'at', 'mark')
-  if known[2] == mark then return tonumber(known[1]) end
-  -- Redis is new, is another one, has forgotten everything, or has given up some keys
-  redis.call('HSET', ARGV[8], 'at', now + 1, 'mark', mark)
+  local mark = info_of('server', 'run_id') .. ' ' .. info_of('stats', 'evicted_keys')
+  local stored = redis.call('HMGET', ARGV[7], 'at', 'mark')
+  if stored[2] == mark then return tonumber(stored[1]) end
+  -- Redis is new, was replaced or flushed, or has evicted keys
+  redis.call('HSET', ARGV[7], 'at', now + 1, 'mark', mark)
   return now + 1
 end
 
@@ -74,7 +84,7 @@ local function complete(begin, since)  -- whether a count that is not there is k
   return epoch <= begin and since + SPREAD <= begin
 end
 
-local function held_of(key)  -- the sum is written down, and may be lost without what it is the sum of
+local function held_of(key)  -- the stored sum may be lost while its parts are not
   local held = 0
   for _, member in ipairs(redis.call('ZRANGE', key .. ':held', 0, -1)) do held = held + member:match(':(%d+)$') end
   redis.call('HSET', key, 'held', whole(held))
@@ -86,7 +96,7 @@ local function begin_count(c, begin)
   if complete(begin, c.since) then
     redis.call('HSET', c.key, 'from', whole(begin * 1000), 'set', whole(c.set))
   else
-    -- Up to there the log tells it: of a limit that has just been set some processes do not know yet.
+    -- The log knows what was used before; some processes do not know a limit yet that has just been set.
     local from = math.max(ms, math.min(c.set + SPREAD * 1000, ms + SPREAD * 1000))
     redis.call('HSET', c.key, 'from', whole(from), 'set', whole(c.set), 'used', 0, 'lost', 1)
     lost[#lost + 1] = {c.i, from}
@@ -99,11 +109,11 @@ local function count(c)
   c.ends = c.window > 0 and begin + c.window or month(begin + 32 * 86400)
   c.key = c.key .. ':' .. whole(begin)
   if c.kind == 'r' then lapse(c.key) end
-  local found = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost', 'set')
-  c.used, c.held = tonumber(found[1] or '0'), math.max(tonumber(found[2] or '0'), 0)
+  local fields = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost', 'set')
+  c.used, c.held = tonumber(fields[1] or '0'), math.max(tonumber(fields[2] or '0'), 0)
   if c.held > 0 and redis.call('EXISTS', c.key .. ':held') == 0 then c.held = held_of(c.key) end
-  if not found[3] or tonumber(found[5] or '0') < c.set then begin_count(c, begin)
-  elseif found[4] then lost[#lost + 1] = {c.i, tonumber(found[3])} end
+  if not fields[3] or tonumber(fields[5] or '0') < c.set then begin_count(c, begin)
+  elseif fields[4] then lost[#lost + 1] = {c.i, tonumber(fields[3])} end
 end
 
 -- Without a write: a Redis that is full refuses a script at its first write only, if that takes memory.
@@ -111,7 +121,7 @@ local function leases(c)
   local live = '(' .. whole(ms)
   c.used, c.ends = redis.call('ZCOUNT', c.key, live, '+inf'), now + 1
   if c.used < c.amount or c.amount == 0 then return end
-  c.known = tonumber(redis.call('ZSCORE', c.key, c.kind == 'u' and c.least or token) or '0') > ms
+  c.is_live = tonumber(redis.call('ZSCORE', c.key, c.kind == 'u' and c.least or token) or '0') > ms
   if c.kind == 'u' then
     local first = redis.call('ZRANGEBYSCORE', c.key, live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     c.ends = math.ceil(first[2] / 1000)
@@ -124,7 +134,7 @@ local function live(key)  -- how many there are, when those that have lapsed are
 end
 
 local function check(i)
-  local at = 8 * i
+  local at = 8 * i - 1
   local c = {
     i = i, key = KEYS[i + 2], candidate = tonumber(ARGV[at + 1]), kind = ARGV[at + 2], amount = tonumber(ARGV[at + 3]),
     window = tonumber(ARGV[at + 4]), take = tonumber(ARGV[at + 5]), least = ARGV[at + 6],
@@ -137,39 +147,36 @@ end
 local function is_used_up(c)
   if c.kind == 'n' then return c.used + c.take > c.amount end
   if c.kind == 'r' then return c.used >= c.amount end
-  return c.amount > 0 and c.used >= c.amount and not c.known
+  return c.amount > 0 and c.used >= c.amount and not c.is_live
 end
 
-local function lacks_room(c)  -- for a reservation; one without a bound takes what there is
+local function lacks_room(c)  -- for a reservation; one without a bound takes what is left
   if c.kind ~= 'r' then return false end
   local room = c.amount - c.used - c.held
   c.take = math.min(c.take, room)
   return room < tonumber(c.least)
 end
 
-local function take(c, mode)  -- what it comes to with this request
+local function take(c, mode)  -- returns what is used with this request
   if c.kind == 'n' then return redis.call('HINCRBY', c.key, 'used', c.take) + c.held end
   if c.kind == 'u' then
-    use(c.key, c.least, c.window, mode > 0 and token or '', lease)
+    use(c.key, c.least, c.window, mode > 0 and token or '', LEASE)
     return note_peak(c.key, live(c.key))
   end
   if c.kind == 'l' then
-    if mode > 0 then keep(c.key, token, lease) end
+    if mode > 0 then keep(c.key, token, LEASE) end
     return live(c.key)
   end
   if mode < 2 then return c.used + c.held end
-  reserve(c.key, token, whole(c.take), lease, c.ends)
+  reserve(c.key, token, whole(c.take), LEASE, c.ends)
   return c.used + c.held + c.take
 end
 
 local function total(c) return c.used + (c.held or 0) end
 
-local leader = flies and redis.pcall('GET', KEYS[2])
-local again = flies and leader == token  -- its first reply was lost
-
 local checks = {}
 
-local function refuse(c)  -- which, when it is whole again, what it came to, and what the caller's own came to
+local function refuse(c)  -- its number, its end, its total, and the totals of the caller's own checks
   local totals = {}
   for n = 1, own do totals[n] = total(checks[n]) end
   return {c.i, ms, c.ends, total(c), totals}
@@ -181,10 +188,9 @@ for _, c in ipairs(checks) do
   if is_used_up(c) and not again then return refuse(c) end
 end
 
-local value = reads and redis.call('GET', KEYS[1])
-local mode = (value or token == '') and 0 or 2  -- 0 ends at once, 1 waits for another's answer, 2 asks a provider
-if mode == 2 and type(leader) == 'string' and not again and redis.call('PTTL', KEYS[2]) >= 0 then mode = 1 end
-
+"""
+    + LOOK_UP
+    + """
 local choice, full = 0, {}
 if mode == 2 then
   for _, c in ipairs(checks) do
@@ -193,7 +199,7 @@ if mode == 2 then
   local i = own + 1
   for candidate = 1, candidates do
     local its, short = {}, nil
-    while tonumber(ARGV[8 * i + 1] or '-1') == candidate do
+    while tonumber(ARGV[8 * i] or '-1') == candidate do
       local c = check(i)
       its[#its + 1] = c
       if is_used_up(c) or lacks_room(c) then short = short or c end
@@ -219,9 +225,9 @@ for n, c in ipairs(checks) do
   takes[n] = c.take
 end
 for n, c in ipairs(full) do full[n] = {c.i, c.ends} end
-if flies and mode == 2 then redis.call('SET', KEYS[2], token, 'PX', patience) end
+"""
+    + CLAIM
+    + """
 return {0, ms, value, mode, choice, full, totals, takes}
 """
 )
-
-ALL = (ADMIT, ADMIT_PLAIN)

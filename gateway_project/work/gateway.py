@@ -1,0 +1,94 @@
+"""The parts of a process that serve work; every stage gets them. `runtime.py` makes them."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gateway_project.background import PeriodicTasks
+from gateway_project.server.bodies import MemoryBudget
+from gateway_project.work.cache.flights import Flights
+from gateway_project.work.routing.full_providers import FullProviders
+from gateway_project.work.snapshot.follower import Follower
+from gateway_project.work.snapshot.records import Snapshot
+from gateway_project.work.state.prompt_shipping import PromptShipping
+from gateway_project.work.state.recount import Recounter
+from gateway_project.work.state.shared import SharedState
+from gateway_project.work.streaming.relay import Relay
+from gateway_project.work.streaming.watch import Watcher
+from gateway_project.work.tasks.releases import ReleaseFeed
+from providers.health.breakers import Breakers
+from providers.health.rests import Rests
+from providers.transport.calls import End
+from providers.transport.transport import Transport
+from telemetry.journal.files import Journal, JournalFull
+from telemetry.journal.shipping import Shipper
+from telemetry.metrics.counters import Metrics
+from telemetry.retention.housekeeping import Housekeeper
+
+
+@dataclass(slots=True)
+class Gateway:
+    """The parts of one process."""
+
+    snapshot: Snapshot
+    follower: Follower
+    state: SharedState
+    flights: Flights
+    transport: Transport
+    watcher: Watcher
+    relay: Relay
+    breakers: Breakers
+    rests: Rests
+    full_providers: FullProviders
+    recounter: Recounter
+    journal: Journal
+    shipper: Shipper
+    prompt_shipping: PromptShipping
+    database_tasks: PeriodicTasks
+    log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
+    release_feed: ReleaseFeed | None  # None if no feed is configured
+    metrics: Metrics
+    body_memory: MemoryBudget
+    # Settings that every request needs: reading Django's settings is a function call each time.
+    max_body_bytes: int
+    required_fields: Sequence[str]
+    client_seconds: float  # for which a client may be silent
+    total_seconds: float
+    housekeeper: PeriodicTasks = field(init=False)  # set by the factory: its tasks need the gateway
+
+    def start(self) -> None:
+        """Load the snapshot and start the threads; the database may be down."""
+        self.journal.preallocate()
+        self.state.probe()  # so that the other processes know of this one before it serves work
+        self.follower.start()
+        self.watcher.start()
+        self.relay.start()
+        self.housekeeper.start()
+        self.recounter.start()
+        self.shipper.start()
+        self.database_tasks.start()
+        self.log_housekeeper.start()
+        if self.release_feed is not None:
+            self.release_feed.start()
+
+    def end_calls(self) -> None:
+        """End every call in flight; their clients get the error that the gateway is stopping."""
+        self.watcher.interrupt_all(End.STOPPING)
+
+    def stop(self) -> None:
+        """Stop the threads and ship what is left in the journal, as far as the database answers."""
+        self.watcher.stop()
+        self.housekeeper.stop()
+        self.follower.stop()
+        self.log_housekeeper.stop()
+        if self.release_feed is not None:
+            self.release_feed.stop()
+        self.database_tasks.stop()
+        self.recounter.stop()
+        self.shipper.stop()
+        self.state.shipping_requests.leave()
+
+    def note_cached(self, record: bytes) -> None:
+        """Log that an answer was cached; the list of cached answers may lack one if the disk is full."""
+        with contextlib.suppress(JournalFull):
+            self.journal.append_cache_entry(record)

@@ -1,0 +1,81 @@
+"""What a 429 says: the only place that turns a limit into words."""
+
+from datetime import UTC, datetime, timedelta
+
+from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExceeded, RateLimited
+from gateway_project.work.limits.checks import MINUTE, RESERVE, USE, CheckStatus, LimitCheck
+from gateway_project.work.limits.kinds import CONCURRENT, COST, REQUESTS, TOKENS, LimitDescription, money
+
+NOUNS = {REQUESTS: "request", TOKENS: "token", COST: "cost"}
+ADJECTIVES = {"minute": "", "day": "daily ", "month": "monthly "}
+UNITS = {REQUESTS: "request", TOKENS: "token", CONCURRENT: "concurrent request"}
+
+
+def limit_error(refused: CheckStatus, now: float, currency: str = "") -> LimitError:
+    """The error for a limit that refused a request now; it carries the limit and the time at which the limit resets.
+
+    `currency` is that of the prices; '' if there are none, or several.
+    """
+    check, _, seconds = refused
+    resets_at = datetime.fromtimestamp(now, UTC) + timedelta(seconds=seconds)
+    error: type[LimitError] = RateLimited if check.window_seconds in (0, MINUTE) else QuotaExceeded
+    if check.kind == USE:
+        error = ActiveUseLimitReached
+    return error(
+        message_of(refused, resets_at, currency),
+        retry_after=seconds,
+        permanent=_never_fits(check),
+        limit=check.limit,
+        resets_at=resets_at,
+    )
+
+
+def message_of(refused: CheckStatus, resets_at: datetime, currency: str = "") -> str:
+    """Which limit refused the request, whose it is, and what the client can do."""
+    check, limit = refused.check, refused.check.limit
+    if check.kind == USE:
+        return _active_uses(check.amount, refused.reset_seconds)
+    owner = f"{limit.subject.kind} {limit.name}"
+    if limit.measure == CONCURRENT:
+        size = quantity(limit, check.amount)
+        return f"The limit of {owner} ({size}) is reached. Try again when one of its requests has finished."
+    per = " per minute" if limit.window == "minute" else ""
+    size = f"({quantity(limit, check.amount, currency)}{per})"
+    name = f"{ADJECTIVES[limit.window]}{NOUNS[limit.measure]} limit of {owner} {size}"
+    need = f"{'cost' if limit.measure == COST else 'use'} up to {quantity(limit, check.minimum, currency)}"
+    if _never_fits(check):
+        return (
+            f"This request may {need}, more than the {name} allows. "
+            "Ask for a shorter answer (max_tokens), or send less."
+        )
+    has_rest = check.kind == RESERVE and refused.remaining > 0
+    state = f"has too little left for this request, which may {need}" if has_rest else "is used up"
+    return f"The {name} {state}. It resets {moment(limit, resets_at)}."
+
+
+def quantity(limit: LimitDescription, amount: int, currency: str = "") -> str:
+    """An amount with its unit: 1 request, 5,000 tokens, 0.0005 USD."""
+    if limit.measure == COST:
+        return f"{money(amount):f} {currency}".rstrip()
+    return _plural(amount, UNITS[limit.measure])
+
+
+def moment(limit: LimitDescription, resets_at: datetime) -> str:
+    """When a window ends, rounded to the minute, since windows end on one: at 12:01 UTC, on 1 December, 00:00 UTC."""
+    at = datetime.fromtimestamp(round(resets_at.timestamp() / MINUTE) * MINUTE, UTC)
+    return f"at {at:%H:%M} UTC" if limit.window == "minute" else f"on {at.day} {at:%B}, {at:%H:%M} UTC"
+
+
+def _active_uses(amount: int, seconds: int) -> str:
+    free = f"may become free in {_plural(seconds, 'second')}."
+    if amount == 1:
+        return f"The only active use of the licence is taken. It {free}"
+    return f"All {amount:,} active uses of the licence are taken. One {free}"
+
+
+def _never_fits(check: LimitCheck) -> bool:
+    return check.kind == RESERVE and check.minimum > check.amount
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
