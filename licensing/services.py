@@ -116,7 +116,7 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
         raise ValidationError("is missing; it is minute, day or month.", field="window")
     limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **subject)
     taken = f"There is a limit of this measure and window for this {next(iter(subject), 'subject')}: change that one."
-    save_or_refuse(limit, taken=taken)
+    save_or_refuse(limit, conflict=taken)
     return limit
 
 

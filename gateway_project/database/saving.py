@@ -18,19 +18,19 @@ _RACE_CODES = {
 }
 
 
-def save_or_refuse(row: models.Model, *, taken: str) -> None:
-    """Validate and store a row; raises ValidationError, or Conflict with the message `taken` if its name exists."""
+def save_or_refuse(row: models.Model, *, conflict: str) -> None:
+    """Validate and store a row; raises ValidationError, or Conflict with the message `conflict` if its name exists."""
     try:
         row.full_clean()
     except DjangoValidationError as error:
         if UNIQUENESS_CODES.issuperset(_codes(error)):
-            raise Conflict(taken) from None
+            raise Conflict(conflict) from None
         raise ValidationError.from_fields(error.message_dict) from None
     try:
         with transaction.atomic():
             row.save()
     except IntegrityError:  # another transaction took the name after the validation
-        raise Conflict(taken) from None
+        raise Conflict(conflict) from None
 
 
 def lock_row(row: models.Model, rows: models.QuerySet) -> None:
