@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import DatabaseError, IntegrityError, models, transaction
 
@@ -40,7 +41,7 @@ def lock_row(row: models.Model, rows: models.QuerySet) -> None:
     """
     try:
         row.refresh_from_db(from_queryset=rows.select_for_update())
-    except type(row).DoesNotExist:
+    except ObjectDoesNotExist:
         raise NotFound(f"This {row._meta.verbose_name} no longer exists.") from None
 
 
