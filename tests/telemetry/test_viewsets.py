@@ -11,6 +11,7 @@ from django.db import connection
 from keys.services import issue_key
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.retention import partitions
+from telemetry.services import forget_cached_answers
 from tests.support.management import body, new_user, refused, token_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -240,7 +241,7 @@ def forget(keys) -> bool:
 @pytest.fixture
 def forgets(monkeypatch):
     monkeypatch.setattr("telemetry.services.BATCH", 2)
-    monkeypatch.setattr("telemetry.services.import_string", lambda name: forget)
+    monkeypatch.setattr(forget_cached_answers, "function", forget)
     forgotten.clear()
 
 

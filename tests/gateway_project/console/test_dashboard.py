@@ -27,7 +27,7 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
     for number in range(overview.SHOWN + 1):
         issue_key(owner=ann, name=f"key-{number}", expiry=now + timedelta(hours=number + 1))
     (text,) = told(overview._about_keys(ApiKey.objects.all()))
-    assert text == "Keys that expire within 7 days: key-0, key-1, key-2, key-3, key-4 and others."
+    assert text == "These keys expire within 7 days: key-0, key-1, key-2, key-3, key-4 and others."
     assert told(overview._about_keys(ApiKey.objects.none())) == []
 
 
