@@ -56,8 +56,8 @@ GATEWAY_TOKEN_KEY = (
 )
 # Encrypts provider credentials; the first key encrypts, all of them decrypt.
 GATEWAY_ENCRYPTION_KEYS: Sequence[str] = env.names("GATEWAY_ENCRYPTION_KEYS")
-if not GATEWAY_ENCRYPTION_KEYS and (_kept := _local_secret("encryption_key")):
-    GATEWAY_ENCRYPTION_KEYS = KeyFile(_kept)
+if not GATEWAY_ENCRYPTION_KEYS and (_key_file := _local_secret("encryption_key")):
+    GATEWAY_ENCRYPTION_KEYS = KeyFile(_key_file)
 
 # -- Stores -----------------------------------------------------------------------------------------
 LOCAL_DATABASE = "gateway.sqlite3"

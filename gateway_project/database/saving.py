@@ -70,13 +70,13 @@ def races_as_conflicts() -> Iterator[None]:
 
 def rows_by_id(rows: models.QuerySet, ids: Collection[int], *, field: str) -> list:
     """The rows with these ids; raises ValidationError naming ids that are unknown or of deleted rows."""
-    found = list(rows.filter(pk__in=ids)) if ids else []
-    if unknown := set(ids) - {row.pk for row in found}:
+    matches = list(rows.filter(pk__in=ids)) if ids else []
+    if unknown := set(ids) - {row.pk for row in matches}:
         is_deleted = rows.model._default_manager.filter(pk__in=unknown).exists()
-        named = ", ".join(map(str, sorted(unknown)[:10]))
+        names = ", ".join(map(str, sorted(unknown)[:10]))
         suffix = " that is not deleted" if is_deleted else ""
-        raise ValidationError(f"there is none with the id {named}{suffix}.", field=field)
-    return found
+        raise ValidationError(f"there is none with the id {names}{suffix}.", field=field)
+    return matches
 
 
 def _codes(error: DjangoValidationError) -> Iterator[str | None]:

@@ -138,14 +138,14 @@ def _admin(tell: Tell) -> tuple[User, str | None]:
     """The first administrator, with the password of an earlier run if it is still valid."""
     admin = User.objects.admins().usable().order_by("id").first()
     if admin is None:
-        password = secrets.token_urlsafe(15)
-        admin = create_user(username=ADMIN_NAME, password=password, roles=["admin", "user"])
+        new_password = secrets.token_urlsafe(15)
+        admin = create_user(username=ADMIN_NAME, password=new_password, roles=["admin", "user"])
         _record(UserViewSet, admin)
-        return admin, password
+        return admin, new_password
     earlier = _earlier_output()
-    known_password = earlier.get("adminPassword") if earlier.get("adminUser") == admin.username else None
-    if known_password and check_password(known_password, admin.password):
-        return admin, known_password
+    password = earlier.get("adminPassword") if earlier.get("adminUser") == admin.username else None
+    if password and check_password(password, admin.password):
+        return admin, password
     tell(f"The password of {admin.username} is not known here. `manage.py changepassword {admin.username}` sets one.")
     return admin, None
 

@@ -53,4 +53,4 @@ def test_one_that_is_not_enabled_is_not_asked(administrator, world):
     row = world.row(world.provider())
     update_provider(row, enabled=False)
     page = f"providers/provider/{row.pk}/change/"
-    world.until(lambda: "not asked: it is not enabled" in told(administrator, page))
+    world.until(lambda: "unused: the provider is disabled" in told(administrator, page))

@@ -95,7 +95,7 @@ class TestAnEmptyList:
     @pytest.mark.parametrize("query", ["q=nobody-of-this-name", "is_active__exact=0"])
     def test_of_what_is_looked_for_it_says_no_more(self, console, query):
         told = console.get(f"{USERS}?{query}").text
-        assert "Nothing matches what is searched and filtered for." in told
+        assert "No rows match the search and the filters." in told
         assert "Show all" in told
         assert "There are no users" not in told
 
