@@ -8,7 +8,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from gateway_project.api.access import OTHER_ROUTES, TABLE
+from gateway_project.api.access import SITES, TABLE
 
 BEGIN_AND_END = re.compile(r"\A\^|/\?(\$|\\Z)\Z")
 PARAMETER = re.compile(r"\(\?P<(\w+)>[^)]*\)")
@@ -30,10 +30,11 @@ class Route:
 
     @property
     def who(self) -> str | None:
-        """Who may use it; None if it is not in the table."""
+        """Who may use it; None if nothing declares that."""
         if self.resource:
             return TABLE.get(self.resource, {}).get(self.operation)
-        return OTHER_ROUTES.get(self.name)
+        operation = getattr(self.view, "operations", {}).get(self.method)
+        return operation.who if operation else SITES.get(self.name)
 
     @property
     def parameters(self) -> list[str]:

@@ -5,6 +5,7 @@ from wsgiref.types import WSGIEnvironment
 import orjson
 from django.http import HttpRequest, HttpResponseBase
 
+from gateway_project.api.access import ANYBODY
 from gateway_project.api.documents import JSON
 from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.server.client_response import Delivery, complete_response
@@ -34,7 +35,9 @@ def ready(environ: WSGIEnvironment) -> Delivery:
     return _answer({"status": "ok" if is_ready else "unavailable", **words}, 200 if is_ready else 503)
 
 
-@endpoint(get=Operation("Whether the process answers", {"200": Answer("It does.", {JSON: ALIVE})}, tag="health"))
+@endpoint(
+    get=Operation("Whether the process answers", {"200": Answer("It does.", {JSON: ALIVE})}, tag="health", who=ANYBODY)
+)
 def healthz(request: HttpRequest) -> HttpResponseBase:
     return alive(request.META).to_django()
 
@@ -47,6 +50,7 @@ def healthz(request: HttpRequest) -> HttpResponseBase:
             "503": Answer("The database or the cache does not answer.", {JSON: READY}),
         },
         tag="health",
+        who=ANYBODY,
     )
 )
 def readyz(request: HttpRequest) -> HttpResponseBase:

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.http.request import split_domain_port, validate_host
 
+from gateway_project.api.access import MONITORING
 from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.errors import AuthenticationFailed, GatewayError
 from gateway_project.server.client_response import Delivery, complete_response, error_response
@@ -48,6 +49,7 @@ def answer(environ: WSGIEnvironment) -> Delivery:
         "Metrics for Prometheus",
         {"200": Answer("The metrics.", {CONTENT_TYPE.partition(";")[0]: {"type": "string"}})},
         tag="health",
+        who=MONITORING,
         description="Available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token.",
         errors=(AuthenticationFailed,),
     )

@@ -30,12 +30,15 @@ class Answer:
 class Operation:
     """One method of a view: `answers` by status, the `errors` it can end with, the `credentials` it accepts.
 
+    `who` may use it is a value of the table in access.py; the view checks that itself.
+
     `failures` by status replace the errors if the view has its own error documents.
     """
 
     summary: str
     answers: Mapping[str, Answer]
     tag: str
+    who: str
     description: str = ""
     body: Schema | None = None
     parameters: tuple[Schema, ...] = ()

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
+from gateway_project.api.access import ANYBODY
 from gateway_project.api.filters import refuse_unknown
 from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.api.openapi.page import sections
@@ -24,6 +25,7 @@ SCHEMA = Operation(
     "This document",
     {"200": Answer("OpenAPI 3.1.", {"application/json": {"type": "object"}, "application/yaml": {"type": "object"}})},
     tag="documentation",
+    who=ANYBODY,
     parameters=(FORMAT,),
     errors=(ValidationError,),
 )
@@ -31,6 +33,7 @@ DOCS = Operation(
     "This document as a page for the browser",
     {"200": Answer("A self-contained page.", {"text/html": {"type": "string"}})},
     tag="documentation",
+    who=ANYBODY,
 )
 
 
