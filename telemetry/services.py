@@ -68,7 +68,7 @@ def period(start: datetime | None, end: datetime | None) -> tuple[datetime, date
         raise ValidationError(f"must not be before {EARLIEST:%Y-%m-%d}.", parameter="to")
     start = floor_hour(start) if start else floor_day(end - MICROSECOND) - DEFAULT_PERIOD
     if not start < end:
-        raise ValidationError("must be before to.", parameter="from")
+        raise ValidationError("must be before the end.", parameter="from")
     return start, end
 
 
@@ -80,7 +80,7 @@ def usage(query: UsageQuery, first: int, most: int) -> Page:
         with statement_timeout(PAGE_MS):
             page = statistics.usage(query, first, most)
     except QueryTimeout:
-        raise ValidationError("The query takes too long: narrow it with from and to.") from None
+        raise ValidationError("The query takes too long. Choose a shorter period.") from None
     _add_names(page.rows)
     for place, row in enumerate(page.rows, start=first + 1):
         row["id"] = place
