@@ -8,7 +8,7 @@ from accounts.login import AuthViewSet
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource
-from gateway_project.status import health, metrics
+from gateway_project.status.monitoring import MONITORING_PATHS
 from gateway_project.status.version import VersionViewSet
 from gateway_project.work import views
 from gateway_project.work.doors import AZURE, DEPLOYED, DEPLOYMENT, ENDPOINTS, OPENAI
@@ -48,9 +48,7 @@ urlpatterns = [
         views.DoorView(get=models_operation(AZURE, one=True)),
         name="openai/models/item",
     ),
-    re_path(r"^healthz/?$", health.healthz, name="healthz"),
-    re_path(r"^readyz/?$", health.readyz, name="readyz"),
-    re_path(r"^metrics/?$", metrics.metrics, name="metrics"),
+    *[re_path(rf"^{name}/?$", path.view, name=name) for name, path in MONITORING_PATHS.items()],
     re_path(r"^schema/?$", openapi.schema, name="schema"),
     re_path(r"^docs/?$", openapi.docs, name="docs"),
     path("auth/login", AuthViewSet, {"post": "login"}, name="login"),

@@ -1,6 +1,5 @@
 """The statistics page of the console: usage by one dimension as a chart, a table and a CSV file."""
 
-import re
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -9,6 +8,7 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console import charts
@@ -22,7 +22,7 @@ from telemetry.viewsets import csv_response
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, LABEL_LENGTH = 100, 30, 40
 TIMES = ("hour", "day")
-NAMES = re.compile(r"\bfrom\b|\bto(?=[:.])")  # the API's names of the days, as its error messages have them
+FIELDS = {"from": "start", "to": "end"}  # the form's fields by the parameters of the API
 # The measures that a chart can show; rows are sorted by it unless they are times.
 CHARTS = {
     "requests": "Requests",
@@ -65,7 +65,7 @@ class UsageForm(forms.Form):
 @admin.site.page("statistics/", name="statistics")
 def show(request: HttpRequest) -> HttpResponse:
     """Usage of a period by one dimension; with `export` all rows as CSV."""
-    form, problem, context = UsageForm({"by": "day", **request.GET.dict()}), "", {}
+    form, context = UsageForm({"by": "day", **request.GET.dict()}), {}
     try:
         if form.is_valid():
             query = form.usage_query()
@@ -74,7 +74,9 @@ def show(request: HttpRequest) -> HttpResponse:
             context = _usage_context(query, form.measure)
             form = UsageForm({**form.data, **_period_fields(query)})
     except GatewayError as error:
-        problem = NAMES.sub(lambda name: name[0].capitalize(), error.sentence)
+        for problem in error.problems:
+            form.add_error(FIELDS.get(problem.parameter), capfirst(problem.detail))
+    problem = " ".join(form.non_field_errors())
     context = admin.site.context(request, "Statistics", form=form, problem=problem, **context)
     return TemplateResponse(request, "console/statistics.html", context)
 

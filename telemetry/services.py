@@ -1,17 +1,16 @@
 """Purging cached answers, and usage with the names of users, groups, keys and providers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from accounts.models import Group, User
 from gateway_project.errors import ServiceUnavailable, ValidationError
+from gateway_project.hooks import Hook
 from keys.models import ApiKey
 from providers.models import Model, ModelPrice, Provider
 from telemetry.export import usage_as_csv
@@ -34,13 +33,18 @@ NAMES = {
     "provider_id": ("provider_name", Provider, "name"),
 }
 
+# Deletes these cached answers; False if that is not certain.
+forget_cached_answers: Hook[[Collection[str]], bool] = Hook("forget_cached_answers")
+# Whether the database has all that any process logged before this call; waits for it.
+ship_everything: Hook[[], bool] = Hook("ship_everything")
+
 
 def complete_cache_list() -> None:
     """Wait until the list has every answer that was cached before this call; not inside a transaction.
 
     Raises ServiceUnavailable if a process has not stored its part in time.
     """
-    if not import_string(settings.GATEWAY_SHIP_EVERYTHING)():
+    if not ship_everything():
         raise ServiceUnavailable("Not every process has listed what it cached yet, so nothing was removed; try again.")
 
 
@@ -50,12 +54,11 @@ def purge(entries: CacheEntryQuerySet) -> int:
 
     Raises ServiceUnavailable, with nothing removed from the list, while the cache does not answer.
     """
-    forget = import_string(settings.GATEWAY_FORGET)
     removed = 0
     for batch in _batches(entries):
         # Rows first: an answer stored again in between gets its row after this transaction.
         CacheEntry.objects.filter(pk__in=batch).delete()
-        if not forget(batch.values()):
+        if not forget_cached_answers(batch.values()):
             raise ServiceUnavailable("The cache does not answer, so it would continue to serve what is removed here.")
         removed += len(batch)
     return removed
@@ -76,7 +79,7 @@ def period(start: datetime | None, end: datetime | None) -> tuple[datetime, date
         raise ValidationError(f"must not be before {EARLIEST:%Y-%m-%d}.", parameter="to")
     start = floor_hour(start) if start else floor_day(end - MICROSECOND) - DEFAULT_PERIOD
     if not start < end:
-        raise ValidationError("must be before to.", parameter="from")
+        raise ValidationError("must be before the end.", parameter="from")
     return start, end
 
 
@@ -88,7 +91,7 @@ def usage(query: UsageQuery, first: int, most: int) -> Page:
         with statement_timeout(PAGE_MS):
             page = statistics.usage(query, first, most)
     except QueryTimeout:
-        raise ValidationError("The query takes too long: narrow it with from and to.") from None
+        raise ValidationError("The query takes too long. Choose a shorter period.") from None
     _add_names(page.rows)
     for place, row in enumerate(page.rows, start=first + 1):
         row["id"] = place

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
 
 from gateway_project.errors import AuthenticationFailed, PermissionDenied
 
@@ -68,32 +69,12 @@ TABLE: dict[str, dict[str, str]] = {
     "unpriced": {"list": "stats.view"},
     "version": {"list": ANYBODY},
 }
-# Routes outside the management API, by name; their views check access themselves.
-OTHER_ROUTES = {
-    "work": "work",
-    "v1/chat/completions": "work",
-    "v1/responses": "work",
-    "v1/completions": "work",
-    "v1/embeddings": "work",
-    "v1/messages": "work",
-    "v1/messages/count_tokens": "work",
-    "openai/deployments/chat/completions": "work",
-    "openai/deployments/completions": "work",
-    "openai/deployments/embeddings": "work",
-    "openai/responses": "work",
-    "v1/models": "work",
-    "v1/models/item": "work",
-    "openai/models": "work",
-    "openai/models/item": "work",
-    "healthz": ANYBODY,
-    "readyz": ANYBODY,
-    "metrics": MONITORING,
-    "schema": ANYBODY,
-    "docs": ANYBODY,
-    "admin": ADMIN,
-}
-# What is served while the installed licence is expired or invalid, by resource or by name of the route.
-WITHOUT_LICENCE = frozenset({"auth", "licence", "rules", "version", "healthz", "readyz", "metrics", "schema", "docs"})
+# Django's own sites, by namespace or name. Other views outside the management API declare who may use them
+# (`Operation.who` in openapi/endpoints.py).
+SITES = {"admin": ADMIN}
+# The resources that are served while the installed licence is expired or invalid. Of the other routes, those for work
+# are not served then.
+WITHOUT_LICENCE = frozenset({"auth", "licence", "rules", "version"})
 # The feature to send work requests: an API key with no other cannot use the management API.
 WORK = "work"
 
@@ -161,10 +142,11 @@ def _requirement(who: str) -> str:
 class TablePermission(BasePermission):
     """Applies the table to the view's operation."""
 
-    def has_permission(self, request, view) -> bool:
+    def has_permission(self, request: Request, view: Any) -> bool:
         who = TABLE[view.resource_name][view.operation]
-        needs_owner = who == OWNER and request.auth is not None
-        require_access(request.auth, who, owner_id=view.owner_id() if needs_owner else None)
+        caller: Caller | None = view.caller
+        needs_owner = who == OWNER and caller is not None
+        require_access(caller, who, owner_id=view.owner_id() if needs_owner else None)
         return True
 
 

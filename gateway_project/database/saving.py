@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import DatabaseError, IntegrityError, models, transaction
 
@@ -18,19 +19,19 @@ _RACE_CODES = {
 }
 
 
-def save_or_refuse(row: models.Model, *, taken: str) -> None:
-    """Validate and store a row; raises ValidationError, or Conflict with the message `taken` if its name exists."""
+def save_or_refuse(row: models.Model, *, conflict: str) -> None:
+    """Validate and store a row; raises ValidationError, or Conflict with the message `conflict` if its name exists."""
     try:
         row.full_clean()
     except DjangoValidationError as error:
         if UNIQUENESS_CODES.issuperset(_codes(error)):
-            raise Conflict(taken) from None
+            raise Conflict(conflict) from None
         raise ValidationError.from_fields(error.message_dict) from None
     try:
         with transaction.atomic():
             row.save()
     except IntegrityError:  # another transaction took the name after the validation
-        raise Conflict(taken) from None
+        raise Conflict(conflict) from None
 
 
 def lock_row(row: models.Model, rows: models.QuerySet) -> None:
@@ -40,7 +41,7 @@ def lock_row(row: models.Model, rows: models.QuerySet) -> None:
     """
     try:
         row.refresh_from_db(from_queryset=rows.select_for_update())
-    except type(row).DoesNotExist:
+    except ObjectDoesNotExist:
         raise NotFound(f"This {row._meta.verbose_name} no longer exists.") from None
 
 
@@ -69,13 +70,13 @@ def races_as_conflicts() -> Iterator[None]:
 
 def rows_by_id(rows: models.QuerySet, ids: Collection[int], *, field: str) -> list:
     """The rows with these ids; raises ValidationError naming ids that are unknown or of deleted rows."""
-    found = list(rows.filter(pk__in=ids)) if ids else []
-    if unknown := set(ids) - {row.pk for row in found}:
+    matches = list(rows.filter(pk__in=ids)) if ids else []
+    if unknown := set(ids) - {row.pk for row in matches}:
         is_deleted = rows.model._default_manager.filter(pk__in=unknown).exists()
-        named = ", ".join(map(str, sorted(unknown)[:10]))
+        names = ", ".join(map(str, sorted(unknown)[:10]))
         suffix = " that is not deleted" if is_deleted else ""
-        raise ValidationError(f"there is none with the id {named}{suffix}.", field=field)
-    return found
+        raise ValidationError(f"there is none with the id {names}{suffix}.", field=field)
+    return matches
 
 
 def _codes(error: DjangoValidationError) -> Iterator[str | None]:

@@ -1,11 +1,11 @@
-"""Whether this process answers, and whether what it depends on does."""
+"""GET /healthz: whether this process answers. GET /readyz: whether its database and its cache answer."""
 
-from collections.abc import Mapping
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 import orjson
 from django.http import HttpRequest, HttpResponseBase
 
+from gateway_project.api.access import ANYBODY
 from gateway_project.api.documents import JSON
 from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.server.client_response import Delivery, complete_response
@@ -21,23 +21,25 @@ READY = {
 }
 
 
-def is_alive(environ: Mapping[str, Any]) -> Delivery:
+def alive(environ: WSGIEnvironment) -> Delivery:
     """200 as long as the process answers."""
     return _answer({"status": "ok"}, 200)
 
 
-def is_ready(environ: Mapping[str, Any]) -> Delivery:
-    """200 while database and cache answer, else 503; says which of them does not."""
-    # Both are watched in the background: a store that hangs must not hang those who ask for it.
+def ready(environ: WSGIEnvironment) -> Delivery:
+    """200 while database and cache answer, else 503; the body says which of them does not."""
+    # Background threads watch both: a store that hangs must not make this request hang.
     parts = {"database": gateway().follower.fresh, "cache": not gateway().state.degraded}
-    words = {name: "ok" if good else "unavailable" for name, good in parts.items()}
-    good = all(parts.values())
-    return _answer({"status": "ok" if good else "unavailable", **words}, 200 if good else 503)
+    words = {name: "ok" if is_available else "unavailable" for name, is_available in parts.items()}
+    is_ready = all(parts.values())
+    return _answer({"status": "ok" if is_ready else "unavailable", **words}, 200 if is_ready else 503)
 
 
-@endpoint(get=Operation("Whether the process answers", {"200": Answer("It does.", {JSON: ALIVE})}, tag="health"))
+@endpoint(
+    get=Operation("Whether the process answers", {"200": Answer("It does.", {JSON: ALIVE})}, tag="health", who=ANYBODY)
+)
 def healthz(request: HttpRequest) -> HttpResponseBase:
-    return is_alive(request.META).to_django()
+    return alive(request.META).to_django()
 
 
 @endpoint(
@@ -48,10 +50,11 @@ def healthz(request: HttpRequest) -> HttpResponseBase:
             "503": Answer("The database or the cache does not answer.", {JSON: READY}),
         },
         tag="health",
+        who=ANYBODY,
     )
 )
 def readyz(request: HttpRequest) -> HttpResponseBase:
-    return is_ready(request.META).to_django()
+    return ready(request.META).to_django()
 
 
 def _answer(body: dict[str, str], status: int) -> Delivery:

@@ -1,6 +1,7 @@
 """What the OpenAPI document says of work requests."""
 
 from gateway_project import errors
+from gateway_project.api import access
 from gateway_project.api.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.api.openapi.responses import header
 from gateway_project.work.doors.base import ClientDoor, Endpoint
@@ -108,6 +109,7 @@ WORK = Operation(
         "event with the three fields of every error ends it. Identical requests are answered from the cache."
     ),
     tag="work",
+    who=access.WORK,
     parameters=PARAMETERS,
     body=BODY,
     answers={
@@ -138,6 +140,7 @@ def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Op
         summary=f"{endpoint.summary}, for clients of {door.ecosystem}",
         description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
         tag="doors",
+        who=access.WORK,
         parameters=(
             *((MODEL_IN_PATH,) if model_in_path else ()),
             *(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
@@ -162,6 +165,7 @@ def models_operation(door: ClientDoor, *, one: bool) -> Operation:
         summary="Get a model that the caller may use" if one else "List the models that the caller may use",
         description="Exactly the models that the rules allow, in the shape that the client expects.",
         tag="doors",
+        who=access.WORK,
         parameters=(_in_path("id", "The model's name."),) if one else (),
         answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},
         failures=_failures(door),

@@ -52,7 +52,7 @@ def make_rule(window, name: str, model: str) -> Rule:
     page.fill("#id_name", name)
     page.select_option("#id_audience", "everyone")
     page.fill("#id_regex", f"{model}.*")
-    page.wait_for_function("document.querySelector('[data-preview]').innerText.includes('lets 1 model through')")
+    page.wait_for_function("document.querySelector('[data-preview]').innerText.includes('allows 1 model')")
     submit(page)
     rule = Rule.objects.get(name=name)
     assert rule.everyone

@@ -86,7 +86,7 @@ def test_a_search_that_is_too_long_is_told_so_where_it_stands(console):
     field = window.page.locator("#main input[name=q]")
     field.fill("x" * 5000)
     field.press("Enter")
-    assert field.evaluate("field => field.validationMessage") == "This is too long to be looked for."
+    assert field.evaluate("field => field.validationMessage") == "This search term is too long."
     field.fill("short")
     with window.page.expect_navigation():
         field.press("Enter")

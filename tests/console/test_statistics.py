@@ -122,4 +122,4 @@ def test_the_form_asks_and_the_button_downloads(console, names):
     page.fill("[name=end]", "2020-01-01")
     page.click("#main button >> text=Show")
     page.wait_for_load_state("networkidle")
-    assert "must be before" in page.inner_text("#main [role=alert]")
+    assert "Must be before" in page.inner_text("#main [role=alert]")

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from gateway_project.api.access import WITHOUT_LICENCE
+from gateway_project.api.access import WORK
 from gateway_project.api.routes import routes
 from licensing.models import Licence
 from licensing.services import install
@@ -87,7 +87,7 @@ def test_every_route_that_serves_work_is_refused(world, served):
     for route in others:
         response = answer_of(world, route)
         refusal = response.status_code == 403 and "licence" in response.text
-        assert refusal == (route.name not in WITHOUT_LICENCE), (route.path, response.status_code)
+        assert refusal == (route.who == WORK), (route.path, response.status_code)
 
 
 def answer_of(world, route):

@@ -81,7 +81,7 @@ def test_an_export_holds_what_the_days_select(console):
 
 @pytest.mark.parametrize(
     ("days", "said"),
-    [("start=2020-01-02&end=2020-01-01", "From: must be before To."), ("end=0001-01-01", "To: must not be before ")],
+    [("start=2020-01-02&end=2020-01-01", "Must be before the end."), ("end=0001-01-01", "Must not be before ")],
 )
 def test_what_is_wrong_with_the_days_is_said_in_the_forms_own_words(console, days, said):
     assert said in console.get(f"/admin/statistics/?{days}").text

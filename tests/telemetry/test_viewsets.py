@@ -13,6 +13,7 @@ from keys.services import issue_key
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import CacheEntry, LogEntry
 from telemetry.retention import partitions
+from telemetry.services import forget_cached_answers
 from tests.support.management import body, new_user, refused, token_of
 from tests.telemetry.conftest import entry
 
@@ -255,7 +256,7 @@ def forget(keys=()) -> bool:
 @pytest.fixture
 def forgets(monkeypatch):
     monkeypatch.setattr("telemetry.services.BATCH", 2)
-    monkeypatch.setattr("telemetry.services.import_string", lambda name: forget)
+    monkeypatch.setattr(forget_cached_answers, "function", forget)
     forgotten.clear()
 
 

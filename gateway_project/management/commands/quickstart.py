@@ -58,15 +58,15 @@ class Command(BaseCommand):
         prepared = prepare(tell=self.tell)
         if options["before_serving"] and (port := demo_port()) and settings.GATEWAY_MODE != "production":
             require_free_port("127.0.0.1", port, variable="GATEWAY_DEMO_PORT", command="make run")
-        self.stdout.write(json.dumps(asdict(prepared)) if options["json"] else _told(prepared))
+        self.stdout.write(json.dumps(asdict(prepared)) if options["json"] else _sentences(prepared))
 
     def tell(self, line: str) -> None:
-        """Beside what was made: who reads the output as JSON is not in the way of it."""
+        """Write to standard error, so that standard output can be read as JSON."""
         self.stderr.write(line, style_func=str)
 
 
-def _told(prepared: Prepared) -> str:
+def _sentences(prepared: Prepared) -> str:
     exports = [EXPORTS, KEY if prepared.apiKey else "", PASSWORD if prepared.adminPassword else ""]
     parts = [READY, *exports, EXAMPLE if prepared.model else NO_PROVIDER]
-    known = {"key": prepared.apiKey or "YOUR_KEY", "password": prepared.adminPassword or "as you set it"}
-    return "".join(parts).format(**asdict(prepared), **known)
+    texts = {"key": prepared.apiKey or "YOUR_KEY", "password": prepared.adminPassword or "as you set it"}
+    return "".join(parts).format(**asdict(prepared), **texts)

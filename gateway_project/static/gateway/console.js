@@ -1,7 +1,7 @@
-// What the theme leaves undone for people who do not see the page.
+// Accessibility that the theme lacks, for screen readers and keyboards.
 "use strict";
 
-// Select2 makes boxes without a name: they get that of the field that they belong to.
+// Select2 creates boxes without a label: they get the label of their field.
 function nameBoxes() {
   for (const box of document.querySelectorAll(".select2-search__field:not([aria-label]), .select2-selection--single:not([aria-label]), .select2-selection--single [role=textbox]:not([aria-label])")) {
     const select = box.closest(".select2-container")?.previousElementSibling;
@@ -9,15 +9,15 @@ function nameBoxes() {
     box.setAttribute("aria-label", label ? label.textContent.trim() : "Search");
     box.removeAttribute("aria-labelledby");
   }
-  // Their chosen values pretend to be a list, and hold what no list may.
+  // Their selected values have the role of a list, but contain elements that no list may contain.
   for (const list of document.querySelectorAll("ul.select2-selection__rendered:not([role])")) list.setAttribute("role", "group");
   for (const item of document.querySelectorAll("ul.select2-selection__rendered > li:not([role=none])")) item.setAttribute("role", "none");
 }
 
-// What takes clicks alone takes the keyboard too: side bar, filters, menus and switches of the theme.
+// Elements of the theme that only react to clicks react to the keyboard too: side bar, filters, menus, switches.
 const CLICKED = "span[x-on\\:click], div.cursor-pointer[x-on\\:click], a[x-on\\:click]:not([href])";
 const CALLED = { sidebar: "Side bar", openTheme: "Theme", showPassword: "Show the password", RelatedWidget: "More" };
-// Where the keyboard goes on, once it is open.
+// The element that gets the focus when one of them has opened.
 const OPENED = { sidebarMobile: "#nav-sidebar a", filterOpen: "#changelist-filter :is(input, select, a, button)", openUserLinks: "#logout-form button" };
 
 function takeKeys() {
@@ -41,8 +41,8 @@ document.addEventListener("keydown", (event) => {
 
 new MutationObserver(() => (nameBoxes(), takeKeys())).observe(document.documentElement, { childList: true, subtree: true });
 
-// What is looked for stands in the address, of which the server reads so much and no more. The field says so: whoever
-// answers instead is not the console.
+// Search terms are part of the address, whose length the server limits. The field shows the message, because the
+// response to a longer address does not come from the console.
 const LONGEST_ADDRESS = 4000;
 
 document.addEventListener("submit", (event) => {
@@ -52,12 +52,12 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   const fields = [...form.querySelectorAll("input")].filter((field) => field.checkVisibility());
   const longest = fields.reduce((one, other) => (other.value.length > one.value.length ? other : one));
-  longest.setCustomValidity("This is too long to be looked for.");
+  longest.setCustomValidity("This search term is too long.");
   longest.reportValidity();
   longest.addEventListener("input", () => longest.setCustomValidity(""), { once: true });
 });
 
-// What is counted has no half: charts of whole numbers have no marks between those.
+// Charts of whole numbers have no marks between whole numbers.
 const whole = ({ chart }) => chart.data.datasets.every((set) => set.data.every(Number.isInteger));
 Chart.defaults.scales.linear.ticks.precision = (context) => (whole(context) ? 0 : undefined);
 
@@ -70,13 +70,13 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(source.textContent);
     button.textContent = "Copied";
   } catch {
-    // Without TLS browsers offer no clipboard: the text is selected, for the keyboard to copy.
+    // Browsers have no clipboard without TLS: the text is selected, so that the user can copy it.
     getSelection().selectAllChildren(source);
     button.textContent = "Selected";
   }
 });
 
-// An element with data-preview="address" shows what the server says of the form around it, as it is filled in.
+// An element with data-preview="address" shows the server's preview of the form around it, updated with each input.
 function keepPreview(element) {
   const form = element.closest("form");
   let waiting = 0;
@@ -95,14 +95,14 @@ function keepPreview(element) {
   };
   form.addEventListener("input", later);
   form.addEventListener("change", later);
-  // Select2 tells jQuery alone.
+  // Select2 notifies only jQuery.
   window.django?.jQuery(form).on("change", later);
   ask();
 }
 
 addEventListener("DOMContentLoaded", () => document.querySelectorAll("[data-preview]").forEach(keepPreview));
 
-// An element with data-refresh="milliseconds" asks for its own content anew, while the page is looked at.
+// An element with data-refresh="milliseconds" reloads its content while the page is visible.
 addEventListener("DOMContentLoaded", () => {
   for (const element of document.querySelectorAll("[data-refresh]")) {
     setInterval(async () => {

@@ -1,4 +1,4 @@
-// The playground: one prompt to one model or two, through the gateway's own door, as any client sends it.
+// The playground sends one prompt to one model or two, through the OpenAI-compatible API as any client does.
 "use strict";
 
 const form = document.getElementById("playground");
@@ -31,7 +31,7 @@ async function credential() {
     method: "POST",
     headers: { "X-CSRFToken": form.csrfmiddlewaretoken.value },
   });
-  if (!answer.ok) throw new Error("Your login has ended: load the page again.");
+  if (!answer.ok) throw new Error("Your login has ended. Reload the page.");
   return (await answer.json()).token;
 }
 
@@ -82,9 +82,9 @@ async function ask(model, token, signal) {
       text.textContent += event.choices?.[0]?.delta?.content ?? "";
     }
     const took = performance.now() - begun;
-    const tokens = usage ? `, ${usage.prompt_tokens} tokens in, ${usage.completion_tokens} out` : "";
+    const tokens = usage ? `, ${usage.prompt_tokens} input tokens, ${usage.completion_tokens} output tokens` : "";
     const served = `${answer.headers.get("X-Svc-Provider") ?? ""} ${answer.headers.get("X-Svc-Cache") ?? ""}`;
-    note.textContent = `${served}: first words after ${Math.round(first ?? took)} ms, all after ${Math.round(took)} ms${tokens}`;
+    note.textContent = `${served}: first token after ${Math.round(first ?? took)} ms, complete after ${Math.round(took)} ms${tokens}`;
   } catch (error) {
     note.textContent = error.name === "AbortError" ? "Stopped." : error.message;
   }

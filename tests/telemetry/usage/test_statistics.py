@@ -335,7 +335,7 @@ def test_models_without_a_price_are_listed_by_the_name_that_a_price_is_for(admin
 def test_a_time_before_there_was_any_usage_is_refused(admin, client):
     refused(admin.get("/stats/unpriced/?to=0001-01-20"), 400, "ValidationError", "to")
     client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
-    assert "must not be before 1970" in client.get("/admin/statistics/?end=0001-01-05").text
+    assert "Must not be before 1970" in client.get("/admin/statistics/?end=0001-01-05").text
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL stops a statement")
