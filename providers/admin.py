@@ -15,6 +15,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.json_types import JsonObject
 from providers import services
 from providers.discovery import ask_for_models
 from providers.health.status import health_of
@@ -163,7 +164,7 @@ class ProviderAdmin(ServiceAdmin):
     def model_names(self, row: Provider) -> str:
         return ", ".join(row.models.order_by("name").values_list("name", flat=True)[:200]) or "none"
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Provider:
+    def create(self, request: HttpRequest, values: JsonObject) -> Provider:
         values.pop("clear_credential", None)
         values["credential"] = values.pop("secret")
         models = values.pop("new_models").splitlines()
@@ -173,7 +174,7 @@ class ProviderAdmin(ServiceAdmin):
         names = [name.strip() for name in models if name.strip()]
         return services.create_provider(format_name=format_name, models=names, **values)
 
-    def change(self, request: HttpRequest, row: Provider, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Provider, values: JsonObject) -> None:
         values.pop("new_models", None)
         secret = values.pop("secret", "")
         if values.pop("clear_credential", False) or secret:
@@ -287,7 +288,7 @@ class PriceAdmin(ServiceAdmin):
         until = f" until {row.valid_until:%Y-%m-%d %H:%M}" if row.valid_until else ""
         return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> ModelPrice:
+    def create(self, request: HttpRequest, values: JsonObject) -> ModelPrice:
         return services.set_price(**values)
 
     def store(self, request: HttpRequest, form: ServiceForm) -> ModelPrice:
@@ -341,10 +342,10 @@ class ModelAdmin(ServiceAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         return ["provider"] if obj else []
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Model:
+    def create(self, request: HttpRequest, values: JsonObject) -> Model:
         return services.add_model(**values)
 
-    def change(self, request: HttpRequest, row: Model, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Model, values: JsonObject) -> None:
         services.change_model(row, **values)
 
     def destroy(self, request: HttpRequest, row: Model) -> None:

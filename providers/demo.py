@@ -16,14 +16,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeAlias
+
+# As in gateway_project.json_types, which this program does without.
+JsonObject: TypeAlias = dict[str, Any]
 
 MODEL = "demo"
 MAX_BODY_BYTES = 32 * 1024 * 1024
 DEFAULT_DIMENSIONS = 256
 MAX_DIMENSIONS = 4096
-
-Json = dict[str, Any]
 
 
 class BadRequest(Exception):
@@ -62,7 +63,7 @@ def text_of(content: Any) -> str:
     return " ".join(part for part in parts if isinstance(part, str))
 
 
-def chat_prompt(body: Json) -> tuple[str, int]:
+def chat_prompt(body: JsonObject) -> tuple[str, int]:
     """The last user message of a chat request, and the tokens of all its messages."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
@@ -74,7 +75,7 @@ def chat_prompt(body: Json) -> tuple[str, int]:
     return last, sum(token_count(text) for _, text in texts)
 
 
-def completion_prompt(body: Json) -> tuple[str, int]:
+def completion_prompt(body: JsonObject) -> tuple[str, int]:
     """The prompt of a text completion and its tokens."""
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
@@ -84,7 +85,7 @@ def completion_prompt(body: Json) -> tuple[str, int]:
     return prompt, token_count(prompt)
 
 
-def limited(text: str, body: Json) -> tuple[str, str]:
+def limited(text: str, body: JsonObject) -> tuple[str, str]:
     """The answer within the request's token limit, and the finish reason."""
     name = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     limit = body.get(name)
@@ -95,7 +96,7 @@ def limited(text: str, body: Json) -> tuple[str, str]:
     return (text, "stop") if token_count(text) <= limit else (text[: limit * 4], "length")
 
 
-def usage_of(prompt_tokens: int, text: str) -> Json:
+def usage_of(prompt_tokens: int, text: str) -> JsonObject:
     """The usage object of an answer."""
     completion_tokens = token_count(text)
     return {
@@ -121,20 +122,20 @@ class Speech:
     whole: str
     part: str
 
-    def __init__(self, body: Json) -> None:
+    def __init__(self, body: JsonObject) -> None:
         prompt, self.prompt_tokens = self.prompt(body)
         self.text, self.finish_reason = limited(reply_to(prompt), body)
         digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         self.common = {"id": f"{self.prefix}-{digest[:24]}", "created": int(time.time()), "model": MODEL}
         self.wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
 
-    def answer(self) -> Json:
+    def answer(self) -> JsonObject:
         """The whole answer as one object."""
         choice = {"index": 0, **self.said(self.text), "logprobs": None, "finish_reason": self.finish_reason}
         usage = usage_of(self.prompt_tokens, self.text)
         return {**self.common, "object": self.whole, "choices": [choice], "usage": usage}
 
-    def events(self) -> Iterator[Json]:
+    def events(self) -> Iterator[JsonObject]:
         """The objects of a stream, the usage chunk last if it was asked for."""
         for said in self.opening():
             yield self.chunk([said | {"finish_reason": None}])
@@ -142,7 +143,7 @@ class Speech:
         if self.wants_usage:
             yield self.chunk([]) | {"usage": usage_of(self.prompt_tokens, self.text)}
 
-    def chunk(self, choices: list[Json]) -> Json:
+    def chunk(self, choices: list[JsonObject]) -> JsonObject:
         """One object of a stream."""
         usage = {"usage": None} if self.wants_usage else {}
         return {**self.common, "object": self.part, "choices": [{"index": 0, **c} for c in choices], **usage}
@@ -154,14 +155,14 @@ class Chat(Speech):
     prefix, whole, part = "chatcmpl", "chat.completion", "chat.completion.chunk"
     prompt = staticmethod(chat_prompt)
 
-    def said(self, text: str) -> Json:
+    def said(self, text: str) -> JsonObject:
         return {"message": {"role": "assistant", "content": text, "refusal": None}}
 
-    def opening(self) -> Iterator[Json]:
+    def opening(self) -> Iterator[JsonObject]:
         yield {"delta": {"role": "assistant", "content": ""}}
         yield from ({"delta": {"content": piece}} for piece in pieces(self.text))
 
-    def closing(self) -> Json:
+    def closing(self) -> JsonObject:
         return {"delta": {}}
 
 
@@ -171,13 +172,13 @@ class Completion(Speech):
     prefix, whole, part = "cmpl", "text_completion", "text_completion"
     prompt = staticmethod(completion_prompt)
 
-    def said(self, text: str) -> Json:
+    def said(self, text: str) -> JsonObject:
         return {"text": text}
 
-    def opening(self) -> Iterator[Json]:
+    def opening(self) -> Iterator[JsonObject]:
         yield from (self.said(piece) | {"logprobs": None} for piece in pieces(self.text))
 
-    def closing(self) -> Json:
+    def closing(self) -> JsonObject:
         return {"text": "", "logprobs": None}
 
 
@@ -206,7 +207,7 @@ def embedding_texts(given: Any) -> list[str]:
     raise BadRequest("'input' must hold strings or lists of token ids.", "input")
 
 
-def embeddings(body: Json) -> Json:
+def embeddings(body: JsonObject) -> JsonObject:
     """`POST /embeddings`: floats, or little-endian float32 in base64."""
     texts = embedding_texts(body.get("input"))
     dimensions = body.get("dimensions") or DEFAULT_DIMENSIONS
@@ -230,12 +231,12 @@ def base64_floats(values: list[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
 
 
-def models() -> Json:
+def models() -> JsonObject:
     """`GET /models`."""
     return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "demo"}]}
 
 
-def parsed(raw: bytes) -> Json:
+def parsed(raw: bytes) -> JsonObject:
     """The JSON object of a request for our one model."""
     try:
         body = json.loads(raw)
@@ -254,7 +255,7 @@ def parsed(raw: bytes) -> Json:
 
 # --- The server ---------------------------------------------------------------------------------------------
 
-POST_PATHS: dict[str, Callable[[Json], Any]] = {
+POST_PATHS: dict[str, Callable[[JsonObject], Any]] = {
     "/v1/chat/completions": Chat,
     "/v1/completions": Completion,
     "/v1/embeddings": embeddings,
@@ -284,7 +285,7 @@ class DemoHandler(BaseHTTPRequestHandler):
         except BadRequest as problem:
             self.send_json(problem.status, error_body(str(problem), problem.param))
 
-    def deliver(self, result: Speech | Json, *, stream: bool) -> None:
+    def deliver(self, result: Speech | JsonObject, *, stream: bool) -> None:
         """Send a result the way that was asked for."""
         time.sleep(self.server.delay)
         if isinstance(result, dict):
@@ -305,7 +306,7 @@ class DemoHandler(BaseHTTPRequestHandler):
             raise BadRequest("A body of known length, at most 32 MiB, is needed.")
         return self.rfile.read(int(length))
 
-    def send_json(self, status: int, document: Json) -> None:
+    def send_json(self, status: int, document: JsonObject) -> None:
         body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -316,7 +317,7 @@ class DemoHandler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def send_events(self, events: Iterable[Json]) -> None:
+    def send_events(self, events: Iterable[JsonObject]) -> None:
         """Send a stream of server-sent events at the server's pace, then its terminal mark."""
         chunked = self.request_version != "HTTP/1.0"
         self.close_connection = self.close_connection or not chunked
@@ -346,7 +347,7 @@ class DemoHandler(BaseHTTPRequestHandler):
         """Nothing: the gateway in front keeps the log."""
 
 
-def error_body(message: str, param: str | None = None) -> Json:
+def error_body(message: str, param: str | None = None) -> JsonObject:
     """An error as OpenAI words it."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 from rest_framework import serializers
 
 from gateway_project.api.fields import Attributes, Boolean, Choice, DateTime, Id, Integer, Named, Text
+from gateway_project.json_types import JsonObject
 from providers.formats.usage import MONEY_DECIMALS
 from providers.models import (
     AMOUNTS,
@@ -123,7 +124,7 @@ class ProviderAttributes(ProviderChanges):
         child=Text(max_length=Model._meta.get_field("name").max_length), required=False, max_length=MOST_MODELS
     )
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: JsonObject) -> JsonObject:
         attrs.pop("id", None)
         return attrs
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
 from providers.formats import FORMATS
 from providers.models import (
@@ -320,6 +321,6 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _refuse_unknown(given: dict[str, Any], known: Iterable[str]) -> None:
+def _refuse_unknown(given: JsonObject, known: Iterable[str]) -> None:
     if unknown := given.keys() - known:
         raise TypeError(f"A provider has no option {', '.join(sorted(unknown))}.")

@@ -1,14 +1,15 @@
 """What several formats do with the parts of a conversation: arguments, ids, texts, and what cannot be sent."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from gateway_project.api.strict_json import is_deeper
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.json_values import MAX_DEPTH, as_dict, as_text, dumped
 from providers.formats.neutral import (
     Chat,
@@ -28,22 +29,22 @@ from providers.formats.neutral import (
 KINDS = {Image: "an image", File: "a file", ToolCall: "a tool call", ToolResult: "a tool result"}
 
 
-def text_of(parts: list[Part]) -> str:
+def text_of(parts: Sequence[Part]) -> str:
     """The words in parts, a refusal's too."""
     return "".join(part.text for part in parts if isinstance(part, Text | Refusal))
 
 
-def paragraphs_of(parts: list[Part]) -> str:
+def paragraphs_of(parts: Sequence[Part]) -> str:
     """The words of a system prompt as one text: its parts are blocks of their own, whose words may not run together."""
     return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text)
 
 
-def lines_of(parts: list[Part]) -> str:
+def lines_of(parts: Sequence[Part]) -> str:
     """The words of a user or a tool, whose parts are texts of their own, unlike the pieces of an answer."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
-def words_of_turn(role: str, parts: list[Part]) -> str:
+def words_of_turn(role: str, parts: Sequence[Part]) -> str:
     """The words of a message, for providers that take it as one text."""
     if role == "assistant":
         return text_of(parts)
@@ -67,7 +68,7 @@ def answers_in_words(messages: list[Message]) -> list[Message]:
 
 
 def _with_pictures_behind(
-    messages: list[Message], in_words: Callable[[Message], tuple[Message, list[Part]]]
+    messages: list[Message], in_words: Callable[[Message], tuple[Message, Sequence[Part]]]
 ) -> list[Message]:
     written: list[Message] = []
     pictures: list[Part] = []
@@ -88,7 +89,7 @@ def results_apart(message: Message) -> tuple[list[ToolResult], list[Part]]:
     return results, [part for part in message.parts if not isinstance(part, ToolResult)]
 
 
-def _result_in_words(message: Message) -> tuple[Message, list[Part]]:
+def _result_in_words(message: Message) -> tuple[Message, Sequence[Part]]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     shown = [part for result in results for part in result.parts if not isinstance(part, Text)]
     parts = [
@@ -100,21 +101,21 @@ def _result_in_words(message: Message) -> tuple[Message, list[Part]]:
     return (replace(message, parts=parts) if shown else message), shown
 
 
-def _answer_in_words(message: Message) -> tuple[Message, list[Part]]:
-    made = [part for part in message.parts if isinstance(part, Image)] if message.role == "assistant" else []
-    rest = [part for part in message.parts if not isinstance(part, Image)]
-    return (replace(message, parts=rest) if made else message), made
+def _answer_in_words(message: Message) -> tuple[Message, Sequence[Part]]:
+    pictures = [part for part in message.parts if isinstance(part, Image)] if message.role == "assistant" else []
+    rest: list[Part] = [part for part in message.parts if not isinstance(part, Image)]
+    return (replace(message, parts=rest) if pictures else message), pictures
 
 
-def function_of(tool: Tool) -> dict[str, Any]:
+def function_of(tool: Tool) -> JsonObject:
     """A tool as those write it who write like OpenAI and want to be told of parameters even where there are none."""
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
+    function: JsonObject = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}
 
 
-def read_function_call(call: dict[str, Any], call_id: str, *seed: str) -> ToolCall:
+def read_function_call(call: JsonObject, call_id: str, *seed: str) -> ToolCall:
     """A call as those write it who write like OpenAI; without an id it gets one made of the seed and of itself."""
     function = as_dict(call.get("function"))
     name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
@@ -130,7 +131,7 @@ def reason_in(reasons: Mapping[str, str], reason: str, *, called: bool = False) 
     return "tool" if called and found == "stop" else found
 
 
-def arguments_object(call: ToolCall) -> dict[str, Any]:
+def arguments_object(call: ToolCall) -> JsonObject:
     """A call's arguments for a provider that takes them as an object. Raises ValidationError where they are none."""
     value = exact_json(call.arguments) if call.arguments.strip() else {}
     if not isinstance(value, dict):
@@ -138,7 +139,7 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     return value
 
 
-def arguments_text(value: Any) -> str:
+def arguments_text(value: object) -> str:
     """A call's arguments as JSON text, whichever way the provider wrote them."""
     if isinstance(value, str):
         return value
@@ -169,9 +170,10 @@ def at_most_stops(chat: Chat, most: int) -> None:
 
 def texts_only(embedding: Embedding) -> list[str]:
     """The texts to embed. Raises ValidationError for token ids: no two tokenisers agree on them."""
-    if not all(isinstance(text, str) for text in embedding.inputs):
-        raise ValidationError("input must be text: this provider has another tokeniser than the one of these ids.")
-    return embedding.inputs
+    texts = [text for text in embedding.inputs if isinstance(text, str)]
+    if len(texts) != len(embedding.inputs):
+        raise ValidationError("input must be text: token ids are only valid for the tokeniser that they come from.")
+    return texts
 
 
 def path_segment(name: str) -> str:
@@ -184,10 +186,10 @@ def path_segment(name: str) -> str:
 def unsendable(part: Part) -> ValidationError:
     """The error for a part that a provider has no place for."""
     kind = KINDS.get(type(part), "this")
-    if isinstance(part, Verbatim) and isinstance(part.value, dict):
+    if isinstance(part, Verbatim):
         kind = f"a part of the type {part.value.get('type')!r}"
     return ValidationError(f"messages: {kind} cannot be sent to this provider.")
 
 
-def _no_json(text: str) -> Any:
+def _no_json(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")

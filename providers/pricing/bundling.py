@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from gateway_project.json_types import JsonObject
 from providers.models import ModelPrice
 from providers.pricing.prices import PRICE_DECIMALS
 from providers.pricing.public_prices import written
@@ -52,7 +53,7 @@ AMOUNTS = {
 DIGITS = re.compile(r"\\d(\{\d+\})?|\[-@\]")
 
 
-def entries(providers: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def entries(providers: Iterable[Any]) -> Iterator[JsonObject]:
     """The prices of those providers that have a place in HOSTS, as a file has them."""
     for provider in providers:
         if provider.id in HOSTS:
@@ -105,7 +106,7 @@ def _dated(prices: Any) -> list[tuple[date | None, Any]]:
     return [(getattr(one.constraint, "start_date", None), one.prices) for one in prices]
 
 
-def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[dict[str, Any]]:
+def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[JsonObject]:
     values = {name: getattr(prices, theirs, None) for name, theirs in AMOUNTS.items()}
     request = (getattr(prices, "requests_kcount", None) or Decimal(0)) / 1000
     if values["input"] is None and values["output"] is None and not request:

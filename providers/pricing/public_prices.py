@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from gateway_project.api.audit import operator, record_command
 from gateway_project.errors import Conflict, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.models import AMOUNTS, ModelPrice, PriceSource
 
 BUNDLED = Path(__file__).parent / "data" / "prices.json"
@@ -89,7 +90,7 @@ def _table(path: Path) -> tuple[str, list[Any]]:
         raise ValidationError(f'{path} is not a table of prices, {{"currency": "…", "prices": […]}}.') from None
 
 
-def written(price: ModelPrice, since: date | None = None) -> dict[str, Any]:
+def written(price: ModelPrice, since: date | None = None) -> JsonObject:
     """A price as an entry of a file; what is as it would be without is left out."""
     told = {NAMES[field]: getattr(price, field) for field in NAMES}
     entry = {

@@ -5,9 +5,9 @@ newer 2026-10-21 it differs in what is refused alone (temperature, top_p, top_k)
 """
 
 import re
-from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.blocks import (
     FINISH_REASONS,
     FOREIGN,
@@ -124,7 +124,7 @@ class Anthropic(TranslatedFormat):
     def is_native_tool(self, kind: str) -> bool:
         return DATED.fullmatch(kind) is not None
 
-    def native_values(self, chat: Chat) -> dict[str, Any]:
+    def native_values(self, chat: Chat) -> JsonObject:
         given = super().native_values(chat)
         if given.get("service_tier") not in SERVICE_TIERS:
             given.pop("service_tier", None)
@@ -138,13 +138,13 @@ class Anthropic(TranslatedFormat):
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
         return disturbing(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
         most = _max_tokens(chat, model, options)
         most = options.default_max_tokens if most is None else most
         thinking, effort = thinking_of(chat, model, most)
         more = bool(self.native_tools_in(chat))
-        body: dict[str, Any] = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
+        body: JsonObject = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
         given = {
             "system": system,
             "tools": tools_of(chat, more=more),
@@ -169,7 +169,7 @@ class Anthropic(TranslatedFormat):
             raise ProviderError("The provider answered 200 without a number of tokens.")
         return Answer(body)
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         content = value.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise ProviderError("The provider answered 200 without a message.")
@@ -211,7 +211,7 @@ class AnthropicReader(JsonStreamReader):
         super().__init__(work)
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
         self._begins = False  # a thought of which nothing has been said yet
-        self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
+        self._said: JsonObject = {}  # the usage: counts are totals, the last of each is the one
         self._blocks = CitedBlocks(self.drop)
 
     def _event(self, event: bytes) -> bytes:
@@ -222,7 +222,7 @@ class AnthropicReader(JsonStreamReader):
             self.learn_template(event, text.span(1), text.span(2))
         return b"" if self.is_over else event
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         if value.get("type") != "error":
             return super().error_in_event(value)
         kind = as_text(as_dict(value.get("error")).get("type"))
@@ -231,17 +231,17 @@ class AnthropicReader(JsonStreamReader):
             return ProviderOverloaded(text, code=429 if kind == "rate_limit_error" else 503)
         return ProviderError(text)
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         if read := EVENTS.get(as_text(value.get("type"))):
             read(self, value)
 
-    def _started(self, value: dict[str, Any]) -> None:
+    def _started(self, value: JsonObject) -> None:
         message = as_dict(value.get("message"))
         self.emit(Began(as_text(message.get("id")), as_text(message.get("model"))))
         # What is answered is counted at the end: the count of the beginning is that of nothing said yet.
         self._count({**as_dict(message.get("usage")), "output_tokens": None})
 
-    def _block_started(self, value: dict[str, Any]) -> None:
+    def _block_started(self, value: JsonObject) -> None:
         block = as_dict(value.get("content_block"))
         kind, index = block.get("type"), value.get("index")
         self._cite()  # some servers leave out that a block stops
@@ -262,7 +262,7 @@ class AnthropicReader(JsonStreamReader):
         else:
             self.drop(as_text(kind))
 
-    def _block_continued(self, value: dict[str, Any]) -> None:
+    def _block_continued(self, value: JsonObject) -> None:
         delta = as_dict(value.get("delta"))
         kind = delta.get("type")
         if kind == "text_delta":
@@ -278,10 +278,10 @@ class AnthropicReader(JsonStreamReader):
         elif kind == "citations_delta":
             self._blocks.cites(cited(as_dict(delta.get("citation"))))
 
-    def _block_stopped(self, value: dict[str, Any]) -> None:
+    def _block_stopped(self, value: JsonObject) -> None:
         self._cite()
 
-    def _message_continued(self, value: dict[str, Any]) -> None:
+    def _message_continued(self, value: JsonObject) -> None:
         self._cite()
         delta = as_dict(value.get("delta"))
         self._count(as_dict(value.get("usage")))
@@ -292,7 +292,7 @@ class AnthropicReader(JsonStreamReader):
             self.finish(reason_in(FINISH_REASONS, reason), reason)
             self.emit(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
-    def _stopped(self, value: dict[str, Any]) -> None:
+    def _stopped(self, value: JsonObject) -> None:
         self.done = True
 
     def _said_text(self, text: str) -> None:
@@ -309,7 +309,7 @@ class AnthropicReader(JsonStreamReader):
             self.emit(ReasoningDelta(text, signature, source=SOURCE, begins=self._begins))
             self._begins = False
 
-    def _count(self, usage: dict[str, Any]) -> None:
+    def _count(self, usage: JsonObject) -> None:
         self._said.update({name: value for name, value in usage.items() if value is not None})
         self.usage = usage_of(self._said) or self.usage
 
@@ -324,39 +324,41 @@ EVENTS = {
 }
 
 
-def _why(stopped: dict[str, Any], reason: str) -> str:
+def _why(stopped: JsonObject, reason: str) -> str:
     """Why the model was kept from answering, '' where it was not, or that is not said."""
     refused = FINISH_REASONS.get(reason) == "filter"
     return as_text(as_dict(stopped.get("stop_details")).get("explanation")) if refused else ""
 
 
-def without_foreign(message: Any) -> Any:
+def without_foreign(message: object) -> object:
     """A turn without what others thought and cited, which Anthropic would refuse; None where it holds nothing else."""
-    content = as_dict(message).get("content")
+    turn = as_dict(message)
+    content = turn.get("content")
     if not isinstance(content, list):
         return message
     own = [rest for block in content if (rest := _without_foreign(block)) is not None]
-    return {**message, "content": own} if own else None
+    return {**turn, "content": own} if own else None
 
 
-def _without_foreign(block: Any) -> Any:
-    locations = as_list(as_dict(block).get("citations"))
-    if _is_foreign(as_dict(block)):
+def _without_foreign(block: object) -> object:
+    fields = as_dict(block)
+    locations = as_list(fields.get("citations"))
+    if _is_foreign(fields):
         return None
     own = [location for location in locations if as_dict(location).get("encrypted_index") != FOREIGN]
     if len(own) == len(locations):
         return block
-    return {**block, "citations": own or None} if block.get("text") else None
+    return {**fields, "citations": own or None} if fields.get("text") else None
 
 
-def _is_foreign(block: dict[str, Any]) -> bool:
+def _is_foreign(block: JsonObject) -> bool:
     proof = {"thinking": "signature", "redacted_thinking": "data"}.get(as_text(block.get("type")), "")
     return as_text(block.get(proof)).startswith(FOREIGN)
 
 
-def output_config(chat: Chat, effort: str) -> dict[str, Any]:
+def output_config(chat: Chat, effort: str) -> JsonObject:
     """How the answer is to be given: the effort, and the schema that it has to fit."""
-    config: dict[str, Any] = {"effort": effort} if effort else {}
+    config: JsonObject = {"effort": effort} if effort else {}
     if chat.output is not None and chat.output.kind == "schema":
         config["format"] = {"type": "json_schema", "schema": chat.output.schema or {}}
     return config

@@ -3,8 +3,7 @@
 By budget for the older ones, by effort for those that decide themselves.
 """
 
-from typing import Any
-
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.blocks import SOURCE
 from providers.formats.anthropic.models import claude
 from providers.formats.neutral import Chat, Reasoning, Thinking, ToolCall
@@ -26,7 +25,7 @@ def refused(chat: Chat, model: str) -> set[str]:
     return named | {"response_format"} if free else named
 
 
-def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -> tuple[dict[str, Any] | None, str]:
+def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -> tuple[JsonObject | None, str]:
     """The parameter `thinking`, and the effort in `output_config`; None and '' where nothing is to be said."""
     wanted, about = chat.thinking, claude(model)
     if wanted is None or not can_think(chat, model, source):

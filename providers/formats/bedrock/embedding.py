@@ -6,9 +6,9 @@ in an inference profile's id or an ARN it stands.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.cohere.embedding import FLOATS, read_texts, written_texts
 from providers.formats.json_values import as_dict
 from providers.formats.neutral import Embedding, Vectors
@@ -23,12 +23,12 @@ INPUT_TOKENS = "x-amzn-bedrock-input-token-count"
 class Family:
     """How one family of models is asked; `dimensions` writes their number, where it can be chosen."""
 
-    texts: Callable[[Embedding], dict[str, Any]]
-    dimensions: Callable[[int], dict[str, Any]] | None = None
+    texts: Callable[[Embedding], JsonObject]
+    dimensions: Callable[[int], JsonObject] | None = None
     native_parameters: frozenset[str] = frozenset()
     types: str = ""  # the parameter that chooses other vectors than floats
 
-    def body(self, embedding: Embedding, *, floats: bool) -> dict[str, Any]:
+    def body(self, embedding: Embedding, *, floats: bool) -> JsonObject:
         """The request's body; `floats`: the client's shape has no other vectors. Raises ValidationError."""
         body = self.texts(embedding)
         if embedding.dimensions is not None and self.dimensions is not None:
@@ -37,7 +37,7 @@ class Family:
         return body | {self.types: FLOATS} if floats and self.types in body else body
 
 
-def _one_text(embedding: Embedding) -> dict[str, Any]:
+def _one_text(embedding: Embedding) -> JsonObject:
     texts = texts_only(embedding)
     if len(texts) != 1:
         raise ValidationError("input must contain exactly one text: this model embeds one text per request.")
@@ -83,7 +83,7 @@ def family_of(model: str) -> Family:
     raise ValidationError("model: of Bedrock's models, those of Amazon Titan and Cohere named so have embeddings here.")
 
 
-def read_vectors(value: dict[str, Any]) -> Vectors:
+def read_vectors(value: JsonObject) -> Vectors:
     """The vectors in an answer of either family. Raises ProviderError where there are none."""
     if "embeddings" in value:
         return Vectors(read_texts(value))

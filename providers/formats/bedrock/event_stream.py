@@ -37,7 +37,12 @@ class FrameSplitter:
     def __init__(self) -> None:
         self._rest = bytearray()  # grows in place: a long frame in small pieces takes linear time
         self._size = 0  # of the frame that has begun, once it is known
-        self.wrong = ""  # what is wrong with what follows: no more frames can be found in it
+        self.problem = ""  # what is wrong with what follows: no more frames can be found in it
+
+    @property
+    def at_event_boundary(self) -> bool:
+        """Whether the next piece begins a frame."""
+        return not self._rest
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The frames that are whole now."""
@@ -56,13 +61,13 @@ class FrameSplitter:
 
     def _begun(self) -> int:
         """The size of the frame that the rest begins with; 0 as long as that is not known, or there can be none."""
-        if self.wrong or len(self._rest) < PRELUDE.size:
+        if self.problem or len(self._rest) < PRELUDE.size:
             return 0
         total, headers, checksum = PRELUDE.unpack_from(self._rest)
         if crc32(self._rest[:8]) != checksum:
-            self.wrong = "the checksum of its beginning is wrong"
+            self.problem = "the checksum of its beginning is wrong"
         elif headers > MOST_HEADERS or not SMALLEST + headers <= total <= SMALLEST + headers + MOST_PAYLOAD:
-            self.wrong = "its length cannot be"
+            self.problem = "its length cannot be"
         else:
             self._size = total
         return self._size

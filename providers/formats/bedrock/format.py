@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
-from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ProviderTimeout
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.models import NO_CLAUDE, claude
 from providers.formats.anthropic.thinking import SAMPLING, can_think, disturbing, refused, sampling_of, thinking_of
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
@@ -101,7 +101,7 @@ class Bedrock(TranslatedFormat):
         found = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
         return found | disturbing(chat, model, SOURCE) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
         if claude(model, on_bedrock=True) is NO_CLAUDE:
             messages = without_proofs(messages)
@@ -118,7 +118,7 @@ class Bedrock(TranslatedFormat):
         }
         return {name: value for name, value in given.items() if value}
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         message = as_dict(value.get("output")).get("message")
         if not isinstance(message, dict):
             raise ProviderError("The provider answered 200 without a message.")
@@ -134,10 +134,10 @@ class Bedrock(TranslatedFormat):
         family = family_of(model)
         return self.translated_embedding_parameters if family.dimensions else frozenset(), family.native_parameters
 
-    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
         return family_of(model).body(embedding, floats=self.translates(work))
 
-    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+    def read_vectors(self, value: JsonObject) -> Vectors:
         return bedrock_embedding.read_vectors(value)
 
     def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
@@ -167,20 +167,21 @@ class BedrockReader(JsonStreamReader):
     """Frames, of which `messageStop` says that the answer is whole, and `metadata` behind it what it used."""
 
     def __init__(self, work: WorkRequest) -> None:
+        self._frames = FrameSplitter()
         super().__init__(work)
         self._frame = Frame({}, b"")
         self._stopped = False
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
-        self._thought = -1  # the block of the last thought
+        self._thought: object = -1  # the block of the last thought
         self._blocks = CitedBlocks(self.drop)
 
     def splitter(self) -> FrameSplitter:
-        return FrameSplitter()
+        return self._frames
 
     def feed(self, piece: bytes) -> bytes:
         handed_on = super().feed(piece)
-        if self._splitter.wrong and not self.done and self.error is None:
-            self.error = _no_frame(self._splitter.wrong)
+        if self._frames.problem and not self.done and self.error is None:
+            self.error = _no_frame(self._frames.problem)
         return handed_on
 
     def _event(self, event: bytes) -> bytes:
@@ -204,7 +205,7 @@ class BedrockReader(JsonStreamReader):
         self._frame = frame = read_frame(event)
         return frame.payload or b"{}"
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         headers = self._frame.headers
         if headers.get(":message-type", EVENT) == EVENT:
             return None
@@ -213,14 +214,14 @@ class BedrockReader(JsonStreamReader):
         text = f"The provider failed in the middle of its answer: {said}"
         return ProviderOverloaded(text, code=OVERLOADS[kind]) if kind in OVERLOADS else ProviderError(text)
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         if read := EVENTS.get(self._frame.headers.get(":event-type", "")):
             read(self, value)
 
-    def _started(self, value: dict[str, Any]) -> None:
+    def _started(self, value: JsonObject) -> None:
         self.emit(Began())
 
-    def _block_started(self, value: dict[str, Any]) -> None:
+    def _block_started(self, value: JsonObject) -> None:
         call, index = as_dict(as_dict(value.get("start")).get("toolUse")), value.get("contentBlockIndex")
         if call and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
@@ -228,7 +229,7 @@ class BedrockReader(JsonStreamReader):
         else:
             self.drop(next(iter(as_dict(value.get("start"))), ""))
 
-    def _block_continued(self, value: dict[str, Any]) -> None:
+    def _block_continued(self, value: JsonObject) -> None:
         delta, index = as_dict(value.get("delta")), value.get("contentBlockIndex")
         if text := as_text(delta.get("text")):
             self.emit(TextDelta(text))
@@ -243,17 +244,17 @@ class BedrockReader(JsonStreamReader):
         elif place := as_dict(delta.get("citation")):
             self._blocks.cites(_cited(place))
 
-    def _block_stopped(self, value: dict[str, Any]) -> None:
+    def _block_stopped(self, value: JsonObject) -> None:
         for citation in self._blocks.ended():
             self.emit(citation)
 
-    def _message_stopped(self, value: dict[str, Any]) -> None:
+    def _message_stopped(self, value: JsonObject) -> None:
         reason = as_text(value.get("stopReason"))
         self._stopped = True
         self.finish(reason_in(FINISH_REASONS, reason), reason)
         self.emit(Finished(self.finish_reason, reason))
 
-    def _ended(self, value: dict[str, Any]) -> None:
+    def _ended(self, value: JsonObject) -> None:
         self.usage = usage_of(value.get("usage"))
         self.done = self._stopped
 
@@ -272,7 +273,7 @@ def _no_frame(why: object) -> ProviderError:
     return ProviderError(f"The provider sent an invalid frame: {why}.")
 
 
-def usage_of(value: Any) -> Usage | None:
+def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets. What a cache had a part in is counted apart, as the total tells; where the total
     says that it is counted among the input too, it is taken out."""
     usage = as_dict(value)
@@ -288,21 +289,21 @@ def usage_of(value: Any) -> Usage | None:
     return Usage(sent, read, write, output)
 
 
-def _inference(chat: Chat, model: str, most: int | None) -> dict[str, Any]:
+def _inference(chat: Chat, model: str, most: int | None) -> JsonObject:
     refused = SAMPLING - sampling_of(chat, model, SOURCE)
     values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in refused}
     return {name: value for name, value in {**values, "maxTokens": most}.items() if value not in (None, [])}
 
 
-def _additional(chat: Chat, model: str, thinking: dict[str, Any] | None) -> dict[str, Any]:
+def _additional(chat: Chat, model: str, thinking: JsonObject | None) -> JsonObject:
     """What Converse has no place for goes to the model as it is."""
-    found: dict[str, Any] = {"thinking": thinking} if thinking else {}
+    found: JsonObject = {"thinking": thinking} if thinking else {}
     if "top_k" in sampling_of(chat, model, SOURCE):
         found["top_k"] = chat.top_k
     return found
 
 
-def _read_part(block: dict[str, Any]) -> list[Part]:
+def _read_part(block: JsonObject) -> list[Part]:
     if isinstance(text := block.get("text"), str):
         return [Text(text)]
     if call := as_dict(block.get("toolUse")):
@@ -318,11 +319,11 @@ def _read_part(block: dict[str, Any]) -> list[Part]:
     return [Verbatim(block, SOURCE)]
 
 
-def _pages_of(cited: dict[str, Any]) -> list[Citation | None]:
+def _pages_of(cited: JsonObject) -> list[Citation | None]:
     return [_cited(as_dict(place)) for place in as_list(cited.get("citations"))]
 
 
-def _cited(place: dict[str, Any]) -> Citation | None:
+def _cited(place: JsonObject) -> Citation | None:
     """The page that a citation names; None for a place in a document."""
     addresses = as_text(as_dict(as_dict(place.get("location")).get("web")).get("url")), as_text(place.get("source"))
     url = next((address for address in addresses if address.startswith(WEB)), "")
@@ -330,7 +331,7 @@ def _cited(place: dict[str, Any]) -> Citation | None:
     return Citation(url, as_text(place.get("title")), said) if url else None
 
 
-def _read_thought(thought: dict[str, Any]) -> Reasoning:
+def _read_thought(thought: JsonObject) -> Reasoning:
     told = as_dict(thought.get("reasoningText"))
     data = as_text(thought.get("redactedContent"))
     return Reasoning(as_text(told.get("text")), as_text(told.get("signature")), data, SOURCE)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.ids import fitting_id
 from providers.formats.neutral import (
     Chat,
@@ -26,7 +27,7 @@ from providers.formats.parts import arguments_object, unsendable
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
-Block = dict[str, Any]
+Block = JsonObject
 
 SOURCE = "bedrock"
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -70,7 +71,7 @@ def _is_signed(part: Part) -> bool:
 
 def turns_of(messages: list[Message]) -> list[Block]:
     """The messages as turns of alternating roles."""
-    turns = [
+    turns: list[Block] = [
         {"role": turn.role, "content": [block for part in turn.parts for block in _blocks(part)]}
         for turn in alternating(messages, SOURCE)
     ]
@@ -103,7 +104,7 @@ def _blocks(part: Part) -> list[Block]:
     return WRITERS[type(part)](part)
 
 
-def _marked(block: Block, cache: dict[str, Any] | None) -> list[Block]:
+def _marked(block: Block, cache: JsonObject | None) -> list[Block]:
     """What is to be cached ends in a block of its own."""
     if not cache:
         return [block]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.neutral import Embedding
 from providers.formats.parts import texts_only
 
@@ -12,7 +13,7 @@ INPUT_TYPE = "search_document"
 FLOATS = ["float"]  # the only type of vector that other shapes have
 
 
-def written_texts(embedding: Embedding) -> dict[str, Any]:
+def written_texts(embedding: Embedding) -> JsonObject:
     """The part of a request that every model takes. Raises ValidationError for token ids and for too many texts."""
     texts = texts_only(embedding)
     if len(texts) > MOST_TEXTS:
@@ -20,7 +21,7 @@ def written_texts(embedding: Embedding) -> dict[str, Any]:
     return {"texts": texts, "input_type": INPUT_TYPE, "embedding_types": FLOATS}
 
 
-def read_texts(value: dict[str, Any]) -> list[Any]:
+def read_texts(value: JsonObject) -> list[Any]:
     """The vectors in an answer, numbers or base64. Raises ProviderError where there are none."""
     found = value.get("embeddings")
     if isinstance(found, dict):  # by type; another than this one is there if the client asked for it alone

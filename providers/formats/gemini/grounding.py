@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import accumulate, repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text
 from providers.formats.neutral import Citation
 from providers.formats.surrogates import merge_surrogates
@@ -28,14 +29,14 @@ class Grounds(NamedTuple):
     end: int
 
 
-def citations_of(grounding: Any, words: str, begins: Mapping[int, int]) -> tuple[list[Citation], list[str]]:
+def citations_of(grounding: object, words: str, begins: Mapping[int, int]) -> tuple[list[Citation], list[str]]:
     """The citations of an answer's words, and the names of what there is to it that no other shape knows."""
     grounds, lost = grounds_of(grounding)
     offsets = array("Q", accumulate(_sizes(words), initial=0))
     return _placed(grounds, offsets, begins), lost
 
 
-def grounds_of(grounding: Any) -> tuple[list[Grounds], list[str]]:
+def grounds_of(grounding: object) -> tuple[list[Grounds], list[str]]:
     """The same without the words, of which those meant may not have been said yet."""
     grounding = as_dict(grounding)
     sources = [_source(as_dict(chunk)) for chunk in as_list(grounding.get("groundingChunks"))]
@@ -69,7 +70,7 @@ class Streamed:
         """More words of the answer."""
         self._words.append(text)
 
-    def read(self, grounding: Any) -> list[str]:
+    def read(self, grounding: object) -> list[str]:
         """Take in what a piece tells; the names of what no other shape knows."""
         grounds, lost = grounds_of(grounding)
         for one in grounds:
@@ -92,7 +93,7 @@ class Streamed:
         return _placed(found, self._offsets, {})
 
 
-def _source(chunk: dict[str, Any]) -> Citation | None:
+def _source(chunk: JsonObject) -> Citation | None:
     """What is cited, as far as it has an address."""
     kind = next((kind for kind in KINDS if kind in chunk), "")
     told = as_dict(chunk.get(kind))

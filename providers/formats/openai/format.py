@@ -1,9 +1,9 @@
 """OpenAI's chat completions, completions and embeddings, and whatever speaks them (openai-openapi, August 2026)."""
 
 import re
-from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
+from gateway_project.json_types import JsonObject
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
@@ -72,7 +72,7 @@ class OpenAI(TranslatedFormat):
         lost = thinking is not None and thinking.budget is not None and effort_of(thinking, model) is None
         return {"reasoning_effort"} if lost else set()
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         given = {
             "tools": tools_of(chat) or None,
             "tool_choice": tool_choice_of(chat),
@@ -90,7 +90,7 @@ class OpenAI(TranslatedFormat):
             "reasoning_effort": effort_of(chat.thinking, model),
             "user": chat.user or None,
         }
-        body: dict[str, Any] = {"model": model, "messages": messages_of(chat)}
+        body: JsonObject = {"model": model, "messages": messages_of(chat)}
         if work.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return body | {name: value for name, value in given.items() if value is not None}
@@ -104,7 +104,7 @@ class OpenAI(TranslatedFormat):
             return self.build_answer(work, body, read_completion(read_object(body)))
         return super().answer(work, body)
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         return read_reply(value)
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
@@ -151,7 +151,7 @@ class OpenAIReader(JsonStreamReader):
             self.learn_template(event, text.span(1), letters.span(1) if letters else None)
         return True
 
-    def read(self, value: dict[str, Any]) -> bytes | None:
+    def read(self, value: JsonObject) -> bytes | None:
         if self.deltas is not None:
             self.deltas += self._chunks.read(value)
             if self._chunks.has_sound:
@@ -168,7 +168,7 @@ class OpenAIReader(JsonStreamReader):
         return None if self._wants_usage else _without_usage(value)
 
 
-def _without_usage(value: dict[str, Any]) -> bytes:
+def _without_usage(value: JsonObject) -> bytes:
     """The chunk as it would be had nobody asked for the usage; b"" where there would be none."""
     if not value.get("choices"):
         return b""

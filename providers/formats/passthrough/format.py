@@ -1,8 +1,7 @@
 """Any JSON service: the body goes to exactly the provider's URL, and the answer comes back as it is."""
 
-from typing import Any
-
 from gateway_project.errors import ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import (
     DEFAULT_OPTIONS,
     Answer,
@@ -68,7 +67,7 @@ class PassthroughReader(StreamReader):
         self._rest = bytearray()  # of a line that is not whole yet
         self._is_long = False  # whether that line has begun to be handed on
         self._marked = False
-        self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
+        self._said: JsonObject = {}  # the usage: counts are totals, the last of each is the one
 
     def feed(self, piece: bytes) -> bytes:
         whole = _end_of_lines(piece)
@@ -115,7 +114,7 @@ class PassthroughReader(StreamReader):
         elif data.startswith(b"{") and isinstance(value := read_json(data), dict):
             self._read(value)
 
-    def _read(self, value: dict) -> None:
+    def _read(self, value: JsonObject) -> None:
         if value.get("error"):
             self.error = stream_error(value)
         self._marked = self._marked or value.get("type") == "message_stop"
@@ -134,7 +133,7 @@ def _end_of_lines(piece: bytes) -> int:
     return max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1)) + 1
 
 
-def familiar_usage(value: dict) -> Usage | None:
+def familiar_usage(value: JsonObject) -> Usage | None:
     """Usage as OpenAI or Anthropic write it."""
     usage = value.get("usage")
     if not isinstance(usage, dict):
@@ -151,7 +150,7 @@ def familiar_usage(value: dict) -> Usage | None:
     )
 
 
-def familiar_text(value: dict) -> str:
+def familiar_text(value: JsonObject) -> str:
     """The text of an answer, or of a piece of one, as OpenAI, Anthropic, Ollama or Cohere write it."""
     choices = value.get("choices")
     inner = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else value
@@ -162,7 +161,7 @@ def familiar_text(value: dict) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _finish(value: dict[str, Any]) -> tuple[str, str]:
+def _finish(value: JsonObject) -> tuple[str, str]:
     choices = value.get("choices")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else value
     reason = first.get("finish_reason") or first.get("stop_reason")

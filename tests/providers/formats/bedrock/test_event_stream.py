@@ -47,7 +47,7 @@ def test_no_wrong_byte_is_overlooked(at):
     damaged = RAW[:at] + bytes([RAW[at] ^ 1]) + RAW[at + 1 :]
     splitter = FrameSplitter()
     found = splitter.feed(damaged + RAW)
-    if not splitter.wrong:
+    if not splitter.problem:
         with pytest.raises(BadFrame):
             read_frame(found[0])
 
@@ -90,5 +90,5 @@ def test_a_length_that_cannot_be_ends_the_stream_at_once(lengths):
     prelude = pack(">II", *lengths)
     splitter = FrameSplitter()
     assert splitter.feed(RAW + prelude + pack(">I", crc32(prelude))) == [RAW]
-    assert splitter.wrong
+    assert splitter.problem
     assert splitter.feed(RAW) == []
