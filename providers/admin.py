@@ -1,14 +1,14 @@
 """Providers and their models in the console."""
 
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
@@ -18,8 +18,9 @@ from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_deci
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.discovery import ask_for_models
-from providers.health.status import health_of
+from providers.health.status import Health, health_of
 from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider
+from providers.querysets import is_current
 from providers.transport.transport import Transport
 from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
@@ -33,11 +34,11 @@ class CurrentFilter(admin.SimpleListFilter):
 
     title, parameter_name = "validity", "valid"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
         return [("now", "now")]
 
     def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
-        return prices.current() if self.value() == "now" else prices
+        return prices.filter(is_current()) if self.value() == "now" else prices
 
 
 class ProviderForm(ServiceForm):
@@ -85,18 +86,28 @@ class ProviderForm(ServiceForm):
             return
         self.fields["secret"].help_text = SECRET_WORDS
         field = self.fields["unknown_parameters"]
-        field.choices, field.required = [("", "as suits the format"), *field.choices], False
+        if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
+            field.choices, field.required = [("", "as suits the format"), *field.choices], False
         self.initial["unknown_parameters"] = ""
 
 
 class ProviderList(ChangeList):
-    """Asks once how all providers of a page are."""
+    """Asks once for the health of all providers of a page."""
+
+    result_list: list[Any]  # rows that have `health` too
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
         for provider, health in zip(self.result_list, health_of(self.result_list), strict=True):
             provider.health = health
+
+
+class ListedProvider(Protocol):
+    """What a row of the list has beside the columns: see ProviderAdmin.get_queryset() and ProviderList."""
+
+    health: Health
+    model_count: int
 
 
 @admin.register(Provider)
@@ -134,26 +145,28 @@ class ProviderAdmin(ServiceAdmin):
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
         return ProviderList
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
+    ) -> HttpResponse:
         row = self.get_object(request, object_id)
-        told = {"health": health_of([row])[0]} if row is not None else {}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+        context: JsonObject = {"health": health_of([row])[0]} if row is not None else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
     @display(description="URL", ordering="url")
     def address(self, row: Provider) -> str:
         return row.url
 
     @display(description="State", label={"asked": "success", "new": "info", "resting": "danger"}, ordering="enabled")
-    def state(self, row: Provider) -> str:
+    def state(self, row: ListedProvider) -> str:
         return row.health.state
 
     @display(description="Last hour")
-    def last_hour(self, row: Provider) -> str:
+    def last_hour(self, row: ListedProvider) -> str:
         usage = row.health.usage
         return f"{usage['requests']:,} requests, {usage['errors']:,} errors" if usage else ""
 
     @display(description="Models", ordering="model_count")
-    def model_count(self, row: Provider) -> int:
+    def model_count(self, row: ListedProvider) -> int:
         return row.model_count
 
     @display(description="Present credential")
@@ -291,7 +304,7 @@ class PriceAdmin(ServiceAdmin):
     def create(self, request: HttpRequest, values: JsonObject) -> ModelPrice:
         return services.set_price(**values)
 
-    def store(self, request: HttpRequest, form: ServiceForm) -> ModelPrice:
+    def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
         """The stored row: a new one, where the price had begun."""
         if form.instance.pk is None or not form.changed_data:
             return super().store(request, form)

@@ -14,6 +14,7 @@ import socketserver
 import struct
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
@@ -51,7 +52,7 @@ def reply_to(prompt: str) -> str:
     return f"Hello from the demonstration model! You said: {prompt}"
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """The text of a message's content, be it a string, a list of parts or nothing."""
     if isinstance(content, str):
         return content
@@ -115,7 +116,7 @@ def pieces(text: str) -> list[str]:
 # --- The operations: a request's body in, an answer or the events of a stream out ---------------------------
 
 
-class Speech:
+class Speech(ABC):
     """What chat and text completions have in common: one text, whole or in pieces."""
 
     prefix: str
@@ -129,17 +130,34 @@ class Speech:
         self.common = {"id": f"{self.prefix}-{digest[:24]}", "created": int(time.time()), "model": MODEL}
         self.wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
 
+    @staticmethod
+    @abstractmethod
+    def prompt(body: JsonObject) -> tuple[str, int]:
+        """The request's prompt, and its tokens."""
+
+    @abstractmethod
+    def content(self, text: str) -> JsonObject:
+        """The part of a whole answer that holds this text."""
+
+    @abstractmethod
+    def first_choices(self) -> Iterator[JsonObject]:
+        """The choices of a stream, one a chunk, without the last."""
+
+    @abstractmethod
+    def last_choice(self) -> JsonObject:
+        """The choice that has the finish reason."""
+
     def answer(self) -> JsonObject:
         """The whole answer as one object."""
-        choice = {"index": 0, **self.said(self.text), "logprobs": None, "finish_reason": self.finish_reason}
+        choice = {"index": 0, **self.content(self.text), "logprobs": None, "finish_reason": self.finish_reason}
         usage = usage_of(self.prompt_tokens, self.text)
         return {**self.common, "object": self.whole, "choices": [choice], "usage": usage}
 
     def events(self) -> Iterator[JsonObject]:
         """The objects of a stream, the usage chunk last if it was asked for."""
-        for said in self.opening():
-            yield self.chunk([said | {"finish_reason": None}])
-        yield self.chunk([self.closing() | {"finish_reason": self.finish_reason}])
+        for choice in self.first_choices():
+            yield self.chunk([choice | {"finish_reason": None}])
+        yield self.chunk([self.last_choice() | {"finish_reason": self.finish_reason}])
         if self.wants_usage:
             yield self.chunk([]) | {"usage": usage_of(self.prompt_tokens, self.text)}
 
@@ -155,14 +173,14 @@ class Chat(Speech):
     prefix, whole, part = "chatcmpl", "chat.completion", "chat.completion.chunk"
     prompt = staticmethod(chat_prompt)
 
-    def said(self, text: str) -> JsonObject:
+    def content(self, text: str) -> JsonObject:
         return {"message": {"role": "assistant", "content": text, "refusal": None}}
 
-    def opening(self) -> Iterator[JsonObject]:
+    def first_choices(self) -> Iterator[JsonObject]:
         yield {"delta": {"role": "assistant", "content": ""}}
         yield from ({"delta": {"content": piece}} for piece in pieces(self.text))
 
-    def closing(self) -> JsonObject:
+    def last_choice(self) -> JsonObject:
         return {"delta": {}}
 
 
@@ -172,13 +190,13 @@ class Completion(Speech):
     prefix, whole, part = "cmpl", "text_completion", "text_completion"
     prompt = staticmethod(completion_prompt)
 
-    def said(self, text: str) -> JsonObject:
+    def content(self, text: str) -> JsonObject:
         return {"text": text}
 
-    def opening(self) -> Iterator[JsonObject]:
-        yield from (self.said(piece) | {"logprobs": None} for piece in pieces(self.text))
+    def first_choices(self) -> Iterator[JsonObject]:
+        yield from (self.content(piece) | {"logprobs": None} for piece in pieces(self.text))
 
-    def closing(self) -> JsonObject:
+    def last_choice(self) -> JsonObject:
         return {"text": "", "logprobs": None}
 
 
@@ -192,18 +210,18 @@ def vector(text: str, dimensions: int) -> list[float]:
     return [value / length for value in values]
 
 
-def embedding_texts(given: Any) -> list[str]:
+def embedding_texts(value: object) -> list[str]:
     """The inputs of an embedding request as texts; token ids stand for words."""
-    if isinstance(given, str):
-        return [given]
-    if not isinstance(given, list) or not given:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list) or not value:
         raise BadRequest("'input' must be a string or a non-empty list.", "input")
-    if all(isinstance(item, int) for item in given):
-        return [" ".join(map(str, given))]
-    if all(isinstance(item, str) for item in given):
-        return given
-    if all(isinstance(item, list) for item in given):
-        return [" ".join(map(str, item)) for item in given]
+    if all(isinstance(item, int) for item in value):
+        return [" ".join(map(str, value))]
+    if all(isinstance(item, str) for item in value):
+        return value
+    if all(isinstance(item, list) for item in value):
+        return [" ".join(map(str, item)) for item in value]
     raise BadRequest("'input' must hold strings or lists of token ids.", "input")
 
 
@@ -343,7 +361,7 @@ class DemoHandler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.send_json(code, error_body(message or self.responses[code][0]))
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing: the gateway in front keeps the log."""
 
 
@@ -367,15 +385,15 @@ class DemoServer(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The base address to put into a provider's record."""
-        host, port = self.server_address[:2]
+        host, port, *_ = self.socket.getsockname()
         return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
     def server_bind(self) -> None:
         # HTTPServer would ask the name service for the host's name here, which can take seconds.
         socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]
+        self.server_name, self.server_port, *_ = self.socket.getsockname()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: object) -> None:
         """A client that went away is no error."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)

@@ -58,7 +58,7 @@ def _about_status(status: int, path: str) -> str:
     return f"The provider answered {path} with status {status}."
 
 
-def _why(error: Exception) -> str:
+def _why(error: BaseException) -> str:
     """As a request would say it: requests wraps what happened several times over."""
     while error.__context__ is not None:
         error = error.__context__

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from math import inf
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -110,7 +111,7 @@ def _seconds() -> models.FloatField:
     return models.FloatField(null=True, blank=True, validators=[check_positive, MaxValueValidator(LONGEST_TIMEOUT)])
 
 
-def _whole(*, least: int = 0, **options) -> models.PositiveIntegerField:
+def _whole(*, least: int = 0, **options: Any) -> models.PositiveIntegerField:
     """A whole number that is the same on every database: SQLite would take one of 64 bits."""
     validators = [MinValueValidator(least), MaxValueValidator(GREATEST_WHOLE)]
     return models.PositiveIntegerField(validators=validators, **options)
@@ -211,7 +212,7 @@ def check_pattern(value: str) -> None:
         raise ValidationError("Must be in lower case, without blanks; * stands for any characters.")
 
 
-def _amount(**options) -> models.DecimalField:
+def _amount(**options: Any) -> models.DecimalField:
     """Money for a million tokens."""
     return models.DecimalField(
         max_digits=12, decimal_places=PRICE_DECIMALS, validators=[MinValueValidator(0)], **options

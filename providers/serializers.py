@@ -4,6 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import DecimalField
 from django.utils import timezone
 from rest_framework import serializers
 
@@ -47,21 +48,23 @@ class Seconds(serializers.Field):
 
     schema = {"type": "number", "minimum": LEAST_SECONDS, "maximum": LONGEST_TIMEOUT}
 
-    def to_internal_value(self, data: Any) -> float:
+    def to_internal_value(self, data: object) -> float:
         if isinstance(data, bool) or not isinstance(data, int | float) or not LEAST_SECONDS <= data <= LONGEST_TIMEOUT:
             raise serializers.ValidationError(f"Must be a number of seconds from {LEAST_SECONDS} to {LONGEST_TIMEOUT}.")
         return float(data)
 
 
-class FormatId(Id):
-    """The id of a format, as the name that services know it by."""
+class FormatId(serializers.Field):
+    """The id of a format; the value is the format's name, by which services know it."""
 
-    def to_internal_value(self, data: Any) -> str:
-        format_id = super().to_internal_value(data)
-        found = ProviderFormat.objects.filter(pk=format_id).first()
-        if found is None:
+    schema = Id.schema
+
+    def to_internal_value(self, data: object) -> str:
+        format_id = Id().to_internal_value(data)
+        row = ProviderFormat.objects.filter(pk=format_id).first()
+        if row is None:
             raise serializers.ValidationError(f"There is no format with the id {format_id}.")
-        return found.name
+        return row.name
 
 
 def _timeout() -> Seconds:
@@ -163,7 +166,7 @@ class Money(serializers.Field):
         self.form = re.compile(rf"{pattern}\Z")
         self.schema = {"type": ["string", "number"], "minimum": 0, "pattern": f"^{pattern}$"}
 
-    def to_internal_value(self, data: Any) -> Decimal:
+    def to_internal_value(self, data: object) -> Decimal:
         text = str(data) if isinstance(data, int | float | str) and not isinstance(data, bool) else ""
         if not self.form.match(text) or (amount := Decimal(text)) != round(amount, self.decimals):
             digits = f"{self.whole} digits before the point and {self.decimals} behind it"
@@ -201,20 +204,24 @@ class PriceSerializer(serializers.ModelSerializer):
         return price.holds(timezone.now())
 
 
-class ProviderId(Id):
-    """The id of a provider, as its row."""
+class ProviderId(serializers.Field):
+    """The id of a provider; the value is its row."""
 
-    def to_internal_value(self, data: Any) -> Provider:
-        provider_id = super().to_internal_value(data)
-        found = Provider.objects.filter(pk=provider_id).first()
-        if found is None:
+    schema = Id.schema
+
+    def to_internal_value(self, data: object) -> Provider:
+        provider_id = Id().to_internal_value(data)
+        row = Provider.objects.filter(pk=provider_id).first()
+        if row is None:
             raise serializers.ValidationError(f"There is no provider with the id {provider_id}.")
-        return found
+        return row
 
 
 def _amount(name: str, **options: Any) -> Money:
     """An amount that fits the column of this name."""
     column = ModelPrice._meta.get_field(name)
+    if not isinstance(column, DecimalField):
+        raise TypeError(f"The column {name} holds no amount.")
     return Money(whole=column.max_digits - column.decimal_places, decimals=column.decimal_places, **options)
 
 

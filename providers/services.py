@@ -227,7 +227,8 @@ class Resealed:
 
 def reseal_credentials() -> Resealed:
     """Encrypt every credential under the first key, each in a transaction of its own; it may be called again."""
-    results, unreadable = Counter(), []
+    results: Counter[bool | None] = Counter()
+    unreadable: list[str] = []
     for provider_id, name in list(Provider.objects.exclude(credential="").values_list("id", "name")):
         try:
             results[_reseal(provider_id)] += 1

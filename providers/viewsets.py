@@ -12,6 +12,7 @@ from gateway_project.errors import NotFound, PermissionDenied
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.models import Model, ModelPrice, PriceSource, Provider, ProviderFormat
+from providers.querysets import is_current
 from providers.serializers import (
     FormatSerializer,
     ModelAttributes,
@@ -81,7 +82,7 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     def check_bound(self, values: JsonObject, present: int | None) -> None:
         """Who may name models must not cut everybody's answers short: of a model, they change the name alone."""
-        if self.caller.is_admin:
+        if self.caller is not None and self.caller.is_admin:
             return
         # As lists show it, it may come along; it is not written, for an admin may be changing it.
         if values.pop("max_output_tokens", present) != present:
@@ -123,7 +124,9 @@ class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "modelContains": Text("model__icontains"),
         "source": Choice("source", PriceSource.values),
         "current": Boolean(
-            lambda prices, wanted: prices.current() if wanted else prices.exclude(pk__in=prices.current())
+            lambda prices, flag: (
+                prices.filter(is_current()) if flag else prices.exclude(pk__in=prices.filter(is_current()))
+            )
         ),
     }
 

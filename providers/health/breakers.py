@@ -3,9 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
-TargetT = TypeVar("TargetT")
+from providers.health.rests import TargetT
 
 
 class Breaker:

@@ -6,11 +6,23 @@ from typing import NamedTuple, Protocol, TypeVar
 
 
 class Account(Protocol):
-    """What a provider knows the gateway by."""
+    """A provider, and the credential that it knows the gateway by."""
 
-    id: int
-    url: str
-    credential: str
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def credential(self) -> str: ...
+
+
+class Target(Protocol):
+    """What has a provider, such as a candidate for a request."""
+
+    @property
+    def provider(self) -> Account: ...
 
 
 class Rest(NamedTuple):
@@ -22,7 +34,7 @@ class Rest(NamedTuple):
     credential: str
 
 
-TargetT = TypeVar("TargetT")
+TargetT = TypeVar("TargetT", bound=Target)
 
 
 class Rests:

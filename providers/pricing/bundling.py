@@ -107,7 +107,7 @@ def _dated(prices: Any) -> list[tuple[date | None, Any]]:
 
 
 def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[JsonObject]:
-    values = {name: getattr(prices, theirs, None) for name, theirs in AMOUNTS.items()}
+    values: JsonObject = {name: getattr(prices, theirs, None) for name, theirs in AMOUNTS.items()}
     request = (getattr(prices, "requests_kcount", None) or Decimal(0)) / 1000
     if values["input"] is None and values["output"] is None and not request:
         return  # priced by the hour or by the page

@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httptools
 
@@ -57,7 +57,7 @@ class HTTPResponse:
         "status",
     )
 
-    def __init__(self, sock: socket.socket, *, limit: int, on_bytes=lambda: None) -> None:
+    def __init__(self, sock: socket.socket, *, limit: int, on_bytes: Callable[[], None] = lambda: None) -> None:
         self._sock = sock
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
@@ -121,7 +121,7 @@ class HTTPResponse:
 
     def end(self) -> None:
         """Break the reference cycle with the parser, which would leave thousands to the garbage collector."""
-        self._parser = None
+        del self._parser
 
     def read_head(self) -> None:
         """Wait for status and headers. Raises NoReply if not a single byte arrived."""

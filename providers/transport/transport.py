@@ -9,14 +9,17 @@ import socket
 import ssl
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
@@ -91,7 +94,7 @@ def _connect_first(found: list, deadline: float) -> socket.socket:
 
 
 class _SharedContext(ssl.SSLContext):
-    def set_alpn_protocols(self, alpn_protocols: list[str]) -> None:
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
         """Do nothing: urllib3 calls it per connection, which would free what OpenSSL is copying for another one."""
 
 
@@ -106,17 +109,19 @@ def tls_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
     ssl.SSLContext.set_alpn_protocols(context, ["http/1.1"])
-    context.load_verify_locations(requests.certs.where())
+    context.load_verify_locations(DEFAULT_CA_BUNDLE_PATH)
     context.load_default_certs()
     return context
 
 
-class _Checked:
-    """Mixed into urllib3's connections: they connect to checked addresses only."""
+class _Checked(HTTPConnection):
+    """A connection of urllib3 that connects to checked addresses only."""
 
     networks = "any"
 
     def _new_conn(self) -> socket.socket:
+        if not isinstance(self.timeout, int | float):
+            raise TypeError("Every call to a provider needs a time-out in seconds.")
         sock = connect_checked(self.host, self.port, timeout=self.timeout, networks=self.networks)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
@@ -130,7 +135,7 @@ class _Secure(_Checked, HTTPSConnection):
 
 
 def _checked_pools(networks: str) -> dict[str, type]:
-    plain = type("Plain", (_Checked, HTTPConnection), {"networks": networks})
+    plain = type("Plain", (_Checked,), {"networks": networks})
     secure = type("Secure", (_Secure,), {"networks": networks})
     return {
         "http": type("PlainPool", (urllib3.HTTPConnectionPool,), {"ConnectionCls": plain}),
@@ -145,15 +150,19 @@ class CheckedAdapter(HTTPAdapter):
         self.networks = networks
         super().__init__(max_retries=0)
 
-    def init_poolmanager(self, *args, **kwargs) -> None:
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _checked_pools(self.networks)
 
-    def connect(self, url: str, timeout: float) -> urllib3.connection.HTTPConnection:
+    def connect(self, url: str, timeout: float) -> HTTPConnection:
         """A new connected connection to the URL's origin, with the TLS settings of requests."""
         request = requests.Request("POST", url).prepare()
         pool = self.get_connection_with_tls_context(request, verify=True)
+        if not isinstance(pool, urllib3.HTTPConnectionPool):
+            raise TypeError("The pools of the adapter are those of _checked_pools().")
         connection = pool._new_conn()
+        if not isinstance(connection, HTTPConnection):
+            raise TypeError("The connections of the pools are those of _checked_pools().")
         connection.timeout = timeout
         connection.connect()
         return connection
@@ -164,7 +173,7 @@ class Transport:
 
     def __init__(self, *, networks: str, heartbeat_seconds: float) -> None:
         self._adapter = CheckedAdapter(networks)
-        self._idle: dict[str, deque] = {}
+        self._idle: dict[str, deque[Connection]] = {}
         self._heartbeat_seconds = heartbeat_seconds
 
     def send(

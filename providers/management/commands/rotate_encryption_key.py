@@ -30,16 +30,16 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         keys = settings.GATEWAY_ENCRYPTION_KEYS
-        kept_here = isinstance(keys, KeyFile)
-        if (options["new_key"] or options["drop_old_keys"]) and not kept_here:
+        key_file = keys if isinstance(keys, KeyFile) else None
+        if (options["new_key"] or options["drop_old_keys"]) and key_file is None:
             raise CommandError(FROM_ENVIRONMENT)
-        with keys.locked() if kept_here else nullcontext():
-            if options["new_key"]:
-                keys.prepend(new_key())
+        with key_file.locked() if key_file else nullcontext():
+            if key_file and options["new_key"]:
+                key_file.prepend(new_key())
                 self._record("created a new encryption key")
             self._reseal()
-            if options["drop_old_keys"]:
-                self._drop(keys)
+            if key_file and options["drop_old_keys"]:
+                self._drop(key_file)
 
     def _reseal(self) -> None:
         done = reseal_credentials()
