@@ -132,10 +132,10 @@ class ProviderAdmin(ServiceAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> list:
         models = ["model_names"] if obj else ["new_models"]
-        known = ["masked_credential", "secret", "clear_credential"] if obj else ["secret"]
+        credential_fields = ["masked_credential", "secret", "clear_credential"] if obj else ["secret"]
         return [
             (None, {"fields": ["name", "format", "url", "enabled"]}),
-            ("Credential", {"fields": ["auth_method", *known]}),
+            ("Credential", {"fields": ["auth_method", *credential_fields]}),
             ("Models", {"fields": models}),
             ("Choice among providers", {"fields": ["priority", "weight"]}),
             ("Cache", {"fields": ["cache_scope", "cache_ttl_seconds"]}),
@@ -229,8 +229,8 @@ class ProviderAdmin(ServiceAdmin):
     def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
         offered = _ask(provider)
         with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
-            known = set(provider.models.values_list("name", flat=True))
-            new = [name for name in dict.fromkeys(offered) if name not in known]
+            present = set(provider.models.values_list("name", flat=True))
+            new = [name for name in dict.fromkeys(offered) if name not in present]
             for name in new:
                 services.add_model(provider=provider, name=name)
         return f"{len(new)} models were added."
@@ -284,10 +284,10 @@ class PriceAdmin(ServiceAdmin):
         return list(SUBJECT) if obj else []
 
     def get_fieldsets(self, request: HttpRequest, obj: ModelPrice | None = None) -> list:
-        [(name, told)] = super().get_fieldsets(request, obj)
+        [(name, options)] = super().get_fieldsets(request, obj)
         if obj is None or not self.is_archived(obj):
-            return [(name, told)]
-        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in told["fields"]]})]
+            return [(name, options)]
+        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in options["fields"]]})]
 
     def is_archived(self, row: ModelPrice) -> bool:
         return row.valid_until is not None

@@ -137,11 +137,11 @@ def delete_provider(provider: Provider) -> None:
     try:
         provider.delete()
     except ProtectedError as error:
-        found = Counter(row._meta for row in error.protected_objects)
-        told = ", ".join(
-            _counted(number, meta) for meta, number in sorted(found.items(), key=lambda pair: str(pair[0]))
+        counts = Counter(row._meta for row in error.protected_objects)
+        references = ", ".join(
+            _counted(number, meta) for meta, number in sorted(counts.items(), key=lambda pair: str(pair[0]))
         )
-        raise Conflict(f"The provider {provider.name!r} is referred to by {told}.") from None
+        raise Conflict(f"The provider {provider.name!r} is referred to by {references}.") from None
 
 
 @transaction.atomic
@@ -204,10 +204,10 @@ def _held(price: ModelPrice) -> ModelPrice:
     if price.provider_id is not None:
         # In this order, as whoever deletes the provider with its prices holds them: neither waits for the other.
         list(Provider.objects.select_for_update().filter(pk=price.provider_id))
-    held = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
-    if held is None:
+    row = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
+    if row is None:
         raise Conflict("This price has an end: what it was stays as it is. Change the one that follows it.")
-    return held
+    return row
 
 
 def _not_past(moment: datetime | None, now: datetime) -> datetime:
@@ -322,6 +322,6 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _refuse_unknown(given: JsonObject, known: Iterable[str]) -> None:
-    if unknown := given.keys() - known:
+def _refuse_unknown(options: JsonObject, allowed: Iterable[str]) -> None:
+    if unknown := options.keys() - allowed:
         raise TypeError(f"A provider has no option {', '.join(sorted(unknown))}.")

@@ -61,10 +61,10 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def provider(self) -> Provider:
         """The provider of the path; raises NotFound."""
         provider_id = read_id(self.kwargs["provider_id"])
-        found = Provider.objects.filter(pk=provider_id).first()
-        if found is None:
+        row = Provider.objects.filter(pk=provider_id).first()
+        if row is None:
             raise NotFound(f"There is no provider with the id {provider_id}.")
-        return found
+        return row
 
     def get_queryset(self) -> QuerySet[Model]:
         return Model.objects.of(self.provider).order_by("id")

@@ -370,8 +370,8 @@ def error_message(value: object) -> str:
     if not isinstance(value, dict):
         return ""
     error = value.get("error")
-    found = error.get("message") if isinstance(error, dict) else error or value.get("message") or value.get("detail")
-    return found if isinstance(found, str) else json.dumps(found) if found else ""
+    message = error.get("message") if isinstance(error, dict) else error or value.get("message") or value.get("detail")
+    return message if isinstance(message, str) else json.dumps(message) if message else ""
 
 
 def error_in(value: JsonObject) -> ProviderError | None:

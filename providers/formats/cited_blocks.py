@@ -36,9 +36,9 @@ class CitedBlocks:
 
     def ended(self) -> list[Citation]:
         """The citations of the block, which has come to its end."""
-        found = [replace(page, start=self._begin, end=self._words) for page in self._pages]
+        citations = [replace(page, start=self._begin, end=self._words) for page in self._pages]
         self._begin, self._pages = self._words, []
-        return found
+        return citations
 
     def whole(self, text: str, pages: Iterable[Citation | None]) -> list[Citation]:
         """The citations of a block that came whole."""

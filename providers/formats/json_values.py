@@ -52,7 +52,7 @@ def read_json(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None = 
 def _repaired(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None) -> Any:
     if len(body) > MAX_REPAIRED_BYTES or not SURROGATE.search(body):
         return None
-    repaired = ESCAPE.sub(lambda found: _replace_lone(found, replace_surrogate), body)
+    repaired = ESCAPE.sub(lambda escape: _replace_lone(escape, replace_surrogate), body)
     return None if repaired == body else read_json(repaired)
 
 

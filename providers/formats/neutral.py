@@ -335,15 +335,15 @@ def cited_parts(reply: Reply) -> list[tuple[Part, int, list[Citation]]]:
     if not reply.citations:
         return [(part, 0, []) for part in reply.parts]
     last = max((number for number, part in enumerate(reply.parts) if isinstance(part, Text)), default=-1)
-    found, begin, left = [], 0, sorted(reply.citations, key=lambda citation: citation.start)[::-1]
+    cited, begin, citations = [], 0, sorted(reply.citations, key=lambda citation: citation.start)[::-1]
     for number, part in enumerate(reply.parts):
         end = begin + (len(part.text) if isinstance(part, Text) else 0)
         here = []
-        while left and (left[-1].start < end or number == last):
-            here.append(left.pop())
-        found.append((part, begin, here))
+        while citations and (citations[-1].start < end or number == last):
+            here.append(citations.pop())
+        cited.append((part, begin, here))
         begin = end
-    return found
+    return cited
 
 
 def deltas_of(reply: Reply) -> list[Delta]:

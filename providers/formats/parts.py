@@ -127,8 +127,8 @@ def reason_in(reasons: Mapping[str, str], reason: str, *, called: bool = False) 
 
     `called`: the model has made calls, which not every provider tells from a stop.
     """
-    found = reasons.get(reason, "other") if reason else ""
-    return "tool" if called and found == "stop" else found
+    normalised = reasons.get(reason, "other") if reason else ""
+    return "tool" if called and normalised == "stop" else normalised
 
 
 def arguments_object(call: ToolCall) -> JsonObject:

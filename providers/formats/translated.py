@@ -155,8 +155,8 @@ class TranslatedFormat(Format):
     def unknown_embedding_parameters(self, embedding: Embedding, model: str) -> set[str]:
         """The same for an embedding's parameters."""
         supports, native = self.embedding_parameters(model)
-        given = {name for name in ("dimensions", "user") if getattr(embedding, name)}
-        return (given - supports) | (embedding.extra.keys() - native)
+        names = {name for name in ("dimensions", "user") if getattr(embedding, name)}
+        return (names - supports) | (embedding.extra.keys() - native)
 
     def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
         """The embedding parameters that are translated for the model, and its native ones."""
@@ -208,9 +208,9 @@ def _check_vectors(vectors: Vectors, inputs: int) -> None:
         raise ProviderError(f"The provider answered 200 with something else than {inputs} vectors of numbers.")
 
 
-def _add_native(body: JsonObject, given: JsonObject) -> None:
+def _add_native(body: JsonObject, values: JsonObject) -> None:
     """Set native parameters: they override translated ones; objects are merged field by field."""
-    for name, value in given.items():
+    for name, value in values.items():
         ours = body.get(name)
         body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
 

@@ -57,19 +57,19 @@ def entries(providers: Iterable[Any]) -> Iterator[JsonObject]:
     """The prices of those providers that have a place in HOSTS, as a file has them."""
     for provider in providers:
         if provider.id in HOSTS:
-            taken: set[str] = set()
+            used: set[str] = set()
             for model in provider.models:
                 # The first model that fits is the one that is meant.
-                patterns = {pattern for pattern in _patterns(provider, model) if pattern not in taken}
-                taken |= patterns
+                patterns = {pattern for pattern in _patterns(provider, model) if pattern not in used}
+                used |= patterns
                 for pattern in sorted(patterns):
                     for since, prices in _dated(model.prices):
                         yield from _steps(_host(provider.id, pattern), pattern, prices, since)
 
 
 def _patterns(provider: Any, model: Any) -> set[str]:
-    found = {model.id.lower()} | (set() if provider.id in IDS_ALONE else set(_globs(model.match)))
-    return {pattern for pattern in found if " " not in pattern and 0 < len(pattern) <= 200}
+    patterns = {model.id.lower()} | (set() if provider.id in IDS_ALONE else set(_globs(model.match)))
+    return {pattern for pattern in patterns if " " not in pattern and 0 < len(pattern) <= 200}
 
 
 def _globs(clause: Any) -> Iterator[str]:

@@ -40,10 +40,10 @@ def sync(path: Path = BUNDLED) -> Counter[str]:
     """
     source = PriceSource.BUNDLED if path == BUNDLED else PriceSource.SYNCED
     now = timezone.now()
-    wanted = _in_force(list(read(path, source, now)), now)
+    prices = _in_force(list(read(path, source, now)), now)
     try:
         with transaction.atomic():
-            return _bring(wanted, now)
+            return _bring(prices, now)
     except IntegrityError:
         raise Conflict("Prices were changed at the same time; load them again.") from None
 
@@ -71,8 +71,8 @@ def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPr
             yield _entry(entry, currency=currency, valid_from=now, source=source)
         except FieldsRefused as refused:
             problems = {NAMES.get(field, field): texts for field, texts in refused.message_dict.items()}
-            told = ValidationError.from_fields(problems).sentence
-            raise ValidationError(f"{path}, price {number}: {told}") from None
+            sentence = ValidationError.from_fields(problems).sentence
+            raise ValidationError(f"{path}, price {number}: {sentence}") from None
         except (TypeError, ValueError, OverflowError) as error:
             raise ValidationError(f"{path}, price {number}: {error}.") from None
 
@@ -92,9 +92,11 @@ def _table(path: Path) -> tuple[str, list[Any]]:
 
 def written(price: ModelPrice, since: date | None = None) -> JsonObject:
     """A price as an entry of a file; what is as it would be without is left out."""
-    told = {NAMES[field]: getattr(price, field) for field in NAMES}
+    values = {NAMES[field]: getattr(price, field) for field in NAMES}
     entry = {
-        name: _plain(value) for name, value in told.items() if value not in (None, "", 0) or name in ("input", "output")
+        name: _plain(value)
+        for name, value in values.items()
+        if value not in (None, "", 0) or name in ("input", "output")
     }
     return entry | ({FROM: since.isoformat()} if since else {})
 
@@ -111,9 +113,9 @@ def _entry(entry: Any, **options: Any) -> tuple[date, ModelPrice]:
     return date.fromisoformat(entry[FROM]) if FROM in entry else date.min, price
 
 
-def _amount(field: str, given: Any) -> Decimal:
+def _amount(field: str, value: Any) -> Decimal:
     try:
-        return Decimal(str(given))
+        return Decimal(str(value))
     except InvalidOperation:
         raise ValueError(f"{NAMES[field]}: must be a number or a text with one") from None
 
@@ -129,10 +131,10 @@ def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple
     return {_subject(price): price for since, price in begun if since == latest[price.host, price.model]}
 
 
-def _bring(wanted: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
+def _bring(prices: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
     present = {_subject(row): row for row in ModelPrice.objects.open().filter(provider=None).select_for_update()}
     counted, new, over = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
-    for subject, price in wanted.items():
+    for subject, price in prices.items():
         what = _what_becomes_of(present.get(subject), price, now)
         counted[what] += 1
         if what in ("new", "changed"):

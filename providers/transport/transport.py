@@ -71,20 +71,20 @@ def connect_checked(host: str, port: int, *, timeout: float, networks: str) -> s
     if addresses.odd_host(host):
         raise RefusedAddress(f"the host {host} is not a plain name or address")
     deadline = time.monotonic() + timeout
-    found = RESOLVER.addresses(host.strip("[]"), port, timeout=timeout)
-    for *_, sockaddr in found:
+    candidates = RESOLVER.addresses(host.strip("[]"), port, timeout=timeout)
+    for *_, sockaddr in candidates:
         if reason := addresses.refusal(sockaddr[0], networks):
             raise RefusedAddress(f"the address {sockaddr[0]} of {host} {reason}")
-    return _connect_first(found, deadline)
+    return _connect_first(candidates, deadline)
 
 
-def _connect_first(found: list, deadline: float) -> socket.socket:
+def _connect_first(candidates: list, deadline: float) -> socket.socket:
     failure: OSError = OSError("no address found")
-    for left, (family, kind, protocol, _, sockaddr) in zip(range(len(found), 0, -1), found, strict=True):
+    for remaining, (family, kind, protocol, _, sockaddr) in zip(range(len(candidates), 0, -1), candidates, strict=True):
         sock = socket.socket(family, kind, protocol)
         try:
             # A dead address must not use up the time of those after it.
-            sock.settimeout(max((deadline - time.monotonic()) / left, 0.001))
+            sock.settimeout(max((deadline - time.monotonic()) / remaining, 0.001))
             sock.connect(sockaddr)
             return sock
         except OSError as error:
@@ -189,9 +189,9 @@ class Transport:
         call.idle_seconds = limits.idle
         origin = f"{url.scheme}://{url.netloc}"
         try:
-            kept = self._idle_connection(origin) if may_reuse else None
-            connection = kept or self._open(request.url, origin, limits, call)
-            return self._send_request(connection, head + request.body, limits, call, is_kept=kept is not None)
+            idle = self._idle_connection(origin) if may_reuse else None
+            connection = idle or self._open(request.url, origin, limits, call)
+            return self._send_request(connection, head + request.body, limits, call, is_kept=idle is not None)
         except (BadReply, OSError) as error:
             raise as_gateway_error(call, error) from error
 

@@ -125,12 +125,12 @@ class Anthropic(TranslatedFormat):
         return DATED.fullmatch(kind) is not None
 
     def native_values(self, chat: Chat) -> JsonObject:
-        given = super().native_values(chat)
-        if given.get("service_tier") not in SERVICE_TIERS:
-            given.pop("service_tier", None)
-        if as_dict(given.get("metadata")).keys() != {"user_id"}:  # OpenAI's are anything
-            given.pop("metadata", None)
-        return given
+        values = super().native_values(chat)
+        if values.get("service_tier") not in SERVICE_TIERS:
+            values.pop("service_tier", None)
+        if as_dict(values.get("metadata")).keys() != {"user_id"}:  # OpenAI's are anything
+            values.pop("metadata", None)
+        return values
 
     def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
         return super().unknown_parameters(chat, model) | refused(chat, model)
@@ -145,7 +145,7 @@ class Anthropic(TranslatedFormat):
         thinking, effort = thinking_of(chat, model, most)
         more = bool(self.native_tools_in(chat))
         body: JsonObject = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
-        given = {
+        parameters = {
             "system": system,
             "tools": tools_of(chat, more=more),
             "tool_choice": tool_choice_of(chat, more=more),
@@ -155,7 +155,7 @@ class Anthropic(TranslatedFormat):
             "thinking": thinking,
             "output_config": output_config(chat, effort),
         }
-        body.update({name: value for name, value in given.items() if value})
+        body.update({name: value for name, value in parameters.items() if value})
         body.update({name: getattr(chat, name) for name in sorted(sampling_of(chat, model))})
         return body
 
@@ -257,8 +257,8 @@ class AnthropicReader(JsonStreamReader):
         elif kind == "tool_use" and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
             self.emit(CallBegan(number, as_text(block.get("id")), as_text(block.get("name"))))
-            if given := block.get("input"):  # some servers give it whole
-                self.emit(CallDelta(number, dumped(given).decode()))
+            if arguments := block.get("input"):  # some servers give it whole
+                self.emit(CallDelta(number, dumped(arguments).decode()))
         else:
             self.drop(as_text(kind))
 

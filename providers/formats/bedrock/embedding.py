@@ -88,15 +88,15 @@ def read_vectors(value: JsonObject) -> Vectors:
     if "embeddings" in value:
         return Vectors(read_texts(value))
     by_type = as_dict(value.get("embeddingsByType"))
-    found = value.get("embedding") or by_type.get("float") or next(iter(by_type.values()), None)
-    if not isinstance(found, list):
+    vector = value.get("embedding") or by_type.get("float") or next(iter(by_type.values()), None)
+    if not isinstance(vector, list):
         raise ProviderError("The provider answered 200 without an embedding.")
     tokens = count(value.get("inputTextTokenCount"))
-    return Vectors([found], None if tokens is None else Usage(tokens))
+    return Vectors([vector], None if tokens is None else Usage(tokens))
 
 
 def counted(headers: Mapping[str, str]) -> Usage | None:
     """The tokens that the headers of an answer tell, None where they do not."""
-    told = headers.get(INPUT_TOKENS, "")
-    tokens = count(int(told)) if told.isascii() and told.isdigit() and len(told) < 20 else None
+    header = headers.get(INPUT_TOKENS, "")
+    tokens = count(int(header)) if header.isascii() and header.isdigit() and len(header) < 20 else None
     return None if tokens is None else Usage(tokens)

@@ -95,7 +95,7 @@ def write_frame(headers: dict[str, str], payload: bytes) -> bytes:
 
 
 def _headers(raw: bytes, at: int, end: int) -> dict[str, str]:
-    found = {}
+    headers = {}
     try:
         while at < end:
             name_end = at + 1 + raw[at]
@@ -104,11 +104,11 @@ def _headers(raw: bytes, at: int, end: int) -> dict[str, str]:
                 begin = at + LENGTH.size
                 at = begin + LENGTH.unpack_from(raw, at)[0]
                 if kind == TEXT:
-                    found[name] = raw[begin:at].decode()
+                    headers[name] = raw[begin:at].decode()
             else:
                 at += SIZES[kind]
     except (KeyError, IndexError, ValueError, struct.error) as error:
         raise BadFrame("its headers cannot be read") from error
     if at != end:
         raise BadFrame("its headers cannot be read")
-    return found
+    return headers

@@ -98,8 +98,8 @@ class Bedrock(TranslatedFormat):
         return super().unknown_parameters(chat, model) | refused(chat, model)
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
-        found = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
-        return found | disturbing(chat, model, SOURCE) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
+        names = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
+        return names | disturbing(chat, model, SOURCE) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
@@ -108,7 +108,7 @@ class Bedrock(TranslatedFormat):
         # Without a bound the model's own is reserved out of the account's quota: an administrator may know better.
         most = chat.max_tokens if chat.max_tokens is not None else options.max_output_tokens
         thinking, effort = thinking_of(chat, model, most or claude(model).max_output or 0, SOURCE)
-        given = {
+        fields = {
             "system": system,
             "messages": turns_of(messages),
             "inferenceConfig": _inference(chat, model, most),
@@ -116,7 +116,7 @@ class Bedrock(TranslatedFormat):
             "outputConfig": output_config(chat, effort),
             "additionalModelRequestFields": _additional(chat, model, thinking),
         }
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in fields.items() if value}
 
     def read_reply(self, value: JsonObject) -> Reply:
         message = as_dict(value.get("output")).get("message")
@@ -210,8 +210,8 @@ class BedrockReader(JsonStreamReader):
         if headers.get(":message-type", EVENT) == EVENT:
             return None
         kind = headers.get(":exception-type") or headers.get(":error-code", "")
-        said = as_text(value.get("message")) or headers.get(":error-message", "") or kind
-        text = f"The provider failed in the middle of its answer: {said}"
+        reason = as_text(value.get("message")) or headers.get(":error-message", "") or kind
+        text = f"The provider failed in the middle of its answer: {reason}"
         return ProviderOverloaded(text, code=OVERLOADS[kind]) if kind in OVERLOADS else ProviderError(text)
 
     def read(self, value: JsonObject) -> None:
@@ -277,16 +277,16 @@ def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets. What a cache had a part in is counted apart, as the total tells; where the total
     says that it is counted among the input too, it is taken out."""
     usage = as_dict(value)
-    sent, output = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
-    if sent is None and output is None:
+    prompt, output = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
+    if prompt is None and output is None:
         return None
     read, write = count(usage.get("cacheReadInputTokens")), count(usage.get("cacheWriteInputTokens"))
     cached = (read or 0) + (write or 0)
-    if sent is not None and cached and usage.get("totalTokens") == sent + (output or 0):
-        if cached > sent:  # the parts exceed the whole: believe the whole
-            return Usage(sent, output=output)
-        sent -= cached
-    return Usage(sent, read, write, output)
+    if prompt is not None and cached and usage.get("totalTokens") == prompt + (output or 0):
+        if cached > prompt:  # the parts exceed the whole: believe the whole
+            return Usage(prompt, output=output)
+        prompt -= cached
+    return Usage(prompt, read, write, output)
 
 
 def _inference(chat: Chat, model: str, most: int | None) -> JsonObject:
@@ -297,10 +297,10 @@ def _inference(chat: Chat, model: str, most: int | None) -> JsonObject:
 
 def _additional(chat: Chat, model: str, thinking: JsonObject | None) -> JsonObject:
     """What Converse has no place for goes to the model as it is."""
-    found: JsonObject = {"thinking": thinking} if thinking else {}
+    fields: JsonObject = {"thinking": thinking} if thinking else {}
     if "top_k" in sampling_of(chat, model, SOURCE):
-        found["top_k"] = chat.top_k
-    return found
+        fields["top_k"] = chat.top_k
+    return fields
 
 
 def _read_part(block: JsonObject) -> list[Part]:
@@ -327,11 +327,11 @@ def _cited(place: JsonObject) -> Citation | None:
     """The page that a citation names; None for a place in a document."""
     addresses = as_text(as_dict(as_dict(place.get("location")).get("web")).get("url")), as_text(place.get("source"))
     url = next((address for address in addresses if address.startswith(WEB)), "")
-    said = "".join(as_text(as_dict(piece).get("text")) for piece in as_list(place.get("sourceContent")))
-    return Citation(url, as_text(place.get("title")), said) if url else None
+    quote = "".join(as_text(as_dict(piece).get("text")) for piece in as_list(place.get("sourceContent")))
+    return Citation(url, as_text(place.get("title")), quote) if url else None
 
 
 def _read_thought(thought: JsonObject) -> Reasoning:
-    told = as_dict(thought.get("reasoningText"))
+    text = as_dict(thought.get("reasoningText"))
     data = as_text(thought.get("redactedContent"))
-    return Reasoning(as_text(told.get("text")), as_text(told.get("signature")), data, SOURCE)
+    return Reasoning(as_text(text.get("text")), as_text(text.get("signature")), data, SOURCE)

@@ -90,14 +90,14 @@ def _documents(content: list[Block]) -> Iterator[Block]:
 
 def _name_apart(documents: list[Block]) -> None:
     """Number the documents of one name from the second on: a request in which a name comes twice is refused."""
-    taken: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     for document in documents:
         name = document["name"]
-        while taken[document["name"].lower()]:
-            taken[name.lower()] += 1
-            ending = f" {taken[name.lower()]}"
+        while uses[document["name"].lower()]:
+            uses[name.lower()] += 1
+            ending = f" {uses[name.lower()]}"
             document["name"] = name[: LONGEST_NAME - len(ending)].rstrip() + ending
-        taken[document["name"].lower()] += 1
+        uses[document["name"].lower()] += 1
 
 
 def _blocks(part: Part) -> list[Block]:

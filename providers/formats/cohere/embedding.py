@@ -23,9 +23,9 @@ def written_texts(embedding: Embedding) -> JsonObject:
 
 def read_texts(value: JsonObject) -> list[Any]:
     """The vectors in an answer, numbers or base64. Raises ProviderError where there are none."""
-    found = value.get("embeddings")
-    if isinstance(found, dict):  # by type; another than this one is there if the client asked for it alone
-        found = found.get("float") or next(iter(found.values()), None)
-    if not isinstance(found, list) or not all(isinstance(vector, list | str) for vector in found):
+    vectors = value.get("embeddings")
+    if isinstance(vectors, dict):  # by type; another than this one is there if the client asked for it alone
+        vectors = vectors.get("float") or next(iter(vectors.values()), None)
+    if not isinstance(vectors, list) or not all(isinstance(vector, list | str) for vector in vectors):
         raise ProviderError("The provider answered 200 without embeddings.")
-    return found
+    return vectors

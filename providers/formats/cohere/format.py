@@ -166,10 +166,10 @@ class CohereReader(JsonStreamReader):
 
     def error_in_event(self, value: JsonObject) -> GatewayError | None:
         delta = as_dict(value.get("delta")) if value.get("type") == "message-end" else {}
-        told = delta.get("error") or value.get("error")
-        if not told:
+        reason = delta.get("error") or value.get("error")
+        if not reason:
             return None
-        error = stream_error({"error": told})
+        error = stream_error({"error": reason})
         error.usage = usage_of(delta.get("usage"))
         return error
 
@@ -314,14 +314,14 @@ def usage_of(value: object) -> Usage | None:
     """Tokens as the model saw them; what Cohere bills (billed_units) leaves out its own preamble."""
     usage = as_dict(value)
     tokens = as_dict(usage.get("tokens"))
-    sent, said = _count(tokens.get("input_tokens")), _count(tokens.get("output_tokens"))
-    if sent is None and said is None:
+    prompt, output = _count(tokens.get("input_tokens")), _count(tokens.get("output_tokens"))
+    if prompt is None and output is None:
         return None
     cached = _count(usage.get("cached_tokens"))
-    if cached is not None and sent is not None:
-        cached = None if cached > sent else cached  # the part exceeds the whole: believe the whole
-        sent -= cached or 0
-    return Usage(sent, cached, None, said)
+    if cached is not None and prompt is not None:
+        cached = None if cached > prompt else cached  # the part exceeds the whole: believe the whole
+        prompt -= cached or 0
+    return Usage(prompt, cached, None, output)
 
 
 def _count(value: object) -> int | None:

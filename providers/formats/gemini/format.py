@@ -252,9 +252,9 @@ def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets: thoughts stand beside the candidates, cached content inside the prompt."""
     if not isinstance(value, dict):
         return None
-    prompt, said = count(value.get("promptTokenCount")), count(value.get("candidatesTokenCount"))
+    prompt, output = count(value.get("promptTokenCount")), count(value.get("candidatesTokenCount"))
     thoughts, cached = count(value.get("thoughtsTokenCount")), count(value.get("cachedContentTokenCount"))
-    if prompt is None and said is None and thoughts is None:
+    if prompt is None and output is None and thoughts is None:
         return None
     if prompt is not None:
         if cached is not None and cached > prompt:  # the part exceeds the whole: believe the whole

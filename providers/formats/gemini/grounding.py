@@ -40,7 +40,7 @@ def grounds_of(grounding: object) -> tuple[list[Grounds], list[str]]:
     """The same without the words, of which those meant may not have been said yet."""
     grounding = as_dict(grounding)
     sources = [_source(as_dict(chunk)) for chunk in as_list(grounding.get("groundingChunks"))]
-    found, lost = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
+    grounds, lost = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
     for support in map(as_dict, as_list(grounding.get("groundingSupports"))):
         segment = as_dict(support.get("segment"))
         part, start, end = (count(segment.get(name)) or 0 for name in ("partIndex", "startIndex", "endIndex"))
@@ -49,8 +49,8 @@ def grounds_of(grounding: object) -> tuple[list[Grounds], list[str]]:
             if source is None:
                 lost.append(GROUNDING)
             else:
-                found.append(Grounds(source, part, start, end))
-    return found, lost
+                grounds.append(Grounds(source, part, start, end))
+    return grounds, lost
 
 
 class Streamed:
@@ -87,18 +87,18 @@ class Streamed:
         self._last = words[-1:] or self._last
         before = self._offsets.pop()
         self._offsets.extend(accumulate(_sizes(words), initial=before))
-        found = []
+        grounds = []
         while self._waiting and (over or self._waiting[0][0] <= self._offsets[-1]):
-            found.append(heappop(self._waiting)[-1])
-        return _placed(found, self._offsets, {})
+            grounds.append(heappop(self._waiting)[-1])
+        return _placed(grounds, self._offsets, {})
 
 
 def _source(chunk: JsonObject) -> Citation | None:
     """What is cited, as far as it has an address."""
     kind = next((kind for kind in KINDS if kind in chunk), "")
-    told = as_dict(chunk.get(kind))
-    url = as_text(told.get("uri"))
-    return Citation(url, as_text(told.get("title")), as_text(told.get("text"))) if url else None
+    page = as_dict(chunk.get(kind))
+    url = as_text(page.get("uri"))
+    return Citation(url, as_text(page.get("title")), as_text(page.get("text"))) if url else None
 
 
 def _sizes(words: str) -> Iterable[int]:
@@ -111,9 +111,9 @@ def _placed(grounds: Iterable[Grounds], offsets: Sequence[int], begins: Mapping[
 
     `begins` says by the number of a part where its own words begin.
     """
-    last, found = len(offsets) - 1, []
+    last, citations = len(offsets) - 1, []
     for source, part, *place in grounds:
         begin = offsets[begins.get(part, 0)]
         start, end = (min(bisect_left(offsets, begin + byte), last) for byte in place)
-        found.append(replace(source, start=start, end=end))
-    return found
+        citations.append(replace(source, start=start, end=end))
+    return citations

@@ -117,13 +117,13 @@ class Mistral(TranslatedFormat):
     def read_reply(self, value: JsonObject) -> Reply:
         choices = as_list(value.get("choices"))
         choice = as_dict(choices[0]) if choices else {}
-        said = _said(choice)
-        if not said:
+        messages = _said(choice)
+        if not messages:
             raise ProviderError("The provider answered 200 without a message.")
         reply = Reply(id=as_text(value.get("id")), model=as_text(value.get("model")))
         reply.usage = usage_of(value.get("usage"))
-        reply.parts = [part for message in said for part in _read_content(message.get("content"))]
-        calls = [call for call in as_list(said[-1].get("tool_calls")) if isinstance(call, dict)]
+        reply.parts = [part for message in messages for part in _read_content(message.get("content"))]
+        calls = [call for call in as_list(messages[-1].get("tool_calls")) if isinstance(call, dict)]
         reply.parts += [_call(call, reply.id, number) for number, call in enumerate(calls)]
         reply.provider_finish_reason = as_text(choice.get("finish_reason"))
         reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
@@ -189,9 +189,9 @@ class MistralReader(JsonStreamReader):
     def _read_call(self, piece: JsonObject) -> None:
         call, index = _call(piece, self._id or "", self._calls), piece.get("index")
         index = index if isinstance(index, int) else 0
-        given = _given_id(piece)
-        number = self._numbers.get(given or index)
-        if number is None or (call.name and not given):  # what goes on with a call names it no more
+        given_id = _given_id(piece)
+        number = self._numbers.get(given_id or index)
+        if number is None or (call.name and not given_id):  # what goes on with a call names it no more
             number = self._numbers[call.id] = self._numbers[index] = self._calls
             self._calls += 1
             self.emit(CallBegan(number, call.id, call.name))
@@ -236,8 +236,8 @@ def _written_result(result: ToolResult) -> JsonObject:
 def _written_answer(parts: list[Part]) -> list[JsonObject]:
     calls = [_written_call(part) for part in parts if isinstance(part, ToolCall)]
     thoughts = [_written_thought(part) for part in parts if isinstance(part, Reasoning) and part.source == NAME]
-    said = [part for part in parts if not isinstance(part, ToolCall | Reasoning)]
-    content = [*thoughts, *_chunks(said)] if thoughts else _content("assistant", said)
+    others = [part for part in parts if not isinstance(part, ToolCall | Reasoning)]
+    content = [*thoughts, *_chunks(others)] if thoughts else _content("assistant", others)
     answer = ({"content": content} if content else {}) | ({"tool_calls": calls} if calls else {})
     return [{"role": "assistant", **answer}] if answer else []
 
@@ -315,8 +315,8 @@ def _said(choice: JsonObject) -> list[JsonObject]:
     """The model's message, or all of them where it ran tools of the provider's own between them."""
     if isinstance(message := choice.get("message"), dict):
         return [message]
-    found = [as_dict(message) for message in as_list(choice.get("messages"))]
-    return [message for message in found if message.get("role") == "assistant"]
+    messages = [as_dict(message) for message in as_list(choice.get("messages"))]
+    return [message for message in messages if message.get("role") == "assistant"]
 
 
 def _read_content(content: object) -> list[Part]:
@@ -343,8 +343,8 @@ def _place(item: JsonObject) -> int:
 
 def _given_id(call: JsonObject) -> str:
     """The id in a call; "null" stands for none."""
-    found = as_text(call.get("id"))
-    return "" if found == "null" else found
+    call_id = as_text(call.get("id"))
+    return "" if call_id == "null" else call_id
 
 
 def _call(call: JsonObject, reply_id: str, number: int) -> ToolCall:

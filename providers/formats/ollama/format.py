@@ -188,7 +188,7 @@ def _written_turn(role: str, parts: list[Part]) -> JsonObject:
 
 def _images(parts: Sequence[Part]) -> list[str]:
     """The base64 of images and sounds, which Ollama takes in the same place. Raises ValidationError for the rest."""
-    found = []
+    images = []
     for part in parts:
         if isinstance(part, Image) or (isinstance(part, File) and part.media_type.startswith("audio/")):
             if not part.data:
@@ -196,10 +196,10 @@ def _images(parts: Sequence[Part]) -> list[str]:
                     "messages: this provider takes images inside the request only: "
                     "send data:TYPE;base64,… in place of an address."
                 )
-            found.append(part.data)
+            images.append(part.data)
         elif not isinstance(part, Text | Refusal | Reasoning | ToolCall):
             raise unsendable(part)
-    return found
+    return images
 
 
 def _written_call(call: ToolCall) -> JsonObject:

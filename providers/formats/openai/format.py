@@ -73,7 +73,7 @@ class OpenAI(TranslatedFormat):
         return {"reasoning_effort"} if lost else set()
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
-        given = {
+        parameters = {
             "tools": tools_of(chat) or None,
             "tool_choice": tool_choice_of(chat),
             "parallel_tool_calls": chat.parallel_tools if chat.tools else None,
@@ -93,7 +93,7 @@ class OpenAI(TranslatedFormat):
         body: JsonObject = {"model": model, "messages": messages_of(chat)}
         if work.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return body | {name: value for name, value in given.items() if value is not None}
+        return body | {name: value for name, value in parameters.items() if value is not None}
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.operation == "embedding":

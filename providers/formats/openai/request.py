@@ -159,8 +159,8 @@ def tools_of(chat: Chat) -> list[JsonObject]:
 
 
 def _function(tool: Tool) -> JsonObject:
-    given = {"description": tool.description or None, "parameters": tool.schema, "strict": tool.strict}
-    return {"name": tool.name} | {name: value for name, value in given.items() if value is not None}
+    fields = {"description": tool.description or None, "parameters": tool.schema, "strict": tool.strict}
+    return {"name": tool.name} | {name: value for name, value in fields.items() if value is not None}
 
 
 def tool_choice_of(chat: Chat) -> str | JsonObject | None:
@@ -185,8 +185,8 @@ def response_format_of(chat: Chat) -> JsonObject | None:
         return None
     if output.kind == "json":
         return {"type": "json_object"}
-    given = {"schema": output.schema, "strict": output.strict, "description": output.description or None}
-    named = {"name": output.name or "answer"} | {name: value for name, value in given.items() if value is not None}
+    fields = {"schema": output.schema, "strict": output.strict, "description": output.description or None}
+    named = {"name": output.name or "answer"} | {name: value for name, value in fields.items() if value is not None}
     return {"type": "json_schema", "json_schema": named}
 
 

@@ -82,12 +82,12 @@ class ResponsesReader(JsonStreamReader):
 
     def error_in_event(self, value: JsonObject) -> GatewayError | None:
         if value.get("type") == "error":
-            said = error_message(value)
+            message = error_message(value)
         elif value.get("type") == "response.failed":
-            said = error_message(as_dict(value.get("response")))
+            message = error_message(as_dict(value.get("response")))
         else:
             return None
-        error = ProviderError(f"The provider failed in the middle of its answer: {said}")
+        error = ProviderError(f"The provider failed in the middle of its answer: {message}")
         error.usage = usage_of(as_dict(value.get("response")).get("usage"))
         return error
 
@@ -121,30 +121,30 @@ def _as_stream(response: JsonObject) -> bytes:
     events: list[tuple[str, JsonObject]] = [("response.created", begun), ("response.in_progress", begun)]
     for index, item in enumerate(as_dict(item) for item in response["output"]):
         place = {"item_id": item.get("id"), "output_index": index}
-        said = as_list(item.get("content")) if item.get("type") == "message" else []
-        events.append(("response.output_item.added", place | {"item": {**item, "content": []} if said else item}))
-        for number, part in enumerate(said):
+        content = as_list(item.get("content")) if item.get("type") == "message" else []
+        events.append(("response.output_item.added", place | {"item": {**item, "content": []} if content else item}))
+        for number, part in enumerate(content):
             events += _pieces(as_dict(part), place | {"content_index": number})
         events.append(("response.output_item.done", place | {"item": item}))
     events.append((f"response.{response.get('status') or 'completed'}", {"response": response}))
     return b"".join(
-        b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, "sequence_number": number, **told}))
-        for number, (name, told) in enumerate(events)
+        b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, "sequence_number": number, **fields}))
+        for number, (name, fields) in enumerate(events)
     )
 
 
 def _pieces(part: JsonObject, place: JsonObject) -> list[tuple[str, JsonObject]]:
     """The events of one part of a message."""
-    told: list[tuple[str, JsonObject]] = []
+    text_events: list[tuple[str, JsonObject]] = []
     if part.get("type") == "output_text":
         text = as_text(part.get("text"))
-        told = [
+        text_events = [
             ("response.output_text.delta", place | {"delta": text, "logprobs": []}),
             ("response.output_text.done", place | {"text": text, "logprobs": []}),
         ]
-    emptied = {**part, "text": ""} if told else part
-    begun, done = "response.content_part.added", "response.content_part.done"
-    return [(begun, place | {"part": emptied}), *told, (done, place | {"part": part})]
+    emptied = {**part, "text": ""} if text_events else part
+    start, end = "response.content_part.added", "response.content_part.done"
+    return [(start, place | {"part": emptied}), *text_events, (end, place | {"part": part})]
 
 
 def finish_of(response: JsonObject) -> tuple[str, str]:

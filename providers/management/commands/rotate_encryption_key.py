@@ -42,13 +42,14 @@ class Command(BaseCommand):
                 self._drop(key_file)
 
     def _reseal(self) -> None:
-        done = reseal_credentials()
-        self.stdout.write(f"Credentials re-encrypted: {done.rewritten}; already under this key: {done.current}.")
-        if done.rewritten:
-            self._record(f"re-encrypted the credentials of providers: {done.rewritten}")
-        if done.unreadable:
+        result = reseal_credentials()
+        self.stdout.write(f"Credentials re-encrypted: {result.rewritten}; already under this key: {result.current}.")
+        if result.rewritten:
+            self._record(f"re-encrypted the credentials of providers: {result.rewritten}")
+        if result.unreadable:
             raise CommandError(
-                f"{len(done.unreadable)} could not be decrypted and stay as they were: {', '.join(done.unreadable)}. "
+                f"{len(result.unreadable)} could not be decrypted and stay as they were: "
+                f"{', '.join(result.unreadable)}. "
                 "Enter their credentials again, or restore the key that they were encrypted with."
             )
 
