@@ -25,8 +25,8 @@ from providers.transport.transport import Transport
 from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
 LISTED = ("input", "output", "cache_read")
-OWN_WORDS = "Empty: the default setting applies."
-SECRET_WORDS = "Stored encrypted and never shown again."
+DEFAULT_HELP = "Empty: the default setting applies."
+SECRET_HELP = "Stored encrypted and never shown again."
 
 
 class CurrentFilter(admin.SimpleListFilter):
@@ -50,7 +50,7 @@ class ProviderForm(ServiceForm):
         required=False,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
-        help_text=f"{SECRET_WORDS} Leave empty to keep it; a new scheme, host or port in the URL clears it.",
+        help_text=f"{SECRET_HELP} Leave empty to keep it; a new scheme, host or port in the URL clears it.",
     )
     clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
     new_models = forms.CharField(
@@ -68,9 +68,9 @@ class ProviderForm(ServiceForm):
         ]  # fmt: skip
         help_texts = {
             "url": "The base URL, as SDKs take it, such as https://api.openai.com/v1",
-            "cache_ttl_seconds": f"0 stores nothing. {OWN_WORDS}",
-            "max_response_bytes": OWN_WORDS,
-            **dict.fromkeys(TIMEOUTS, OWN_WORDS),
+            "cache_ttl_seconds": f"0 stores nothing. {DEFAULT_HELP}",
+            "max_response_bytes": DEFAULT_HELP,
+            **dict.fromkeys(TIMEOUTS, DEFAULT_HELP),
         }
         labels = {
             "url": "URL",
@@ -84,7 +84,7 @@ class ProviderForm(ServiceForm):
         super().__init__(*args, **options)
         if self.instance.pk is not None:
             return
-        self.fields["secret"].help_text = SECRET_WORDS
+        self.fields["secret"].help_text = SECRET_HELP
         field = self.fields["unknown_parameters"]
         if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
             field.choices, field.required = [("", "as suits the format"), *field.choices], False
@@ -137,9 +137,9 @@ class ProviderAdmin(ServiceAdmin):
             (None, {"fields": ["name", "format", "url", "enabled"]}),
             ("Credential", {"fields": ["auth_method", *credential_fields]}),
             ("Models", {"fields": models}),
-            ("Choice among providers", {"fields": ["priority", "weight"]}),
+            ("Load balancing", {"fields": ["priority", "weight"]}),
             ("Cache", {"fields": ["cache_scope", "cache_ttl_seconds"]}),
-            ("Patience and bounds", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
+            ("Timeouts and limits", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
         ]
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
@@ -163,7 +163,7 @@ class ProviderAdmin(ServiceAdmin):
     @display(description="Last hour")
     def last_hour(self, row: ListedProvider) -> str:
         usage = row.health.usage
-        return f"{usage['requests']:,} requests, {usage['errors']:,} errors" if usage else ""
+        return f"{_count(usage['requests'], 'request')}, {_count(usage['errors'], 'error')}" if usage else ""
 
     @display(description="Models", ordering="model_count")
     def model_count(self, row: ListedProvider) -> int:
@@ -217,7 +217,7 @@ class ProviderAdmin(ServiceAdmin):
         offered = _ask(provider)
         took = (time.perf_counter() - begun) * 1000
         self.record(request, "test", provider.pk)
-        return f"{provider.name} answered within {took:.0f} ms and lists {len(offered)} models."
+        return f"{provider.name} answered within {took:.0f} ms and lists {_count(len(offered), 'model')}."
 
     @row_action(
         "Fetch models",
@@ -233,7 +233,7 @@ class ProviderAdmin(ServiceAdmin):
             new = [name for name in dict.fromkeys(offered) if name not in present]
             for name in new:
                 services.add_model(provider=provider, name=name)
-        return f"{len(new)} models were added."
+        return "1 model was added." if len(new) == 1 else f"{len(new)} models were added."
 
 
 class PriceForm(ServiceForm):
@@ -322,6 +322,10 @@ class PriceAdmin(ServiceAdmin):
             "The price no longer applies from now on; existing log entries keep their cost.",
             "The row stays as history.",
         ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _ask(provider: Provider) -> list[str]:

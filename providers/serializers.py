@@ -13,10 +13,10 @@ from gateway_project.json_types import JsonObject
 from providers.formats.usage import MONEY_DECIMALS
 from providers.models import (
     AMOUNTS,
-    GREATEST_WHOLE,
     LEAST_SECONDS,
     LONGEST_CREDENTIAL,
     LONGEST_TIMEOUT,
+    MAX_INTEGER,
     MOST_MODELS,
     OPTIONS,
     AuthMethod,
@@ -90,14 +90,14 @@ class ProviderChanges(Attributes):
     )
     format_id = FormatId(source="format_name")
     enabled = Boolean(required=False)
-    priority = Integer(required=False, min_value=0, max_value=GREATEST_WHOLE, help_text="Lower is tried first.")
+    priority = Integer(required=False, min_value=0, max_value=MAX_INTEGER, help_text="Lower is tried first.")
     weight = Integer(
-        required=False, min_value=1, max_value=GREATEST_WHOLE, help_text="Share of the work within a priority."
+        required=False, min_value=1, max_value=MAX_INTEGER, help_text="Share of the work within a priority."
     )
     cache_scope = Choice(
         CacheScope.values, required=False, help_text="Who shares cached answers; empty: the default setting applies."
     )
-    cache_ttl_seconds = Integer(required=False, allow_null=True, min_value=0, max_value=GREATEST_WHOLE)
+    cache_ttl_seconds = Integer(required=False, allow_null=True, min_value=0, max_value=MAX_INTEGER)
     connect_timeout_seconds = _timeout()
     first_byte_timeout_seconds = _timeout()
     idle_timeout_seconds = _timeout()
@@ -147,7 +147,7 @@ class ModelAttributes(Attributes):
         required=False,
         allow_null=True,
         min_value=1,
-        max_value=GREATEST_WHOLE,
+        max_value=MAX_INTEGER,
         help_text="How long answers can be, for formats that have to say it; only an admin sets it.",
     )
 

@@ -139,7 +139,7 @@ def delete_provider(provider: Provider) -> None:
     except ProtectedError as error:
         counts = Counter(row._meta for row in error.protected_objects)
         references = ", ".join(
-            _counted(number, meta) for meta, number in sorted(counts.items(), key=lambda pair: str(pair[0]))
+            _count_with_noun(number, meta) for meta, number in sorted(counts.items(), key=lambda pair: str(pair[0]))
         )
         raise Conflict(f"The provider {provider.name!r} is referred to by {references}.") from None
 
@@ -167,7 +167,7 @@ def change_price(
     Conflict for one that ends, and ValidationError.
     """
     now = timezone.now()
-    price = _held(price)
+    price = _lock_price(price)
     begins = _not_past(None if valid_from == price.valid_from else valid_from, now)
     if price.valid_from >= now and valid_from not in (None, price.valid_from):
         reason = "this price has not begun yet, and begins when it was said; delete it first."
@@ -190,7 +190,7 @@ def end_price(price: ModelPrice) -> None:
     Raises Conflict for one that ends already.
     """
     now = timezone.now()
-    price = _held(price)
+    price = _lock_price(price)
     if price.valid_from < now:
         ModelPrice.objects.filter(pk=price.pk).update(valid_until=now)
         return
@@ -199,7 +199,7 @@ def end_price(price: ModelPrice) -> None:
     ModelPrice.objects.filter(**subject, valid_until=price.valid_from).update(valid_until=None)
 
 
-def _held(price: ModelPrice) -> ModelPrice:
+def _lock_price(price: ModelPrice) -> ModelPrice:
     """The row read again and held, so that two changes at once make two rows; raises Conflict if it ends."""
     if price.provider_id is not None:
         # In this order, as whoever deletes the provider with its prices holds them: neither waits for the other.
@@ -217,7 +217,7 @@ def _not_past(moment: datetime | None, now: datetime) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Resealed:
+class ResealResult:
     """What became of all credentials: how many were rewritten or had the key already, and whose cannot be read."""
 
     rewritten: int
@@ -225,7 +225,7 @@ class Resealed:
     unreadable: tuple[str, ...]
 
 
-def reseal_credentials() -> Resealed:
+def reseal_credentials() -> ResealResult:
     """Encrypt every credential under the first key, each in a transaction of its own; it may be called again."""
     results: Counter[bool | None] = Counter()
     unreadable: list[str] = []
@@ -234,7 +234,7 @@ def reseal_credentials() -> Resealed:
             results[_reseal(provider_id)] += 1
         except (CredentialUnreadable, ValueError):
             unreadable.append(name)
-    return Resealed(results[True], results[False], tuple(unreadable))
+    return ResealResult(results[True], results[False], tuple(unreadable))
 
 
 @transaction.atomic
@@ -262,7 +262,7 @@ def credential_of(provider: Provider) -> str:
         raise ProviderError("The credential cannot be decrypted with the present keys: enter it again.") from None
 
 
-def _counted(number: int, meta: Any) -> str:
+def _count_with_noun(number: int, meta: Any) -> str:
     return f"{number} {meta.verbose_name if number == 1 else meta.verbose_name_plural}"
 
 

@@ -7,7 +7,7 @@ from providers.formats.neutral import Citation
 from providers.formats.surrogates import merge_surrogates
 
 WEB = ("https://", "http://")
-LOST = "citations"  # of places in a document of the request, which have no address
+DROPPED_CITATIONS = "citations"  # of places in a document of the request, which have no address
 
 
 class CitedBlocks:
@@ -22,27 +22,27 @@ class CitedBlocks:
         self._last = ""  # of the letters, which may be half a character
         self._pages: list[Citation] = []
 
-    def said(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """More words of the block."""
         self._words += len(merge_surrogates(text, self._last))
         self._last = text[-1:] or self._last
 
-    def cites(self, page: Citation | None) -> None:
+    def add_citation(self, page: Citation | None) -> None:
         """What the block rests on, before or behind its words."""
         if page is None:
-            self._drop(LOST)
+            self._drop(DROPPED_CITATIONS)
         else:
             self._pages.append(page)
 
-    def ended(self) -> list[Citation]:
+    def end_block(self) -> list[Citation]:
         """The citations of the block, which has come to its end."""
         citations = [replace(page, start=self._begin, end=self._words) for page in self._pages]
         self._begin, self._pages = self._words, []
         return citations
 
-    def whole(self, text: str, pages: Iterable[Citation | None]) -> list[Citation]:
+    def add_block(self, text: str, pages: Iterable[Citation | None]) -> list[Citation]:
         """The citations of a block that came whole."""
-        self.said(text)
+        self.add_text(text)
         for page in pages:
-            self.cites(page)
-        return self.ended()
+            self.add_citation(page)
+        return self.end_block()

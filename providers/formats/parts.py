@@ -44,7 +44,7 @@ def lines_of(parts: Sequence[Part]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
-def words_of_turn(role: str, parts: Sequence[Part]) -> str:
+def text_of_turn(role: str, parts: Sequence[Part]) -> str:
     """The words of a message, for providers that take it as one text."""
     if role == "assistant":
         return text_of(parts)
@@ -57,17 +57,17 @@ def result_text(result: ToolResult) -> str:
     return f"Error: {text}" if result.is_error else text
 
 
-def results_in_words(messages: list[Message]) -> list[Message]:
+def results_as_text(messages: list[Message]) -> list[Message]:
     """The same conversation for providers whose results are words alone: pictures follow in a turn of the user's."""
-    return _with_pictures_behind(messages, _result_in_words)
+    return _move_images_behind(messages, _result_as_text)
 
 
-def answers_in_words(messages: list[Message]) -> list[Message]:
+def answers_as_text(messages: list[Message]) -> list[Message]:
     """The same for providers that take no picture in a turn of the model's, where another model may have made some."""
-    return _with_pictures_behind(messages, _answer_in_words)
+    return _move_images_behind(messages, _answer_as_text)
 
 
-def _with_pictures_behind(
+def _move_images_behind(
     messages: list[Message], in_words: Callable[[Message], tuple[Message, Sequence[Part]]]
 ) -> list[Message]:
     written: list[Message] = []
@@ -83,13 +83,13 @@ def _with_pictures_behind(
     return [*written, Message("user", pictures)] if pictures else written
 
 
-def results_apart(message: Message) -> tuple[list[ToolResult], list[Part]]:
+def split_results(message: Message) -> tuple[list[ToolResult], list[Part]]:
     """A message's results, for providers that take each as a message of its own, and everything else in it."""
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     return results, [part for part in message.parts if not isinstance(part, ToolResult)]
 
 
-def _result_in_words(message: Message) -> tuple[Message, Sequence[Part]]:
+def _result_as_text(message: Message) -> tuple[Message, Sequence[Part]]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     shown = [part for result in results for part in result.parts if not isinstance(part, Text)]
     parts = [
@@ -101,7 +101,7 @@ def _result_in_words(message: Message) -> tuple[Message, Sequence[Part]]:
     return (replace(message, parts=parts) if shown else message), shown
 
 
-def _answer_in_words(message: Message) -> tuple[Message, Sequence[Part]]:
+def _answer_as_text(message: Message) -> tuple[Message, Sequence[Part]]:
     pictures = [part for part in message.parts if isinstance(part, Image)] if message.role == "assistant" else []
     rest: list[Part] = [part for part in message.parts if not isinstance(part, Image)]
     return (replace(message, parts=rest) if pictures else message), pictures
@@ -119,10 +119,10 @@ def read_function_call(call: JsonObject, call_id: str, *seed: str) -> ToolCall:
     """A call as those write it who write like OpenAI; without an id it gets one made of the seed and of itself."""
     function = as_dict(call.get("function"))
     name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
-    return ToolCall(call_id or made_id(*seed, name, arguments), name, arguments)
+    return ToolCall(call_id or derived_call_id(*seed, name, arguments), name, arguments)
 
 
-def reason_in(reasons: Mapping[str, str], reason: str, *, called: bool = False) -> str:
+def normalise_reason(reasons: Mapping[str, str], reason: str, *, called: bool = False) -> str:
     """A finish reason normalised by a table: one that is not in it is `other`, never `stop`.
 
     `called`: the model has made calls, which not every provider tells from a stop.
@@ -157,18 +157,18 @@ def exact_json(text: str) -> Any:
     return None if len(text) > 2 * MAX_DEPTH and is_deeper(value, MAX_DEPTH) else value
 
 
-def made_id(*seed: str) -> str:
+def derived_call_id(*seed: str) -> str:
     """An id for a call that its provider gave none: the same for the same seed, and taken by every format."""
     return f"call_{blake2b(chr(0).join(seed).encode(), digest_size=12).hexdigest()}"
 
 
-def at_most_stops(chat: Chat, most: int) -> None:
+def check_stop_count(chat: Chat, most: int) -> None:
     """Raises ValidationError where there are more stop sequences than the provider takes."""
     if len(chat.stop) > most:
         raise ValidationError(f"stop must hold at most {most} sequences for this provider.")
 
 
-def texts_only(embedding: Embedding) -> list[str]:
+def require_texts(embedding: Embedding) -> list[str]:
     """The texts to embed. Raises ValidationError for token ids: no two tokenisers agree on them."""
     texts = [text for text in embedding.inputs if isinstance(text, str)]
     if len(texts) != len(embedding.inputs):
@@ -183,7 +183,7 @@ def path_segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def unsendable(part: Part) -> ValidationError:
+def unsupported_part(part: Part) -> ValidationError:
     """The error for a part that a provider has no place for."""
     kind = KINDS.get(type(part), "this")
     if isinstance(part, Verbatim):

@@ -28,7 +28,7 @@ class Breakers:
         self._breakers: dict[int, Breaker] = {}
         self._lock = threading.Lock()
 
-    def rested(self, targets: Sequence[TargetT]) -> list[TargetT]:
+    def with_closed_breakers(self, targets: Sequence[TargetT]) -> list[TargetT]:
         """The targets that do not rest; all of them when every one does: better a slim chance than none."""
         if not self._breakers:
             return list(targets)

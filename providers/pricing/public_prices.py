@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from django.core.exceptions import ValidationError as FieldsRefused
+from django.core.exceptions import ValidationError as FieldErrors
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -43,22 +43,22 @@ def sync(path: Path = BUNDLED) -> Counter[str]:
     prices = _in_force(list(read(path, source, now)), now)
     try:
         with transaction.atomic():
-            return _bring(prices, now)
+            return _store(prices, now)
     except IntegrityError:
         raise Conflict("Prices were changed at the same time; load them again.") from None
 
 
 @transaction.atomic
 def load(path: Path = BUNDLED) -> Counter[str]:
-    """sync() for commands: the log is told how many prices it was that changed, if any did."""
+    """sync() for commands: the log is describe_counts how many prices it was that changed, if any did."""
     counted = sync(path)
     if counted["new"] or counted["changed"]:
-        message = f"{operator()} loaded prices: {told(counted)}, by manage.py."
+        message = f"{operator()} loaded prices: {describe_counts(counted)}, by manage.py."
         record_command("sync", "prices", after=dict(counted), message=message)
     return counted
 
 
-def told(counted: Counter[str]) -> str:
+def describe_counts(counted: Counter[str]) -> str:
     """What sync() has counted, in words."""
     return ", ".join(f"{number} {what}" for what, number in counted.items()) + " (edited here)"
 
@@ -69,7 +69,7 @@ def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPr
     for number, entry in enumerate(listed, start=1):
         try:
             yield _entry(entry, currency=currency, valid_from=now, source=source)
-        except FieldsRefused as refused:
+        except FieldErrors as refused:
             problems = {NAMES.get(field, field): texts for field, texts in refused.message_dict.items()}
             sentence = ValidationError.from_fields(problems).sentence
             raise ValidationError(f"{path}, price {number}: {sentence}") from None
@@ -131,11 +131,11 @@ def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple
     return {_subject(price): price for since, price in begun if since == latest[price.host, price.model]}
 
 
-def _bring(prices: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
+def _store(prices: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
     present = {_subject(row): row for row in ModelPrice.objects.open().filter(provider=None).select_for_update()}
     counted, new, over = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
     for subject, price in prices.items():
-        what = _what_becomes_of(present.get(subject), price, now)
+        what = _outcome_for(present.get(subject), price, now)
         counted[what] += 1
         if what in ("new", "changed"):
             new.append(price)
@@ -146,7 +146,7 @@ def _bring(prices: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
     return counted
 
 
-def _what_becomes_of(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:
+def _outcome_for(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:
     if row is None:
         return "new"
     if row.source == PriceSource.EDITED or row.valid_from >= now:

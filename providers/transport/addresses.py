@@ -50,7 +50,7 @@ def refusal(address: str, networks: str) -> str:
     return ""
 
 
-def odd_host(host: str) -> bool:
+def is_disguised_address(host: str) -> bool:
     """Whether a host is a number in disguise: 0x7f.1, 2130706433, 127.1, 017700000001."""
     if ":" in host:
         return False

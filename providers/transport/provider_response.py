@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
 from providers.transport.calls import Call, End, Interrupted
-from providers.transport.http_response import RESET, BadReply, HTTPResponse
+from providers.transport.http_response import RESET, HTTPResponse, InvalidResponse
 
 PEEK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
@@ -130,7 +130,7 @@ class ProviderResponse:
         """The whole body. Raises ProviderError, ProviderTimeout or Interrupted."""
         try:
             return self._response.read()
-        except (BadReply, OSError) as error:
+        except (InvalidResponse, OSError) as error:
             raise as_gateway_error(self._call, error) from error
         finally:
             self.close()
@@ -139,7 +139,7 @@ class ProviderResponse:
         """The body as it arrives, b"" for each silence. Raises as read() does; the caller closes."""
         try:
             yield from self._response.pieces()
-        except (BadReply, OSError) as error:
+        except (InvalidResponse, OSError) as error:
             raise as_gateway_error(self._call, error) from error
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ def as_gateway_error(call: Call, error: Exception) -> GatewayError | Interrupted
 
 def describe_failure(error: BaseException) -> str:
     """How a provider, or the connection to it, failed, in words for clients and administrators."""
-    if isinstance(error, BadReply):
+    if isinstance(error, InvalidResponse):
         return str(error)
     if isinstance(error, ConnectionRefusedError):
         return "it refused the connection"

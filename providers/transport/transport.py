@@ -26,7 +26,7 @@ from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
 from gateway_project.server.sockets import bound_waits
 from providers.transport import addresses
 from providers.transport.calls import Call, End
-from providers.transport.http_response import BadReply, HTTPResponse, NoReply
+from providers.transport.http_response import HTTPResponse, InvalidResponse, NoResponse
 from providers.transport.provider_response import (
     IDLE_CONNECTION_SECONDS,
     Connection,
@@ -68,7 +68,7 @@ def connect_checked(host: str, port: int, *, timeout: float, networks: str) -> s
 
     It connects to the addresses that were checked, without another lookup: DNS rebinding gains nothing.
     """
-    if addresses.odd_host(host):
+    if addresses.is_disguised_address(host):
         raise RefusedAddress(f"the host {host} is not a plain name or address")
     deadline = time.monotonic() + timeout
     candidates = RESOLVER.addresses(host.strip("[]"), port, timeout=timeout)
@@ -192,7 +192,7 @@ class Transport:
             idle = self._idle_connection(origin) if may_reuse else None
             connection = idle or self._open(request.url, origin, limits, call)
             return self._send_request(connection, head + request.body, limits, call, is_kept=idle is not None)
-        except (BadReply, OSError) as error:
+        except (InvalidResponse, OSError) as error:
             raise as_gateway_error(call, error) from error
 
     def session(self) -> requests.Session:
@@ -263,7 +263,7 @@ class Transport:
                 if connection.is_secure:
                     bound_waits(connection.sock, receive=self._heartbeat_seconds)
                 response.read_head()
-            except (ConnectionError, ssl.SSLError, NoReply) as error:
+            except (ConnectionError, ssl.SSLError, NoResponse) as error:
                 is_cut = isinstance(error, OSError)  # its end was not even written
                 if is_kept and call.end is None and (is_cut or connection.is_unacknowledged(len(data))):
                     raise NotReceived("The provider had closed the connection before the request arrived.") from error

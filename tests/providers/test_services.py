@@ -78,7 +78,7 @@ def test_a_credential_that_is_sent_encoded_may_hold_anything(make, settings):
     ],
 )
 def test_a_credential_that_can_never_be_sent_is_refused_and_not_repeated(make, settings, method, credential, word):
-    with pytest.raises(ValidationError, match=f"^apiKey: .*{word}") as refusal:
+    with pytest.raises(ValidationError, match=word, check=lambda error: error.field == "api_key") as refusal:
         make(credential=credential, auth_method=method)
     assert "hidden" not in refusal.value.message
     provider = make(credential="sk-1234567890")
@@ -229,7 +229,7 @@ def test_a_url_leads_to_one_host_over_http_or_https(make, url):
     ],
 )
 def test_what_cannot_be_stored_is_refused(make, wrong):
-    with pytest.raises(ValidationError, match=f"^{next(iter(wrong))}: "):
+    with pytest.raises(ValidationError, check=lambda error: error.field == next(iter(wrong))):
         make(**wrong)
     provider = make()
     with pytest.raises(ValidationError):

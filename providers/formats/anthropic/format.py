@@ -20,7 +20,13 @@ from providers.formats.anthropic.blocks import (
 )
 from providers.formats.anthropic.models import claude
 from providers.formats.anthropic.request import system_of, tool_choice_of, tools_of, turns_of
-from providers.formats.anthropic.thinking import can_think, disturbing, refused, sampling_of, thinking_of
+from providers.formats.anthropic.thinking import (
+    can_think,
+    conflicting_sampling,
+    sampling_of,
+    thinking_of,
+    unsupported_parameters,
+)
 from providers.formats.base import COUNT_TOKENS, Answer, Options, StreamReader, WorkRequest, error_message, read_object
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.json_stream import JsonStreamReader
@@ -38,7 +44,7 @@ from providers.formats.neutral import (
     Text,
     TextDelta,
 )
-from providers.formats.parts import reason_in
+from providers.formats.parts import normalise_reason
 from providers.formats.sse import PLAIN
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import count
@@ -52,7 +58,7 @@ STATUS_OF = {
     "overloaded_error": 529,
 }
 # The gateway's account cannot pay: the SDK's error codes of statuses 402 and 429.
-SPENT = frozenset(
+BILLING_ERRORS = frozenset(
     {
         "contract_spend_limit_reached",
         "enforced_spend_limit_reached",
@@ -133,10 +139,10 @@ class Anthropic(TranslatedFormat):
         return values
 
     def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
-        return super().unknown_parameters(chat, model) | refused(chat, model)
+        return super().unknown_parameters(chat, model) | unsupported_parameters(chat, model)
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
-        return disturbing(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
+        return conflicting_sampling(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
@@ -177,7 +183,7 @@ class Anthropic(TranslatedFormat):
         reason = reason if isinstance(reason, str) else ""
         stop_sequence = value.get("stop_sequence")
         reply = Reply(
-            finish_reason=reason_in(FINISH_REASONS, reason),
+            finish_reason=normalise_reason(FINISH_REASONS, reason),
             provider_finish_reason=reason,
             usage=usage_of(value.get("usage")),
             id=as_text(value.get("id")),
@@ -188,7 +194,7 @@ class Anthropic(TranslatedFormat):
         for block in content:
             reply.parts.append(part := read_part(block))
             if isinstance(part, Text):
-                reply.citations += blocks.whole(part.text, pages_of(block))
+                reply.citations += blocks.add_block(part.text, pages_of(block))
         if why := _why(value, reason):
             reply.parts.append(Refusal(why))
         return reply
@@ -199,7 +205,7 @@ class Anthropic(TranslatedFormat):
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         error = as_dict(as_dict(read_json(body)).get("error"))
         kind = as_text(error.get("type"))
-        if kind == "billing_error" or as_text(as_dict(error.get("details")).get("error_code")) in SPENT:
+        if kind == "billing_error" or as_text(as_dict(error.get("details")).get("error_code")) in BILLING_ERRORS:
             return super().refusal(ProviderRejected.PAYMENT_REQUIRED, body)
         return super().refusal(STATUS_OF.get(kind, status), body, retry_after)
 
@@ -248,7 +254,7 @@ class AnthropicReader(JsonStreamReader):
         if kind == "text":
             self._said_text(as_text(block.get("text")))
             for page in pages_of(block):
-                self._blocks.cites(page)
+                self._blocks.add_citation(page)
         elif kind == "thinking":
             self._begins = True
             self._thought(as_text(block.get("thinking")), as_text(block.get("signature")))
@@ -276,7 +282,7 @@ class AnthropicReader(JsonStreamReader):
         elif kind == "signature_delta":
             self._thought("", as_text(delta.get("signature")))
         elif kind == "citations_delta":
-            self._blocks.cites(cited(as_dict(delta.get("citation"))))
+            self._blocks.add_citation(cited(as_dict(delta.get("citation"))))
 
     def _block_stopped(self, value: JsonObject) -> None:
         self._cite()
@@ -289,7 +295,7 @@ class AnthropicReader(JsonStreamReader):
         if why := _why(delta, reason):
             self.emit(RefusalDelta(why))
         if reason:
-            self.finish(reason_in(FINISH_REASONS, reason), reason)
+            self.finish(normalise_reason(FINISH_REASONS, reason), reason)
             self.emit(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
     def _stopped(self, value: JsonObject) -> None:
@@ -298,10 +304,10 @@ class AnthropicReader(JsonStreamReader):
     def _said_text(self, text: str) -> None:
         if text:
             self.emit(TextDelta(text))
-            self._blocks.said(text)
+            self._blocks.add_text(text)
 
     def _cite(self) -> None:
-        for citation in self._blocks.ended():
+        for citation in self._blocks.end_block():
             self.emit(citation)
 
     def _thought(self, text: str, signature: str) -> None:
@@ -326,8 +332,8 @@ EVENTS = {
 
 def _why(stopped: JsonObject, reason: str) -> str:
     """Why the model was kept from answering, '' where it was not, or that is not said."""
-    refused = FINISH_REASONS.get(reason) == "filter"
-    return as_text(as_dict(stopped.get("stop_details")).get("explanation")) if refused else ""
+    is_refusal = FINISH_REASONS.get(reason) == "filter"
+    return as_text(as_dict(stopped.get("stop_details")).get("explanation")) if is_refusal else ""
 
 
 def without_foreign(message: object) -> object:

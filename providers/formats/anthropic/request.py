@@ -23,7 +23,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, paragraphs_of, unsendable
+from providers.formats.parts import arguments_object, paragraphs_of, unsupported_part
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
@@ -134,7 +134,7 @@ def _result(part: ToolResult) -> Block:
 def _verbatim(part: Verbatim) -> Block:
     if part.source == SOURCE:
         return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
 def _id(call_id: str) -> str:

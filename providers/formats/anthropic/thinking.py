@@ -17,7 +17,7 @@ EITHER = frozenset({"temperature", "top_p"})
 LEAST_TOP_P = 0.95  # of a model that thinks (Anthropic's documentation, extended thinking, feature compatibility)
 
 
-def refused(chat: Chat, model: str) -> set[str]:
+def unsupported_parameters(chat: Chat, model: str) -> set[str]:
     """Parameters of the conversation that are known and that no Claude, or not this one, takes."""
     lost = SAMPLING if not claude(model).samples else frozenset()
     named = {name for name in lost if getattr(chat, name) is not None}
@@ -51,7 +51,7 @@ def sampling_of(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
     return names
 
 
-def disturbing(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
+def conflicting_sampling(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
     """What the client says of it that the model would take if it did not think, or were not told it twice."""
     if not claude(model).samples:
         return set()

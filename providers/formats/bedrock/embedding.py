@@ -12,7 +12,7 @@ from gateway_project.json_types import JsonObject
 from providers.formats.cohere.embedding import FLOATS, read_texts, written_texts
 from providers.formats.json_values import as_dict
 from providers.formats.neutral import Embedding, Vectors
-from providers.formats.parts import texts_only
+from providers.formats.parts import require_texts
 from providers.formats.usage import Usage, count
 
 # Cohere's answers say nothing of tokens, the header of every answer of InvokeModel does.
@@ -38,7 +38,7 @@ class Family:
 
 
 def _one_text(embedding: Embedding) -> JsonObject:
-    texts = texts_only(embedding)
+    texts = require_texts(embedding)
     if len(texts) != 1:
         raise ValidationError("input must contain exactly one text: this model embeds one text per request.")
     return {"inputText": texts[0]}
@@ -95,7 +95,7 @@ def read_vectors(value: JsonObject) -> Vectors:
     return Vectors([vector], None if tokens is None else Usage(tokens))
 
 
-def counted(headers: Mapping[str, str]) -> Usage | None:
+def reported_usage(headers: Mapping[str, str]) -> Usage | None:
     """The tokens that the headers of an answer tell, None where they do not."""
     header = headers.get(INPUT_TOKENS, "")
     tokens = count(int(header)) if header.isascii() and header.isdigit() and len(header) < 20 else None

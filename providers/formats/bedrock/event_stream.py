@@ -20,7 +20,7 @@ TEXT, BYTES = 7, 6
 SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
-class BadFrame(Exception):
+class InvalidFrame(Exception):
     """The bytes are no frame: a checksum or a length is wrong."""
 
 
@@ -74,10 +74,10 @@ class FrameSplitter:
 
 
 def read_frame(raw: bytes) -> Frame:
-    """A whole frame read. Raises BadFrame where the checksum or a header is wrong."""
+    """A whole frame read. Raises InvalidFrame where the checksum or a header is wrong."""
     end = len(raw) - CHECKSUM.size
     if crc32(raw[:end]) != CHECKSUM.unpack_from(raw, end)[0]:
-        raise BadFrame("its checksum is wrong")
+        raise InvalidFrame("its checksum is wrong")
     begin = PRELUDE.size + PRELUDE.unpack_from(raw)[1]
     return Frame(_headers(raw, PRELUDE.size, begin), raw[begin:end])
 
@@ -108,7 +108,7 @@ def _headers(raw: bytes, at: int, end: int) -> dict[str, str]:
             else:
                 at += SIZES[kind]
     except (KeyError, IndexError, ValueError, struct.error) as error:
-        raise BadFrame("its headers cannot be read") from error
+        raise InvalidFrame("its headers cannot be read") from error
     if at != end:
-        raise BadFrame("its headers cannot be read")
+        raise InvalidFrame("its headers cannot be read")
     return headers

@@ -6,11 +6,25 @@ from dataclasses import replace
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ProviderTimeout
 from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.models import NO_CLAUDE, claude
-from providers.formats.anthropic.thinking import SAMPLING, can_think, disturbing, refused, sampling_of, thinking_of
+from providers.formats.anthropic.thinking import (
+    SAMPLING,
+    can_think,
+    conflicting_sampling,
+    sampling_of,
+    thinking_of,
+    unsupported_parameters,
+)
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
 from providers.formats.bedrock import embedding as bedrock_embedding
-from providers.formats.bedrock.embedding import counted, family_of
-from providers.formats.bedrock.event_stream import MEDIA_TYPE, BadFrame, Frame, FrameSplitter, read_frame, write_frame
+from providers.formats.bedrock.embedding import family_of, reported_usage
+from providers.formats.bedrock.event_stream import (
+    MEDIA_TYPE,
+    Frame,
+    FrameSplitter,
+    InvalidFrame,
+    read_frame,
+    write_frame,
+)
 from providers.formats.bedrock.request import (
     SOURCE,
     cannot_refuse_tools,
@@ -18,7 +32,7 @@ from providers.formats.bedrock.request import (
     system_of,
     tool_config,
     turns_of,
-    without_proofs,
+    without_signed_thoughts,
 )
 from providers.formats.cited_blocks import WEB, CitedBlocks
 from providers.formats.json_stream import JsonStreamReader
@@ -42,7 +56,7 @@ from providers.formats.neutral import (
     Vectors,
     Verbatim,
 )
-from providers.formats.parts import path_segment, reason_in, text_of
+from providers.formats.parts import normalise_reason, path_segment, text_of
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
 
@@ -95,16 +109,20 @@ class Bedrock(TranslatedFormat):
         return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
     def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
-        return super().unknown_parameters(chat, model) | refused(chat, model)
+        return super().unknown_parameters(chat, model) | unsupported_parameters(chat, model)
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
         names = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
-        return names | disturbing(chat, model, SOURCE) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
+        return (
+            names
+            | conflicting_sampling(chat, model, SOURCE)
+            | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
+        )
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
         if claude(model, on_bedrock=True) is NO_CLAUDE:
-            messages = without_proofs(messages)
+            messages = without_signed_thoughts(messages)
         # Without a bound the model's own is reserved out of the account's quota: an administrator may know better.
         most = chat.max_tokens if chat.max_tokens is not None else options.max_output_tokens
         thinking, effort = thinking_of(chat, model, most or claude(model).max_output or 0, SOURCE)
@@ -123,11 +141,11 @@ class Bedrock(TranslatedFormat):
         if not isinstance(message, dict):
             raise ProviderError("The provider answered 200 without a message.")
         reason = as_text(value.get("stopReason"))
-        reply = Reply([], reason_in(FINISH_REASONS, reason), reason, usage_of(value.get("usage")))
+        reply = Reply([], normalise_reason(FINISH_REASONS, reason), reason, usage_of(value.get("usage")))
         blocks = CitedBlocks(reply.dropped_kinds.append)
         for block in map(as_dict, as_list(message.get("content"))):
             reply.parts += (parts := _read_part(block))
-            reply.citations += blocks.whole(text_of(parts), _pages_of(as_dict(block.get("citationsContent"))))
+            reply.citations += blocks.add_block(text_of(parts), _pages_of(as_dict(block.get("citationsContent"))))
         return reply
 
     def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
@@ -141,7 +159,7 @@ class Bedrock(TranslatedFormat):
         return bedrock_embedding.read_vectors(value)
 
     def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
-        usage = counted(headers) if work.operation == "embedding" else None
+        usage = reported_usage(headers) if work.operation == "embedding" else None
         if usage is None:
             return super().answer_from_response(work, headers, body)
         return self.build_embedding_answer(work, body, replace(self.read_vectors(read_object(body)), usage=usage))
@@ -187,7 +205,7 @@ class BedrockReader(JsonStreamReader):
     def _event(self, event: bytes) -> bytes:
         try:
             return super()._event(event)
-        except BadFrame as error:
+        except InvalidFrame as error:
             self.error = _no_frame(error)
             return b""
 
@@ -233,7 +251,7 @@ class BedrockReader(JsonStreamReader):
         delta, index = as_dict(value.get("delta")), value.get("contentBlockIndex")
         if text := as_text(delta.get("text")):
             self.emit(TextDelta(text))
-            self._blocks.said(text)
+            self._blocks.add_text(text)
         elif arguments := as_text(as_dict(delta.get("toolUse")).get("input")):
             if isinstance(index, int) and index in self._calls:
                 self.emit(CallDelta(self._calls[index], arguments))
@@ -242,16 +260,16 @@ class BedrockReader(JsonStreamReader):
             words, signature = as_text(thought.get("text")), as_text(thought.get("signature"))
             self.emit(ReasoningDelta(words, signature, as_text(thought.get("redactedContent")), SOURCE, begins))
         elif place := as_dict(delta.get("citation")):
-            self._blocks.cites(_cited(place))
+            self._blocks.add_citation(_cited(place))
 
     def _block_stopped(self, value: JsonObject) -> None:
-        for citation in self._blocks.ended():
+        for citation in self._blocks.end_block():
             self.emit(citation)
 
     def _message_stopped(self, value: JsonObject) -> None:
         reason = as_text(value.get("stopReason"))
         self._stopped = True
-        self.finish(reason_in(FINISH_REASONS, reason), reason)
+        self.finish(normalise_reason(FINISH_REASONS, reason), reason)
         self.emit(Finished(self.finish_reason, reason))
 
     def _ended(self, value: JsonObject) -> None:
@@ -274,8 +292,8 @@ def _no_frame(why: object) -> ProviderError:
 
 
 def usage_of(value: object) -> Usage | None:
-    """Usage in disjoint buckets. What a cache had a part in is counted apart, as the total tells; where the total
-    says that it is counted among the input too, it is taken out."""
+    """Usage in disjoint buckets. Bedrock counts cached input apart from the input. Where the total shows that the
+    input includes it, it is subtracted."""
     usage = as_dict(value)
     prompt, output = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
     if prompt is None and output is None:
@@ -290,8 +308,8 @@ def usage_of(value: object) -> Usage | None:
 
 
 def _inference(chat: Chat, model: str, most: int | None) -> JsonObject:
-    refused = SAMPLING - sampling_of(chat, model, SOURCE)
-    values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in refused}
+    unsupported = SAMPLING - sampling_of(chat, model, SOURCE)
+    values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in unsupported}
     return {name: value for name, value in {**values, "maxTokens": most}.items() if value not in (None, [])}
 
 

@@ -23,7 +23,7 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, unsendable
+from providers.formats.parts import arguments_object, unsupported_part
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
@@ -60,7 +60,7 @@ def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
     return [block for text in texts for block in _text(text)], messages
 
 
-def without_proofs(messages: list[Message]) -> list[Message]:
+def without_signed_thoughts(messages: list[Message]) -> list[Message]:
     """The messages without the thoughts that a Claude has signed, for models that are none: they refuse them."""
     return [replace(message, parts=[part for part in message.parts if not _is_signed(part)]) for message in messages]
 
@@ -163,7 +163,7 @@ def _result(part: ToolResult) -> list[Block]:
 
 def _verbatim(part: Verbatim) -> list[Block]:
     if part.source != SOURCE:
-        raise unsendable(part)
+        raise unsupported_part(part)
     return [part.value]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.json_types import JsonObject
 from providers.formats.neutral import Embedding
-from providers.formats.parts import texts_only
+from providers.formats.parts import require_texts
 
 MOST_TEXTS = 96
 # What texts are embedded for must be said; the index of a search is the most frequent reason.
@@ -15,7 +15,7 @@ FLOATS = ["float"]  # the only type of vector that other shapes have
 
 def written_texts(embedding: Embedding) -> JsonObject:
     """The part of a request that every model takes. Raises ValidationError for token ids and for too many texts."""
-    texts = texts_only(embedding)
+    texts = require_texts(embedding)
     if len(texts) > MOST_TEXTS:
         raise ValidationError(f"input must hold at most {MOST_TEXTS} texts for this provider.")
     return {"texts": texts, "input_type": INPUT_TYPE, "embedding_types": FLOATS}

@@ -32,17 +32,17 @@ from providers.formats.neutral import (
 )
 from providers.formats.openai.request import image_url
 from providers.formats.parts import (
-    answers_in_words,
-    at_most_stops,
+    answers_as_text,
+    check_stop_count,
     function_of,
+    normalise_reason,
     read_function_call,
-    reason_in,
     result_text,
-    results_apart,
-    results_in_words,
+    results_as_text,
+    split_results,
     text_of,
-    unsendable,
-    words_of_turn,
+    text_of_turn,
+    unsupported_part,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
@@ -90,8 +90,8 @@ class Cohere(TranslatedFormat):
         return PATHS[work.operation]
 
     def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
-        at_most_stops(chat, MOST_STOPS)
-        messages = answers_in_words(results_in_words(chat.messages))
+        check_stop_count(chat, MOST_STOPS)
+        messages = answers_as_text(results_as_text(chat.messages))
         turns = [turn for message in messages for turn in _written(message)]
         body: JsonObject = {"model": model, "messages": turns, "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in PARAMETERS.items()}
@@ -121,7 +121,7 @@ class Cohere(TranslatedFormat):
         if citations := message.get("citations"):
             reply.parts.append(Verbatim({"citations": citations}, NAME))
         reply.provider_finish_reason = as_text(value.get("finish_reason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
@@ -197,7 +197,7 @@ class CohereReader(JsonStreamReader):
 
     def _read_end(self, delta: JsonObject) -> None:
         reason = as_text(delta.get("finish_reason"))
-        self.finish(reason_in(FINISH_REASONS, reason), reason)
+        self.finish(normalise_reason(FINISH_REASONS, reason), reason)
         self.emit(Finished(self.finish_reason, reason))
         self.usage = usage_of(delta.get("usage"))
         self.done = True
@@ -217,7 +217,7 @@ READERS: dict[str, Callable[[CohereReader, JsonObject, int | None], None]] = {
 
 def _written(message: Message) -> list[JsonObject]:
     """A message as Cohere takes it; each result of a tool is one of its own."""
-    results, others = results_apart(message)
+    results, others = split_results(message)
     written = [_written_result(result) for result in results]
     if not others and results:
         return written
@@ -248,14 +248,14 @@ def _own(parts: list[Part]) -> JsonObject:
         if isinstance(part, Verbatim) and part.source == NAME:
             own |= part.value
         elif not isinstance(part, Text | Refusal | Reasoning | ToolCall):
-            raise unsendable(part)
+            raise unsupported_part(part)
     return own
 
 
 def _content(role: str, parts: list[Part]) -> str | list[JsonObject]:
     """The words as a string, or a list of parts where there is more than words."""
     if all(isinstance(part, Text | Refusal) for part in parts):
-        return words_of_turn(role, parts)
+        return text_of_turn(role, parts)
     return [_written_part(part) for part in parts]
 
 
@@ -263,7 +263,7 @@ def _written_part(part: Part) -> JsonObject:
     if isinstance(part, Text | Refusal):
         return {"type": "text", "text": part.text}
     if not isinstance(part, Image):
-        raise unsendable(part)
+        raise unsupported_part(part)
     image = {"url": image_url(part)}
     if part.detail:
         image["detail"] = part.detail

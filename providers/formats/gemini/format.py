@@ -12,7 +12,7 @@ from providers.formats.base import (
     WorkRequest,
     read_object,
 )
-from providers.formats.gemini.grounding import GROUNDING, Streamed, citations_of
+from providers.formats.gemini.grounding import GROUNDING, StreamedGrounding, citations_of
 from providers.formats.gemini.request import CONFIG, NAME, resource, written_chat
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
@@ -37,10 +37,10 @@ from providers.formats.neutral import (
 )
 from providers.formats.parts import (
     arguments_text,
-    made_id,
-    reason_in,
+    derived_call_id,
+    normalise_reason,
+    require_texts,
     text_of,
-    texts_only,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count, count_or_zero
@@ -129,7 +129,7 @@ class Gemini(TranslatedFormat):
             reply.citations, reply.dropped_kinds = citations_of(grounding, reply.text, begins)
         calls = any(isinstance(part, ToolCall) for part in reply.parts)
         reply.provider_finish_reason = as_text(candidate.get("finishReason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=calls)
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason, called=calls)
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
@@ -140,7 +140,7 @@ class Gemini(TranslatedFormat):
         if embedding.dimensions is not None:
             about["outputDimensionality"] = embedding.dimensions
         about |= self.native_embedding_values(embedding)
-        return {"requests": [about | {"content": {"parts": [{"text": text}]}} for text in texts_only(embedding)]}
+        return {"requests": [about | {"content": {"parts": [{"text": text}]}} for text in require_texts(embedding)]}
 
     def read_vectors(self, value: JsonObject) -> Vectors:
         items = as_list(value.get("embeddings"))
@@ -177,7 +177,7 @@ class GeminiReader(JsonStreamReader):
         self._begun = False
         self._parts = self._calls = 0
         self._signed = False
-        self._grounding = Streamed()
+        self._grounding = StreamedGrounding()
 
     def read(self, value: JsonObject) -> None:
         if not self._begun:
@@ -195,7 +195,7 @@ class GeminiReader(JsonStreamReader):
         for part in parts:
             self._read_part(part)
         if reason := as_text(candidate.get("finishReason")):
-            self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
+            self.finish(normalise_reason(FINISH_REASONS, reason, called=self._calls > 0), reason)
 
     def end(self, is_complete: bool) -> bytes:
         rest = super().end(is_complete)
@@ -210,7 +210,7 @@ class GeminiReader(JsonStreamReader):
     def _ground(self, parts: list[JsonObject], grounding: object) -> None:
         """Say what is cited before anything of the piece, which may end the words that citations belong to."""
         for part in filter(_is_answer, parts):
-            self._grounding.said(part["text"])
+            self._grounding.add_text(part["text"])
         for kind in self._grounding.read(grounding):
             self.drop(kind)
         for citation in self._grounding.due():
@@ -313,7 +313,7 @@ def _call(part: JsonObject, reply_id: str, number: int) -> ToolCall:
     """A call; where the provider gave it no id, one that is the same whenever this answer is read."""
     call = part["functionCall"]
     name, arguments = as_text(call.get("name")), arguments_text(call.get("args") or {})
-    call_id = as_text(call.get("id")) or made_id(reply_id, str(number), name, arguments)
+    call_id = as_text(call.get("id")) or derived_call_id(reply_id, str(number), name, arguments)
     return ToolCall(call_id, name, arguments, as_text(part.get("thoughtSignature")))
 
 

@@ -20,7 +20,14 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, at_most_stops, exact_json, lines_of, results_in_words, unsendable
+from providers.formats.parts import (
+    arguments_object,
+    check_stop_count,
+    exact_json,
+    lines_of,
+    results_as_text,
+    unsupported_part,
+)
 from providers.formats.translated import system_text
 
 NAME = "gemini"
@@ -70,14 +77,14 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 
 def written_chat(chat: Chat, model: str) -> JsonObject:
     """The body of a request, without what passes as it is. Raises ValidationError for what has no place in it."""
-    at_most_stops(chat, MOST_STOPS)
+    check_stop_count(chat, MOST_STOPS)
     system, messages = system_text(chat)
     name = model.removeprefix("models/")
     if name.startswith(WITHOUT_ADDRESSES):
         _refuse_addresses(messages)
     signs = not name.startswith(BEFORE_3)
     # Since Gemini 3, results may hold pictures themselves.
-    body: JsonObject = {"contents": _contents(messages if signs else results_in_words(messages), signs=signs)}
+    body: JsonObject = {"contents": _contents(messages if signs else results_as_text(messages), signs=signs)}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
     if config := _config(chat, leveled=signs):
@@ -155,7 +162,7 @@ def _written(part: Part) -> JsonObject | None:
             return _written_result(part)
         case Verbatim(source="gemini"):
             return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
 def _written_address(part: Image | File) -> JsonObject:

@@ -40,16 +40,16 @@ from providers.formats.openai.reply import usage_of
 from providers.formats.openai.request import image_url, response_format_of
 from providers.formats.openai.responses import DIALECT as RESPONSES
 from providers.formats.parts import (
-    answers_in_words,
+    answers_as_text,
     function_of,
+    normalise_reason,
     read_function_call,
-    reason_in,
+    require_texts,
     result_text,
-    results_apart,
-    results_in_words,
-    texts_only,
-    unsendable,
-    words_of_turn,
+    results_as_text,
+    split_results,
+    text_of_turn,
+    unsupported_part,
 )
 from providers.formats.translated import TranslatedFormat, system_as_user
 from providers.formats.usage import Usage, count
@@ -126,14 +126,14 @@ class Mistral(TranslatedFormat):
         calls = [call for call in as_list(messages[-1].get("tool_calls")) if isinstance(call, dict)]
         reply.parts += [_call(call, reply.id, number) for number, call in enumerate(calls)]
         reply.provider_finish_reason = as_text(choice.get("finish_reason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return MistralReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
-        body: JsonObject = {"model": model, "input": texts_only(embedding)}
+        body: JsonObject = {"model": model, "input": require_texts(embedding)}
         if embedding.dimensions is not None:
             body["output_dimension"] = embedding.dimensions
         if embedding.base64 and not self.translates(work):
@@ -183,7 +183,7 @@ class MistralReader(JsonStreamReader):
             if isinstance(call, dict):
                 self._read_call(call)
         if reason := as_text(choice.get("finish_reason")):
-            self.finish(reason_in(FINISH_REASONS, reason), reason)
+            self.finish(normalise_reason(FINISH_REASONS, reason), reason)
             self.emit(Finished(self.finish_reason, reason))
 
     def _read_call(self, piece: JsonObject) -> None:
@@ -205,7 +205,7 @@ class MistralReader(JsonStreamReader):
 def _messages(chat: Chat) -> list[JsonObject]:
     """The messages in an order that Mistral takes; a last one of the model's is the beginning of its answer."""
     written: list[JsonObject] = []
-    for message in answers_in_words(results_in_words(chat.messages)):
+    for message in answers_as_text(results_as_text(chat.messages)):
         # A system message behind an answer or a result is refused.
         late = message.role == "system" and written and written[-1]["role"] in ("assistant", "tool")
         written += _written(system_as_user(message) if late else message)
@@ -216,7 +216,7 @@ def _messages(chat: Chat) -> list[JsonObject]:
 
 def _written(message: Message) -> list[JsonObject]:
     """A message as Mistral takes it; each result of a tool is one of its own, and an empty answer none."""
-    results, others = results_apart(message)
+    results, others = split_results(message)
     written = [_written_result(result) for result in results]
     if message.role == "assistant":
         return written + _written_answer(others)
@@ -256,7 +256,7 @@ def _written_thought(thought: Reasoning) -> JsonObject:
 
 def _content(role: str, parts: Sequence[Part]) -> str | list[JsonObject]:
     """The words as a string, or chunks where there is more than words."""
-    return words_of_turn(role, parts) if all(isinstance(part, Text | Refusal) for part in parts) else _chunks(parts)
+    return text_of_turn(role, parts) if all(isinstance(part, Text | Refusal) for part in parts) else _chunks(parts)
 
 
 def _chunks(parts: Sequence[Part]) -> list[JsonObject]:
@@ -274,7 +274,7 @@ def _chunk(part: Part) -> JsonObject:
             return _file(part)
         case Verbatim(value={"type": str(kind)}) if kind in CHUNKS:
             return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
 def _file(part: File) -> JsonObject:

@@ -32,13 +32,13 @@ from providers.formats.neutral import (
 from providers.formats.parts import (
     arguments_object,
     function_of,
+    normalise_reason,
     read_function_call,
-    reason_in,
+    require_texts,
     result_text,
-    results_apart,
-    texts_only,
-    unsendable,
-    words_of_turn,
+    split_results,
+    text_of_turn,
+    unsupported_part,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count, count_or_zero
@@ -110,14 +110,14 @@ class Ollama(TranslatedFormat):
         calls = [_call(call, value, number) for number, call in enumerate(_calls(message))]
         reply.parts += calls
         reply.provider_finish_reason = as_text(value.get("done_reason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=bool(calls))
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason, called=bool(calls))
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return OllamaReader(work)
 
     def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
-        body: JsonObject = {"model": model, "input": texts_only(embedding)}
+        body: JsonObject = {"model": model, "input": require_texts(embedding)}
         if embedding.dimensions is not None:
             body["dimensions"] = embedding.dimensions
         return body | self.native_embedding_values(embedding)
@@ -159,7 +159,7 @@ class OllamaReader(JsonLinesReader):
 
     def _read_end(self, value: JsonObject) -> None:
         reason = as_text(value.get("done_reason"))
-        self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
+        self.finish(normalise_reason(FINISH_REASONS, reason, called=self._calls > 0), reason)
         self.emit(Finished(self.finish_reason, reason))
         self.usage = usage_of(value)
         self.done = True
@@ -170,13 +170,13 @@ class OllamaReader(JsonLinesReader):
 
 def _written(message: Message) -> list[JsonObject]:
     """A message as Ollama takes it; each result of a tool is one of its own."""
-    results, others = results_apart(message)
+    results, others = split_results(message)
     written = [_written_result(result) for result in results]
     return [*written, _written_turn(message.role, others)] if others or not results else written
 
 
 def _written_turn(role: str, parts: list[Part]) -> JsonObject:
-    written: JsonObject = {"role": role, "content": words_of_turn(role, parts)}
+    written: JsonObject = {"role": role, "content": text_of_turn(role, parts)}
     if thoughts := "".join(part.text for part in parts if isinstance(part, Reasoning) and part.source == NAME):
         written["thinking"] = thoughts
     if calls := [part for part in parts if isinstance(part, ToolCall)]:
@@ -198,7 +198,7 @@ def _images(parts: Sequence[Part]) -> list[str]:
                 )
             images.append(part.data)
         elif not isinstance(part, Text | Refusal | Reasoning | ToolCall):
-            raise unsendable(part)
+            raise unsupported_part(part)
     return images
 
 

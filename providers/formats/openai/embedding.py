@@ -18,7 +18,7 @@ def check_embeddings(value: JsonObject) -> list[JsonObject]:
     return data
 
 
-def as_asked(value: JsonObject, data: list[JsonObject], body: bytes, encoding: object) -> bytes:
+def in_encoding(value: JsonObject, data: list[JsonObject], body: bytes, encoding: object) -> bytes:
     """The answer's body with its vectors in the encoding that is wanted: the same bytes where they are."""
     kind, change = (str, packed) if encoding == "base64" else (list, unpacked)
     if all(isinstance(item["embedding"], kind) for item in data):

@@ -8,7 +8,7 @@ from providers.formats.base import Answer, Options, StreamReader, WorkRequest, r
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import Chat, Reply
-from providers.formats.openai.embedding import as_asked, check_embeddings
+from providers.formats.openai.embedding import check_embeddings, in_encoding
 from providers.formats.openai.reply import (
     AUDIO,
     ChunkReader,
@@ -22,7 +22,7 @@ from providers.formats.openai.reply import (
 )
 from providers.formats.openai.request import (
     DIALECT,
-    REASONS,
+    REASONING_MODELS,
     effort_of,
     messages_of,
     response_format_of,
@@ -35,7 +35,7 @@ from providers.formats.translated import PARAMETERS, TranslatedFormat
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
 DONE = b"[DONE]"
 # What an account that cannot pay is told, with the status of one that asks too often.
-SPENT = {"insufficient_quota", "credit_balance_exhausted"}
+BILLING_ERRORS = {"insufficient_quota", "credit_balance_exhausted"}
 # Most chunks say nothing that is read here; these spellings let them pass unparsed.
 NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
 CALLS = (b'"tool_calls":[{', b'"tool_calls": [{')
@@ -78,7 +78,7 @@ class OpenAI(TranslatedFormat):
             "tool_choice": tool_choice_of(chat),
             "parallel_tool_calls": chat.parallel_tools if chat.tools else None,
             # Models that think refuse the old name, other servers may not know the new one.
-            "max_completion_tokens" if REASONS.match(model) else "max_tokens": chat.max_tokens,
+            "max_completion_tokens" if REASONING_MODELS.match(model) else "max_tokens": chat.max_tokens,
             "temperature": chat.temperature,
             "top_p": chat.top_p,
             "stop": chat.stop or None,
@@ -112,7 +112,7 @@ class OpenAI(TranslatedFormat):
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         error = as_dict(as_dict(read_json(body)).get("error"))
-        if SPENT & {as_text(error.get("code")), as_text(error.get("type"))}:
+        if BILLING_ERRORS & {as_text(error.get("code")), as_text(error.get("type"))}:
             return super().refusal(ProviderRejected.PAYMENT_REQUIRED, body)
         return super().refusal(status, body, retry_after)
 
@@ -187,5 +187,5 @@ def _read_embeddings(work: WorkRequest, body: bytes) -> Answer:
     value = read_object(body)
     data = check_embeddings(value)
     if work.via_door:
-        body = as_asked(value, data, body, work.body.get("encoding_format"))
+        body = in_encoding(value, data, body, work.body.get("encoding_format"))
     return Answer(body, usage=usage_of(value.get("usage")))

@@ -27,7 +27,7 @@ from providers.formats.neutral import (
 )
 from providers.formats.openai.annotations import citations_in
 from providers.formats.openai.request import THOUGHTS
-from providers.formats.parts import arguments_text, made_id, reason_in
+from providers.formats.parts import arguments_text, derived_call_id, normalise_reason
 from providers.formats.sse import data_of, events_in
 from providers.formats.usage import Usage, count, money
 
@@ -92,7 +92,7 @@ def first_choice(value: JsonObject) -> JsonObject:
 
 def finish_reason(reason: str, *, called: bool = False) -> str:
     """The reason normalised; some servers say `stop` where the model has made calls."""
-    return reason_in(FINISH_REASONS, reason, called=called)
+    return normalise_reason(FINISH_REASONS, reason, called=called)
 
 
 def usage_of(value: object) -> Usage | None:
@@ -194,7 +194,7 @@ def _thought(detail: JsonObject) -> Reasoning:
 
 def _calls(message: JsonObject, reply_id: str) -> list[Part]:
     calls = [as_dict(call) for call in as_list(message.get("tool_calls"))]
-    return [_call(call, made_id(reply_id, str(number))) for number, call in enumerate(calls)]
+    return [_call(call, derived_call_id(reply_id, str(number))) for number, call in enumerate(calls)]
 
 
 def _call(call: JsonObject, spare_id: str) -> ToolCall:
@@ -308,7 +308,7 @@ class ChunkReader:
             known = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
         if known is None:
             number = len(self._calls)
-            known = OpenCall(number, call_id or made_id(self._id, str(number)))
+            known = OpenCall(number, call_id or derived_call_id(self._id, str(number)))
             self._calls.append(known)
             self._by_id.setdefault(known.id, known)
         if isinstance(index, int):

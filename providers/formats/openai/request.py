@@ -20,19 +20,19 @@ from providers.formats.neutral import (
     Verbatim,
 )
 from providers.formats.parts import (
-    answers_in_words,
+    answers_as_text,
     paragraphs_of,
     result_text,
-    results_apart,
-    results_in_words,
-    unsendable,
+    results_as_text,
+    split_results,
+    unsupported_part,
 )
 
 DIALECT = "openai-chat"
 # How thoughts are told apart that came in different fields: each goes back in its own.
 THOUGHTS = {"openai": "reasoning_content", "openai.reasoning": "reasoning"}
 # The models that think before they answer, with or without a vendor's name in front (openai-python, August 2026).
-REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d)|codex)")
+REASONING_MODELS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d)|codex)")
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 # Up to so many tokens of thought are this effort; more are high.
 EFFORTS = ((2048, "low"), (8192, "medium"))
@@ -41,8 +41,8 @@ EFFORTS = ((2048, "low"), (8192, "medium"))
 def messages_of(chat: Chat) -> list[JsonObject]:
     """The messages; pictures that tools gave, or another model made, follow in a message of the user's."""
     written: list[JsonObject] = []
-    for message in answers_in_words(results_in_words(chat.messages)):
-        results, others = results_apart(message)
+    for message in answers_as_text(results_as_text(chat.messages)):
+        results, others = split_results(message)
         written += [_result(result) for result in results]
         if others or not results:
             written += WRITERS[message.role](others, message.name)
@@ -73,7 +73,7 @@ ASSISTANTS = (Text, Refusal, ToolCall, Reasoning)
 def _assistant(parts: list[Part], name: str = "") -> list[JsonObject]:
     """The model's own turn; thoughts of other providers' models have no place in it."""
     if lost := next((part for part in parts if not isinstance(part, ASSISTANTS)), None):
-        raise unsendable(lost)
+        raise unsupported_part(lost)
     message: JsonObject = {"role": "assistant", "content": None}
     if texts := [part.text for part in parts if isinstance(part, Text)]:
         message["content"] = "".join(texts)
@@ -134,7 +134,7 @@ def _part(part: Part) -> JsonObject:
         return _file(part)
     if isinstance(part, Verbatim) and part.source == DIALECT:
         return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
 def image_url(image: Image) -> str:
@@ -192,6 +192,6 @@ def response_format_of(chat: Chat) -> JsonObject | None:
 
 def effort_of(thinking: Thinking | None, model: str) -> str | None:
     """The effort: as it is given, or what a budget comes to for a model that is known to think."""
-    if thinking is None or thinking.effort or thinking.budget is None or not REASONS.match(model):
+    if thinking is None or thinking.effort or thinking.budget is None or not REASONING_MODELS.match(model):
         return thinking.effort or None if thinking is not None else None
     return next((effort for most, effort in EFFORTS if thinking.budget <= most), "high")

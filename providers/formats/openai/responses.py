@@ -11,7 +11,7 @@ from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import ReasoningDelta, TextDelta
 from providers.formats.openai.format import OpenAI
-from providers.formats.parts import reason_in
+from providers.formats.parts import normalise_reason
 from providers.formats.usage import Usage, count
 
 DIALECT = "openai-responses"
@@ -154,7 +154,7 @@ def finish_of(response: JsonObject) -> tuple[str, str]:
         reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
         return INCOMPLETE.get(reason, "other"), reason
     if status != "completed":
-        return reason_in(UNFINISHED, status), status
+        return normalise_reason(UNFINISHED, status), status
     called = any(as_dict(item).get("type") == "function_call" for item in as_list(response.get("output")))
     return ("tool" if called else "stop"), status
 

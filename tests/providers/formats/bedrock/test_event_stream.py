@@ -5,7 +5,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.formats.bedrock.event_stream import BadFrame, FrameSplitter, read_frame, write_frame
+from providers.formats.bedrock.event_stream import FrameSplitter, InvalidFrame, read_frame, write_frame
 
 pytestmark = pytest.mark.embedded
 
@@ -48,7 +48,7 @@ def test_no_wrong_byte_is_overlooked(at):
     splitter = FrameSplitter()
     found = splitter.feed(damaged + RAW)
     if not splitter.problem:
-        with pytest.raises(BadFrame):
+        with pytest.raises(InvalidFrame):
             read_frame(found[0])
 
 
@@ -68,7 +68,7 @@ def test_headers_of_other_types_are_stepped_over():
     "headers", [b"\5", b"\1a", b"\1a\7", b"\1a\7\0\5xx", b"\1a\x63", b"\1\xff\0", b"\1a\7\0\1\xff", b"\1a\5x"]
 )
 def test_headers_that_are_none(headers):
-    with pytest.raises(BadFrame):
+    with pytest.raises(InvalidFrame):
         read_frame(framed(headers))
 
 
