@@ -53,7 +53,7 @@ def create_provider(
 ) -> Provider:
     """A stored provider that offers these models; options are the names in OPTIONS.
 
-    Where a provider of the format would refuse parameters that it does not know, they are dropped unless told.
+    Where a provider of the format would refuse parameters that it does not know, they are dropped by default.
     Raises Conflict if the name exists, and ValidationError.
     """
     _refuse_unknown(options, OPTIONS)
@@ -125,7 +125,7 @@ def _save_model(model: Model) -> None:
 
 
 def remove_model(model: Model) -> None:
-    """Its provider offers the model no more."""
+    """Delete a model: its provider no longer offers it."""
     model.delete()
 
 
@@ -146,14 +146,14 @@ def delete_provider(provider: Provider) -> None:
 
 @transaction.atomic
 def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.EDITED, **values: Any) -> ModelPrice:
-    """A stored price of what had none, from now on unless told.
+    """Store a price for something that has none (default: from now on).
 
     Raises Conflict if there is a price of the same thing, and ValidationError.
     """
     now = timezone.now()
     values["host"], values["model"] = values.get("host", "").lower(), values["model"].lower()
     price = ModelPrice(valid_from=_not_past(valid_from, now), source=source, **values)
-    save_or_refuse(price, taken="There is already such a price: change that one.")
+    save_or_refuse(price, taken="There is already a price for this. Change that one.")
     return price
 
 
@@ -161,7 +161,7 @@ def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.E
 def change_price(
     price: ModelPrice, *, valid_from: datetime | None = None, source: str = PriceSource.EDITED, **changes: Any
 ) -> ModelPrice:
-    """The row of the new price; the old one ends where it begins, which is now unless told.
+    """The row of the new price; the old one ends where the new one begins (default: now).
 
     A price that has not begun is changed where it stands, and one that would stay what it is stays as it is. Raises
     Conflict for one that ends, and ValidationError.
@@ -170,7 +170,7 @@ def change_price(
     price = _lock_price(price)
     begins = _not_past(None if valid_from == price.valid_from else valid_from, now)
     if price.valid_from >= now and valid_from not in (None, price.valid_from):
-        reason = "this price has not begun yet, and begins when it was said; delete it first."
+        reason = "the start of a future price cannot be changed; delete the price and create a new one."
         raise Conflict(reason, field="valid_from")
     if all(getattr(price, name) == value for name, value in changes.items()):
         return price
@@ -179,7 +179,7 @@ def change_price(
         price.pk, price.valid_from, price._state.adding = None, begins, True
     for name, value in {**changes, "source": source}.items():
         setattr(price, name, value)
-    save_or_refuse(price, taken="There is already such a price: change that one.")
+    save_or_refuse(price, taken="There is already a price for this. Change that one.")
     return price
 
 
@@ -206,13 +206,15 @@ def _lock_price(price: ModelPrice) -> ModelPrice:
         list(Provider.objects.select_for_update().filter(pk=price.provider_id))
     row = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
     if row is None:
-        raise Conflict("This price has an end: what it was stays as it is. Change the one that follows it.")
+        raise Conflict("This price has an end and cannot be changed. Change the price that follows it.")
     return row
 
 
 def _not_past(moment: datetime | None, now: datetime) -> datetime:
     if moment is not None and moment < now - CLOCKS_DIFFER:
-        raise ValidationError("lies in the past, and what was spent there stays as it is.", field="valid_from")
+        raise ValidationError(
+            "must not lie in the past: the cost of past requests does not change.", field="valid_from"
+        )
     return moment or now
 
 

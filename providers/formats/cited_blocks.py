@@ -13,7 +13,7 @@ DROPPED_CITATIONS = "citations"  # of places in a document of the request, which
 class CitedBlocks:
     """Counts the words of an answer block by block: what one cites is known once all its words are.
 
-    `drop` is told of citations that no other shape has a place for, which are None here.
+    A citation that no other shape can hold is None here; its kind is passed to `drop`.
     """
 
     def __init__(self, drop: Callable[[str], None]) -> None:
@@ -23,25 +23,25 @@ class CitedBlocks:
         self._pages: list[Citation] = []
 
     def add_text(self, text: str) -> None:
-        """More words of the block."""
+        """Add text to the block."""
         self._words += len(merge_surrogates(text, self._last))
         self._last = text[-1:] or self._last
 
     def add_citation(self, page: Citation | None) -> None:
-        """What the block rests on, before or behind its words."""
+        """Add a citation of the block, before or after its text."""
         if page is None:
             self._drop(DROPPED_CITATIONS)
         else:
             self._pages.append(page)
 
     def end_block(self) -> list[Citation]:
-        """The citations of the block, which has come to its end."""
+        """End the block; returns its citations."""
         citations = [replace(page, start=self._begin, end=self._words) for page in self._pages]
         self._begin, self._pages = self._words, []
         return citations
 
     def add_block(self, text: str, pages: Iterable[Citation | None]) -> list[Citation]:
-        """The citations of a block that came whole."""
+        """Add a complete block; returns its citations."""
         self.add_text(text)
         for page in pages:
             self.add_citation(page)

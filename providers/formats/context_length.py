@@ -1,6 +1,6 @@
 """How each provider reports that a conversation exceeds the model's context: most only in the error's message.
 
-This decides nothing but the error code that the client gets, upon which clients shorten the conversation.
+Only the error code for the client depends on this. Clients that get it shorten the conversation.
 """
 
 import re

@@ -106,7 +106,7 @@ PAST, AHEAD = ({"valid_from_0": day, "valid_from_1": "00:00:00"} for day in ("20
 def test_a_price_does_not_begin_in_the_past(console, price):
     for path, fields in ((f"{PRICES}add/", NEW_PRICE | {"model": "other"}), (f"{PRICES}{price.pk}/change/", {})):
         errors = refused(console, path, **fields, **PAST)
-        assert errors == {"valid_from": ["Lies in the past, and what was spent there stays as it is."]}
+        assert errors == {"valid_from": ["Must not lie in the past: the cost of past requests does not change."]}
     assert ModelPrice.objects.count() == 1
 
 
