@@ -1,30 +1,32 @@
 """Providers and their models in the console."""
 
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.json_types import JsonObject
 from providers import services
 from providers.discovery import ask_for_models
-from providers.health.status import health_of
+from providers.health.status import Health, health_of
 from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider
+from providers.querysets import is_current
 from providers.transport.transport import Transport
 from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
 
 LISTED = ("input", "output", "cache_read")
-OWN_WORDS = "Empty: the default setting applies."
-SECRET_WORDS = "Stored encrypted and never shown again."
+DEFAULT_HELP = "Empty: the default setting applies."
+SECRET_HELP = "Stored encrypted and never shown again."
 
 
 class CurrentFilter(admin.SimpleListFilter):
@@ -32,11 +34,11 @@ class CurrentFilter(admin.SimpleListFilter):
 
     title, parameter_name = "validity", "valid"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
         return [("now", "now")]
 
     def queryset(self, request: HttpRequest, prices: QuerySet) -> QuerySet:
-        return prices.current() if self.value() == "now" else prices
+        return prices.filter(is_current()) if self.value() == "now" else prices
 
 
 class ProviderForm(ServiceForm):
@@ -48,7 +50,7 @@ class ProviderForm(ServiceForm):
         required=False,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
-        help_text=f"{SECRET_WORDS} Leave empty to keep it; a new scheme, host or port in the URL clears it.",
+        help_text=f"{SECRET_HELP} Leave empty to keep it; a new scheme, host or port in the URL clears it.",
     )
     clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
     new_models = forms.CharField(
@@ -66,9 +68,9 @@ class ProviderForm(ServiceForm):
         ]  # fmt: skip
         help_texts = {
             "url": "The base URL, as SDKs take it, such as https://api.openai.com/v1",
-            "cache_ttl_seconds": f"0 stores nothing. {OWN_WORDS}",
-            "max_response_bytes": OWN_WORDS,
-            **dict.fromkeys(TIMEOUTS, OWN_WORDS),
+            "cache_ttl_seconds": f"0 stores nothing. {DEFAULT_HELP}",
+            "max_response_bytes": DEFAULT_HELP,
+            **dict.fromkeys(TIMEOUTS, DEFAULT_HELP),
         }
         labels = {
             "url": "URL",
@@ -82,20 +84,30 @@ class ProviderForm(ServiceForm):
         super().__init__(*args, **options)
         if self.instance.pk is not None:
             return
-        self.fields["secret"].help_text = SECRET_WORDS
+        self.fields["secret"].help_text = SECRET_HELP
         field = self.fields["unknown_parameters"]
-        field.choices, field.required = [("", "as suits the format"), *field.choices], False
+        if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
+            field.choices, field.required = [("", "as suits the format"), *field.choices], False
         self.initial["unknown_parameters"] = ""
 
 
 class ProviderList(ChangeList):
-    """Asks once how all providers of a page are."""
+    """Asks once for the health of all providers of a page."""
+
+    result_list: list[Any]  # rows that have `health` too
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
         for provider, health in zip(self.result_list, health_of(self.result_list), strict=True):
             provider.health = health
+
+
+class ListedProvider(Protocol):
+    """What a row of the list has beside the columns: see ProviderAdmin.get_queryset() and ProviderList."""
+
+    health: Health
+    model_count: int
 
 
 @admin.register(Provider)
@@ -120,39 +132,41 @@ class ProviderAdmin(ServiceAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> list:
         models = ["model_names"] if obj else ["new_models"]
-        known = ["masked_credential", "secret", "clear_credential"] if obj else ["secret"]
+        credential_fields = ["masked_credential", "secret", "clear_credential"] if obj else ["secret"]
         return [
             (None, {"fields": ["name", "format", "url", "enabled"]}),
-            ("Credential", {"fields": ["auth_method", *known]}),
+            ("Credential", {"fields": ["auth_method", *credential_fields]}),
             ("Models", {"fields": models}),
-            ("Choice among providers", {"fields": ["priority", "weight"]}),
+            ("Load balancing", {"fields": ["priority", "weight"]}),
             ("Cache", {"fields": ["cache_scope", "cache_ttl_seconds"]}),
-            ("Patience and bounds", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
+            ("Timeouts and limits", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
         ]
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
         return ProviderList
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
+    ) -> HttpResponse:
         row = self.get_object(request, object_id)
-        told = {"health": health_of([row])[0]} if row is not None else {}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **told})
+        context: JsonObject = {"health": health_of([row])[0]} if row is not None else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
     @display(description="URL", ordering="url")
     def address(self, row: Provider) -> str:
         return row.url
 
     @display(description="State", label={"asked": "success", "new": "info", "resting": "danger"}, ordering="enabled")
-    def state(self, row: Provider) -> str:
+    def state(self, row: ListedProvider) -> str:
         return row.health.state
 
     @display(description="Last hour")
-    def last_hour(self, row: Provider) -> str:
+    def last_hour(self, row: ListedProvider) -> str:
         usage = row.health.usage
-        return f"{usage['requests']:,} requests, {usage['errors']:,} errors" if usage else ""
+        return f"{_count(usage['requests'], 'request')}, {_count(usage['errors'], 'error')}" if usage else ""
 
     @display(description="Models", ordering="model_count")
-    def model_count(self, row: Provider) -> int:
+    def model_count(self, row: ListedProvider) -> int:
         return row.model_count
 
     @display(description="Present credential")
@@ -163,7 +177,7 @@ class ProviderAdmin(ServiceAdmin):
     def model_names(self, row: Provider) -> str:
         return ", ".join(row.models.order_by("name").values_list("name", flat=True)[:200]) or "none"
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Provider:
+    def create(self, request: HttpRequest, values: JsonObject) -> Provider:
         values.pop("clear_credential", None)
         values["credential"] = values.pop("secret")
         models = values.pop("new_models").splitlines()
@@ -173,7 +187,7 @@ class ProviderAdmin(ServiceAdmin):
         names = [name.strip() for name in models if name.strip()]
         return services.create_provider(format_name=format_name, models=names, **values)
 
-    def change(self, request: HttpRequest, row: Provider, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Provider, values: JsonObject) -> None:
         values.pop("new_models", None)
         secret = values.pop("secret", "")
         if values.pop("clear_credential", False) or secret:
@@ -203,7 +217,7 @@ class ProviderAdmin(ServiceAdmin):
         offered = _ask(provider)
         took = (time.perf_counter() - begun) * 1000
         self.record(request, "test", provider.pk)
-        return f"{provider.name} answered within {took:.0f} ms and lists {len(offered)} models."
+        return f"{provider.name} answered within {took:.0f} ms and lists {_count(len(offered), 'model')}."
 
     @row_action(
         "Fetch models",
@@ -215,11 +229,11 @@ class ProviderAdmin(ServiceAdmin):
     def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
         offered = _ask(provider)
         with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
-            known = set(provider.models.values_list("name", flat=True))
-            new = [name for name in dict.fromkeys(offered) if name not in known]
+            present = set(provider.models.values_list("name", flat=True))
+            new = [name for name in dict.fromkeys(offered) if name not in present]
             for name in new:
                 services.add_model(provider=provider, name=name)
-        return f"{len(new)} models were added."
+        return "1 model was added." if len(new) == 1 else f"{len(new)} models were added."
 
 
 class PriceForm(ServiceForm):
@@ -270,10 +284,10 @@ class PriceAdmin(ServiceAdmin):
         return list(SUBJECT) if obj else []
 
     def get_fieldsets(self, request: HttpRequest, obj: ModelPrice | None = None) -> list:
-        [(name, told)] = super().get_fieldsets(request, obj)
+        [(name, options)] = super().get_fieldsets(request, obj)
         if obj is None or not self.is_archived(obj):
-            return [(name, told)]
-        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in told["fields"]]})]
+            return [(name, options)]
+        return [(name, {"fields": [amount(field) if field in AMOUNTS else field for field in options["fields"]]})]
 
     def is_archived(self, row: ModelPrice) -> bool:
         return row.valid_until is not None
@@ -287,10 +301,10 @@ class PriceAdmin(ServiceAdmin):
         until = f" until {row.valid_until:%Y-%m-%d %H:%M}" if row.valid_until else ""
         return f"from {row.valid_from:%Y-%m-%d %H:%M}{until}"
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> ModelPrice:
+    def create(self, request: HttpRequest, values: JsonObject) -> ModelPrice:
         return services.set_price(**values)
 
-    def store(self, request: HttpRequest, form: ServiceForm) -> ModelPrice:
+    def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
         """The stored row: a new one, where the price had begun."""
         if form.instance.pk is None or not form.changed_data:
             return super().store(request, form)
@@ -308,6 +322,10 @@ class PriceAdmin(ServiceAdmin):
             "The price no longer applies from now on; existing log entries keep their cost.",
             "The row stays as history.",
         ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _ask(provider: Provider) -> list[str]:
@@ -341,10 +359,10 @@ class ModelAdmin(ServiceAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         return ["provider"] if obj else []
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Model:
+    def create(self, request: HttpRequest, values: JsonObject) -> Model:
         return services.add_model(**values)
 
-    def change(self, request: HttpRequest, row: Model, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Model, values: JsonObject) -> None:
         services.change_model(row, **values)
 
     def destroy(self, request: HttpRequest, row: Model) -> None:

@@ -1,12 +1,13 @@
 """The formats that every instance has, written after each migrate where they are missing."""
 
 from django.apps import apps as current
+from django.apps.registry import Apps
 from django.db import router
 
 from providers.formats import FORMATS
 
 
-def write_formats(using: str, apps=current, **signal: object) -> None:
+def write_formats(using: str, apps: Apps = current, **signal: object) -> None:
     """Create the missing formats."""
     try:
         ProviderFormat = apps.get_model("providers", "ProviderFormat")

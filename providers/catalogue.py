@@ -38,22 +38,22 @@ class Catalogue(Generic[P]):
         self.put_providers(providers)
 
     def put_providers(self, providers: Iterable[P]) -> None:
-        found = {provider.id: provider for provider in providers}
+        by_id = {provider.id: provider for provider in providers}
         targets_by_model = defaultdict(list)
-        for provider in found.values():
+        for provider in by_id.values():
             for model in provider.models:
                 targets_by_model[model].append(Target(provider, model))
         self.targets_by_model = {model: tuple(targets) for model, targets in targets_by_model.items()}
-        self.providers_by_name = {provider.name: provider for provider in found.values()}
-        self.providers: dict[int, P] = found
+        self.providers_by_name = {provider.name: provider for provider in by_id.values()}
+        self.providers: dict[int, P] = by_id
 
     def targets_for(self, model: str) -> tuple[Target[P], ...]:
         """Every provider with this model; `provider/model` selects one provider.
 
         A model whose own name contains a slash takes precedence.
         """
-        if found := self.targets_by_model.get(model):
-            return found
+        if targets := self.targets_by_model.get(model):
+            return targets
         name, slash, bare = model.partition("/")
         provider = self.providers_by_name.get(name) if slash else None
         return (Target(provider, bare),) if provider is not None and bare in provider.models else ()

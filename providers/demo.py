@@ -14,16 +14,18 @@ import socketserver
 import struct
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeAlias
+
+# As in gateway_project.json_types, which this program does without.
+JsonObject: TypeAlias = dict[str, Any]
 
 MODEL = "demo"
 MAX_BODY_BYTES = 32 * 1024 * 1024
 DEFAULT_DIMENSIONS = 256
 MAX_DIMENSIONS = 4096
-
-Json = dict[str, Any]
 
 
 class BadRequest(Exception):
@@ -50,7 +52,7 @@ def reply_to(prompt: str) -> str:
     return f"Hello from the demonstration model! You said: {prompt}"
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """The text of a message's content, be it a string, a list of parts or nothing."""
     if isinstance(content, str):
         return content
@@ -62,7 +64,7 @@ def text_of(content: Any) -> str:
     return " ".join(part for part in parts if isinstance(part, str))
 
 
-def chat_prompt(body: Json) -> tuple[str, int]:
+def chat_prompt(body: JsonObject) -> tuple[str, int]:
     """The last user message of a chat request, and the tokens of all its messages."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
@@ -74,7 +76,7 @@ def chat_prompt(body: Json) -> tuple[str, int]:
     return last, sum(token_count(text) for _, text in texts)
 
 
-def completion_prompt(body: Json) -> tuple[str, int]:
+def completion_prompt(body: JsonObject) -> tuple[str, int]:
     """The prompt of a text completion and its tokens."""
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
@@ -84,7 +86,7 @@ def completion_prompt(body: Json) -> tuple[str, int]:
     return prompt, token_count(prompt)
 
 
-def limited(text: str, body: Json) -> tuple[str, str]:
+def limited(text: str, body: JsonObject) -> tuple[str, str]:
     """The answer within the request's token limit, and the finish reason."""
     name = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     limit = body.get(name)
@@ -95,7 +97,7 @@ def limited(text: str, body: Json) -> tuple[str, str]:
     return (text, "stop") if token_count(text) <= limit else (text[: limit * 4], "length")
 
 
-def usage_of(prompt_tokens: int, text: str) -> Json:
+def usage_of(prompt_tokens: int, text: str) -> JsonObject:
     """The usage object of an answer."""
     completion_tokens = token_count(text)
     return {
@@ -114,35 +116,52 @@ def pieces(text: str) -> list[str]:
 # --- The operations: a request's body in, an answer or the events of a stream out ---------------------------
 
 
-class Speech:
+class Speech(ABC):
     """What chat and text completions have in common: one text, whole or in pieces."""
 
     prefix: str
     whole: str
     part: str
 
-    def __init__(self, body: Json) -> None:
+    def __init__(self, body: JsonObject) -> None:
         prompt, self.prompt_tokens = self.prompt(body)
         self.text, self.finish_reason = limited(reply_to(prompt), body)
         digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         self.common = {"id": f"{self.prefix}-{digest[:24]}", "created": int(time.time()), "model": MODEL}
         self.wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
 
-    def answer(self) -> Json:
+    @staticmethod
+    @abstractmethod
+    def prompt(body: JsonObject) -> tuple[str, int]:
+        """The request's prompt, and its tokens."""
+
+    @abstractmethod
+    def content(self, text: str) -> JsonObject:
+        """The part of a whole answer that holds this text."""
+
+    @abstractmethod
+    def first_choices(self) -> Iterator[JsonObject]:
+        """The choices of a stream, one a chunk, without the last."""
+
+    @abstractmethod
+    def last_choice(self) -> JsonObject:
+        """The choice that has the finish reason."""
+
+    def answer(self) -> JsonObject:
         """The whole answer as one object."""
-        choice = {"index": 0, **self.said(self.text), "logprobs": None, "finish_reason": self.finish_reason}
+        choice = {"index": 0, **self.content(self.text), "logprobs": None, "finish_reason": self.finish_reason}
         usage = usage_of(self.prompt_tokens, self.text)
         return {**self.common, "object": self.whole, "choices": [choice], "usage": usage}
 
-    def events(self) -> Iterator[Json]:
+    def events(self) -> Iterator[JsonObject]:
         """The objects of a stream, the usage chunk last if it was asked for."""
-        for said in self.opening():
-            yield self.chunk([said | {"finish_reason": None}])
-        yield self.chunk([self.closing() | {"finish_reason": self.finish_reason}])
+        for choice in self.first_choices():
+            yield self.chunk([choice | {"finish_reason": None}])
+        yield self.chunk([self.last_choice() | {"finish_reason": self.finish_reason}])
         if self.wants_usage:
             yield self.chunk([]) | {"usage": usage_of(self.prompt_tokens, self.text)}
 
-    def chunk(self, choices: list[Json]) -> Json:
+    def chunk(self, choices: list[JsonObject]) -> JsonObject:
         """One object of a stream."""
         usage = {"usage": None} if self.wants_usage else {}
         return {**self.common, "object": self.part, "choices": [{"index": 0, **c} for c in choices], **usage}
@@ -154,14 +173,14 @@ class Chat(Speech):
     prefix, whole, part = "chatcmpl", "chat.completion", "chat.completion.chunk"
     prompt = staticmethod(chat_prompt)
 
-    def said(self, text: str) -> Json:
+    def content(self, text: str) -> JsonObject:
         return {"message": {"role": "assistant", "content": text, "refusal": None}}
 
-    def opening(self) -> Iterator[Json]:
+    def first_choices(self) -> Iterator[JsonObject]:
         yield {"delta": {"role": "assistant", "content": ""}}
         yield from ({"delta": {"content": piece}} for piece in pieces(self.text))
 
-    def closing(self) -> Json:
+    def last_choice(self) -> JsonObject:
         return {"delta": {}}
 
 
@@ -171,13 +190,13 @@ class Completion(Speech):
     prefix, whole, part = "cmpl", "text_completion", "text_completion"
     prompt = staticmethod(completion_prompt)
 
-    def said(self, text: str) -> Json:
+    def content(self, text: str) -> JsonObject:
         return {"text": text}
 
-    def opening(self) -> Iterator[Json]:
-        yield from (self.said(piece) | {"logprobs": None} for piece in pieces(self.text))
+    def first_choices(self) -> Iterator[JsonObject]:
+        yield from (self.content(piece) | {"logprobs": None} for piece in pieces(self.text))
 
-    def closing(self) -> Json:
+    def last_choice(self) -> JsonObject:
         return {"text": "", "logprobs": None}
 
 
@@ -191,22 +210,22 @@ def vector(text: str, dimensions: int) -> list[float]:
     return [value / length for value in values]
 
 
-def embedding_texts(given: Any) -> list[str]:
+def embedding_texts(value: object) -> list[str]:
     """The inputs of an embedding request as texts; token ids stand for words."""
-    if isinstance(given, str):
-        return [given]
-    if not isinstance(given, list) or not given:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list) or not value:
         raise BadRequest("'input' must be a string or a non-empty list.", "input")
-    if all(isinstance(item, int) for item in given):
-        return [" ".join(map(str, given))]
-    if all(isinstance(item, str) for item in given):
-        return given
-    if all(isinstance(item, list) for item in given):
-        return [" ".join(map(str, item)) for item in given]
+    if all(isinstance(item, int) for item in value):
+        return [" ".join(map(str, value))]
+    if all(isinstance(item, str) for item in value):
+        return value
+    if all(isinstance(item, list) for item in value):
+        return [" ".join(map(str, item)) for item in value]
     raise BadRequest("'input' must hold strings or lists of token ids.", "input")
 
 
-def embeddings(body: Json) -> Json:
+def embeddings(body: JsonObject) -> JsonObject:
     """`POST /embeddings`: floats, or little-endian float32 in base64."""
     texts = embedding_texts(body.get("input"))
     dimensions = body.get("dimensions") or DEFAULT_DIMENSIONS
@@ -230,12 +249,12 @@ def base64_floats(values: list[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
 
 
-def models() -> Json:
+def models() -> JsonObject:
     """`GET /models`."""
     return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "demo"}]}
 
 
-def parsed(raw: bytes) -> Json:
+def parsed(raw: bytes) -> JsonObject:
     """The JSON object of a request for our one model."""
     try:
         body = json.loads(raw)
@@ -254,7 +273,7 @@ def parsed(raw: bytes) -> Json:
 
 # --- The server ---------------------------------------------------------------------------------------------
 
-POST_PATHS: dict[str, Callable[[Json], Any]] = {
+POST_PATHS: dict[str, Callable[[JsonObject], Any]] = {
     "/v1/chat/completions": Chat,
     "/v1/completions": Completion,
     "/v1/embeddings": embeddings,
@@ -284,7 +303,7 @@ class DemoHandler(BaseHTTPRequestHandler):
         except BadRequest as problem:
             self.send_json(problem.status, error_body(str(problem), problem.param))
 
-    def deliver(self, result: Speech | Json, *, stream: bool) -> None:
+    def deliver(self, result: Speech | JsonObject, *, stream: bool) -> None:
         """Send a result the way that was asked for."""
         time.sleep(self.server.delay)
         if isinstance(result, dict):
@@ -305,7 +324,7 @@ class DemoHandler(BaseHTTPRequestHandler):
             raise BadRequest("A body of known length, at most 32 MiB, is needed.")
         return self.rfile.read(int(length))
 
-    def send_json(self, status: int, document: Json) -> None:
+    def send_json(self, status: int, document: JsonObject) -> None:
         body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -316,7 +335,7 @@ class DemoHandler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def send_events(self, events: Iterable[Json]) -> None:
+    def send_events(self, events: Iterable[JsonObject]) -> None:
         """Send a stream of server-sent events at the server's pace, then its terminal mark."""
         chunked = self.request_version != "HTTP/1.0"
         self.close_connection = self.close_connection or not chunked
@@ -342,11 +361,11 @@ class DemoHandler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.send_json(code, error_body(message or self.responses[code][0]))
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing: the gateway in front keeps the log."""
 
 
-def error_body(message: str, param: str | None = None) -> Json:
+def error_body(message: str, param: str | None = None) -> JsonObject:
     """An error as OpenAI words it."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
 
@@ -366,15 +385,15 @@ class DemoServer(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The base address to put into a provider's record."""
-        host, port = self.server_address[:2]
+        host, port, *_ = self.socket.getsockname()
         return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
     def server_bind(self) -> None:
         # HTTPServer would ask the name service for the host's name here, which can take seconds.
         socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]
+        self.server_name, self.server_port, *_ = self.socket.getsockname()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: object) -> None:
         """A client that went away is no error."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)

@@ -35,8 +35,8 @@ def ask_for_models(transport: Transport, *, url: str, auth_method: str, credenti
         session.headers["anthropic-version"] = "2023-06-01"
     base, _, query = url.partition("?")
     path = "/tags" if base.rstrip("/").endswith("/api") else "/models"
-    asked = "&".join(part for part in (query, WHOLE_LIST.get(auth_method, "")) if part)
-    address = base.rstrip("/") + path + (f"?{asked}" if asked else "")
+    parameters = "&".join(part for part in (query, WHOLE_LIST.get(auth_method, "")) if part)
+    address = base.rstrip("/") + path + (f"?{parameters}" if parameters else "")
     try:
         with session.get(address, timeout=SECONDS, allow_redirects=False, stream=True) as answer:
             if answer.status_code != OK:
@@ -58,7 +58,7 @@ def _about_status(status: int, path: str) -> str:
     return f"The provider answered {path} with status {status}."
 
 
-def _why(error: Exception) -> str:
+def _why(error: BaseException) -> str:
     """As a request would say it: requests wraps what happened several times over."""
     while error.__context__ is not None:
         error = error.__context__

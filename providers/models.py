@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from math import inf
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
@@ -37,7 +38,7 @@ LEAST_SECONDS = 0.01  # as of the settings that stand in for a time-out that is 
 # What may be stored, and so what the API and the console take.
 LONGEST_CREDENTIAL = 20_000
 LONGEST_TIMEOUT = 86_400
-GREATEST_WHOLE = 2**31 - 1  # of a whole number of 32 bits, also where the database would take more
+MAX_INTEGER = 2**31 - 1  # of a whole number of 32 bits, also where the database would take more
 MOST_MODELS = 1000  # of a new provider
 
 
@@ -110,9 +111,9 @@ def _seconds() -> models.FloatField:
     return models.FloatField(null=True, blank=True, validators=[check_positive, MaxValueValidator(LONGEST_TIMEOUT)])
 
 
-def _whole(*, least: int = 0, **options) -> models.PositiveIntegerField:
+def _integer_field(*, least: int = 0, **options: Any) -> models.PositiveIntegerField:
     """A whole number that is the same on every database: SQLite would take one of 64 bits."""
-    validators = [MinValueValidator(least), MaxValueValidator(GREATEST_WHOLE)]
+    validators = [MinValueValidator(least), MaxValueValidator(MAX_INTEGER)]
     return models.PositiveIntegerField(validators=validators, **options)
 
 
@@ -126,10 +127,10 @@ class Provider(models.Model):
     credential_hint = models.CharField(max_length=4, blank=True, default="", editable=False)
     format = models.ForeignKey(ProviderFormat, on_delete=models.PROTECT, related_name="providers")
     enabled = models.BooleanField(default=True)
-    priority = _whole(default=100, help_text="Lower is tried first.")
-    weight = _whole(least=1, default=1, help_text="Share of the work within a priority.")
+    priority = _integer_field(default=100, help_text="Lower is tried first.")
+    weight = _integer_field(least=1, default=1, help_text="Share of the work within a priority.")
     cache_scope = models.CharField(max_length=10, choices=CacheScope, blank=True, default=CacheScope.SETTING)
-    cache_ttl_seconds = _whole(null=True, blank=True)
+    cache_ttl_seconds = _integer_field(null=True, blank=True)
     connect_timeout_seconds = _seconds()
     first_byte_timeout_seconds = _seconds()
     idle_timeout_seconds = _seconds()
@@ -175,7 +176,7 @@ class Model(models.Model):
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="models", db_index=False)
     name = SearchedField(max_length=200, validators=[check_model_name])
-    max_output_tokens = _whole(
+    max_output_tokens = _integer_field(
         least=1,
         null=True,
         blank=True,
@@ -211,7 +212,7 @@ def check_pattern(value: str) -> None:
         raise ValidationError("Must be in lower case, without blanks; * stands for any characters.")
 
 
-def _amount(**options) -> models.DecimalField:
+def _amount(**options: Any) -> models.DecimalField:
     """Money for a million tokens."""
     return models.DecimalField(
         max_digits=12, decimal_places=PRICE_DECIMALS, validators=[MinValueValidator(0)], **options

@@ -4,17 +4,19 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import DecimalField
 from django.utils import timezone
 from rest_framework import serializers
 
 from gateway_project.api.fields import Attributes, Boolean, Choice, DateTime, Id, Integer, Named, Text
+from gateway_project.json_types import JsonObject
 from providers.formats.usage import MONEY_DECIMALS
 from providers.models import (
     AMOUNTS,
-    GREATEST_WHOLE,
     LEAST_SECONDS,
     LONGEST_CREDENTIAL,
     LONGEST_TIMEOUT,
+    MAX_INTEGER,
     MOST_MODELS,
     OPTIONS,
     AuthMethod,
@@ -46,21 +48,23 @@ class Seconds(serializers.Field):
 
     schema = {"type": "number", "minimum": LEAST_SECONDS, "maximum": LONGEST_TIMEOUT}
 
-    def to_internal_value(self, data: Any) -> float:
+    def to_internal_value(self, data: object) -> float:
         if isinstance(data, bool) or not isinstance(data, int | float) or not LEAST_SECONDS <= data <= LONGEST_TIMEOUT:
             raise serializers.ValidationError(f"Must be a number of seconds from {LEAST_SECONDS} to {LONGEST_TIMEOUT}.")
         return float(data)
 
 
-class FormatId(Id):
-    """The id of a format, as the name that services know it by."""
+class FormatId(serializers.Field):
+    """The id of a format; the value is the format's name, by which services know it."""
 
-    def to_internal_value(self, data: Any) -> str:
-        format_id = super().to_internal_value(data)
-        found = ProviderFormat.objects.filter(pk=format_id).first()
-        if found is None:
+    schema = Id.schema
+
+    def to_internal_value(self, data: object) -> str:
+        format_id = Id().to_internal_value(data)
+        row = ProviderFormat.objects.filter(pk=format_id).first()
+        if row is None:
             raise serializers.ValidationError(f"There is no format with the id {format_id}.")
-        return found.name
+        return row.name
 
 
 def _timeout() -> Seconds:
@@ -86,14 +90,14 @@ class ProviderChanges(Attributes):
     )
     format_id = FormatId(source="format_name")
     enabled = Boolean(required=False)
-    priority = Integer(required=False, min_value=0, max_value=GREATEST_WHOLE, help_text="Lower is tried first.")
+    priority = Integer(required=False, min_value=0, max_value=MAX_INTEGER, help_text="Lower is tried first.")
     weight = Integer(
-        required=False, min_value=1, max_value=GREATEST_WHOLE, help_text="Share of the work within a priority."
+        required=False, min_value=1, max_value=MAX_INTEGER, help_text="Share of the work within a priority."
     )
     cache_scope = Choice(
         CacheScope.values, required=False, help_text="Who shares cached answers; empty: the default setting applies."
     )
-    cache_ttl_seconds = Integer(required=False, allow_null=True, min_value=0, max_value=GREATEST_WHOLE)
+    cache_ttl_seconds = Integer(required=False, allow_null=True, min_value=0, max_value=MAX_INTEGER)
     connect_timeout_seconds = _timeout()
     first_byte_timeout_seconds = _timeout()
     idle_timeout_seconds = _timeout()
@@ -123,7 +127,7 @@ class ProviderAttributes(ProviderChanges):
         child=Text(max_length=Model._meta.get_field("name").max_length), required=False, max_length=MOST_MODELS
     )
 
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, attrs: JsonObject) -> JsonObject:
         attrs.pop("id", None)
         return attrs
 
@@ -143,7 +147,7 @@ class ModelAttributes(Attributes):
         required=False,
         allow_null=True,
         min_value=1,
-        max_value=GREATEST_WHOLE,
+        max_value=MAX_INTEGER,
         help_text="How long answers can be, for formats that have to say it; only an admin sets it.",
     )
 
@@ -162,7 +166,7 @@ class Money(serializers.Field):
         self.form = re.compile(rf"{pattern}\Z")
         self.schema = {"type": ["string", "number"], "minimum": 0, "pattern": f"^{pattern}$"}
 
-    def to_internal_value(self, data: Any) -> Decimal:
+    def to_internal_value(self, data: object) -> Decimal:
         text = str(data) if isinstance(data, int | float | str) and not isinstance(data, bool) else ""
         if not self.form.match(text) or (amount := Decimal(text)) != round(amount, self.decimals):
             digits = f"{self.whole} digits before the point and {self.decimals} behind it"
@@ -200,20 +204,24 @@ class PriceSerializer(serializers.ModelSerializer):
         return price.holds(timezone.now())
 
 
-class ProviderId(Id):
-    """The id of a provider, as its row."""
+class ProviderId(serializers.Field):
+    """The id of a provider; the value is its row."""
 
-    def to_internal_value(self, data: Any) -> Provider:
-        provider_id = super().to_internal_value(data)
-        found = Provider.objects.filter(pk=provider_id).first()
-        if found is None:
+    schema = Id.schema
+
+    def to_internal_value(self, data: object) -> Provider:
+        provider_id = Id().to_internal_value(data)
+        row = Provider.objects.filter(pk=provider_id).first()
+        if row is None:
             raise serializers.ValidationError(f"There is no provider with the id {provider_id}.")
-        return found
+        return row
 
 
 def _amount(name: str, **options: Any) -> Money:
     """An amount that fits the column of this name."""
     column = ModelPrice._meta.get_field(name)
+    if not isinstance(column, DecimalField):
+        raise TypeError(f"The column {name} holds no amount.")
     return Money(whole=column.max_digits - column.decimal_places, decimals=column.decimal_places, **options)
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
 from providers.formats import FORMATS
 from providers.models import (
@@ -52,7 +53,7 @@ def create_provider(
 ) -> Provider:
     """A stored provider that offers these models; options are the names in OPTIONS.
 
-    Where a provider of the format would refuse parameters that it does not know, they are dropped unless told.
+    Where a provider of the format would refuse parameters that it does not know, they are dropped by default.
     Raises Conflict if the name exists, and ValidationError.
     """
     _refuse_unknown(options, OPTIONS)
@@ -124,7 +125,7 @@ def _save_model(model: Model) -> None:
 
 
 def remove_model(model: Model) -> None:
-    """Its provider offers the model no more."""
+    """Delete a model: its provider no longer offers it."""
     model.delete()
 
 
@@ -136,23 +137,23 @@ def delete_provider(provider: Provider) -> None:
     try:
         provider.delete()
     except ProtectedError as error:
-        found = Counter(row._meta for row in error.protected_objects)
-        told = ", ".join(
-            _counted(number, meta) for meta, number in sorted(found.items(), key=lambda pair: str(pair[0]))
+        counts = Counter(row._meta for row in error.protected_objects)
+        references = ", ".join(
+            _count_with_noun(number, meta) for meta, number in sorted(counts.items(), key=lambda pair: str(pair[0]))
         )
-        raise Conflict(f"The provider {provider.name!r} is referred to by {told}.") from None
+        raise Conflict(f"The provider {provider.name!r} is referred to by {references}.") from None
 
 
 @transaction.atomic
 def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.EDITED, **values: Any) -> ModelPrice:
-    """A stored price of what had none, from now on unless told.
+    """Store a price for something that has none (default: from now on).
 
     Raises Conflict if there is a price of the same thing, and ValidationError.
     """
     now = timezone.now()
     values["host"], values["model"] = values.get("host", "").lower(), values["model"].lower()
     price = ModelPrice(valid_from=_not_past(valid_from, now), source=source, **values)
-    save_or_refuse(price, conflict="There is already such a price: change that one.")
+    save_or_refuse(price, conflict="There is already a price for this. Change that one.")
     return price
 
 
@@ -160,16 +161,16 @@ def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.E
 def change_price(
     price: ModelPrice, *, valid_from: datetime | None = None, source: str = PriceSource.EDITED, **changes: Any
 ) -> ModelPrice:
-    """The row of the new price; the old one ends where it begins, which is now unless told.
+    """The row of the new price; the old one ends where the new one begins (default: now).
 
     A price that has not begun is changed where it stands, and one that would stay what it is stays as it is. Raises
     Conflict for one that ends, and ValidationError.
     """
     now = timezone.now()
-    price = _held(price)
+    price = _lock_price(price)
     begins = _not_past(None if valid_from == price.valid_from else valid_from, now)
     if price.valid_from >= now and valid_from not in (None, price.valid_from):
-        reason = "this price has not begun yet, and begins when it was said; delete it first."
+        reason = "the start of a future price cannot be changed; delete the price and create a new one."
         raise Conflict(reason, field="valid_from")
     if all(getattr(price, name) == value for name, value in changes.items()):
         return price
@@ -178,7 +179,7 @@ def change_price(
         price.pk, price.valid_from, price._state.adding = None, begins, True
     for name, value in {**changes, "source": source}.items():
         setattr(price, name, value)
-    save_or_refuse(price, conflict="There is already such a price: change that one.")
+    save_or_refuse(price, conflict="There is already a price for this. Change that one.")
     return price
 
 
@@ -189,7 +190,7 @@ def end_price(price: ModelPrice) -> None:
     Raises Conflict for one that ends already.
     """
     now = timezone.now()
-    price = _held(price)
+    price = _lock_price(price)
     if price.valid_from < now:
         ModelPrice.objects.filter(pk=price.pk).update(valid_until=now)
         return
@@ -198,25 +199,27 @@ def end_price(price: ModelPrice) -> None:
     ModelPrice.objects.filter(**subject, valid_until=price.valid_from).update(valid_until=None)
 
 
-def _held(price: ModelPrice) -> ModelPrice:
+def _lock_price(price: ModelPrice) -> ModelPrice:
     """The row read again and held, so that two changes at once make two rows; raises Conflict if it ends."""
     if price.provider_id is not None:
         # In this order, as whoever deletes the provider with its prices holds them: neither waits for the other.
         list(Provider.objects.select_for_update().filter(pk=price.provider_id))
-    held = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
-    if held is None:
-        raise Conflict("This price has an end: what it was stays as it is. Change the one that follows it.")
-    return held
+    row = ModelPrice.objects.open().select_for_update().filter(pk=price.pk).first()
+    if row is None:
+        raise Conflict("This price has an end and cannot be changed. Change the price that follows it.")
+    return row
 
 
 def _not_past(moment: datetime | None, now: datetime) -> datetime:
     if moment is not None and moment < now - CLOCKS_DIFFER:
-        raise ValidationError("lies in the past, and what was spent there stays as it is.", field="valid_from")
+        raise ValidationError(
+            "must not lie in the past: the cost of past requests does not change.", field="valid_from"
+        )
     return moment or now
 
 
 @dataclass(frozen=True, slots=True)
-class Resealed:
+class ResealResult:
     """What became of all credentials: how many were rewritten or had the key already, and whose cannot be read."""
 
     rewritten: int
@@ -224,18 +227,22 @@ class Resealed:
     unreadable: tuple[str, ...]
 
 
-def reseal_credentials(counting: Callable[[list], Iterable] = iter) -> Resealed:
+Providers = Iterable[tuple[int, str]]
+
+
+def reseal_credentials(counting: Callable[[list[tuple[int, str]]], Providers] = iter) -> ResealResult:
     """Encrypt every credential under the first key, each in a transaction of its own; it may be called again.
 
     `counting` is handed all (id, name), and returns the same for this to work through.
     """
-    results, unreadable = Counter(), []
+    results: Counter[bool | None] = Counter()
+    unreadable: list[str] = []
     for provider_id, name in counting(list(Provider.objects.exclude(credential="").values_list("id", "name"))):
         try:
             results[_reseal(provider_id)] += 1
         except (CredentialUnreadable, ValueError):
             unreadable.append(name)
-    return Resealed(results[True], results[False], tuple(unreadable))
+    return ResealResult(results[True], results[False], tuple(unreadable))
 
 
 @transaction.atomic
@@ -263,7 +270,7 @@ def credential_of(provider: Provider) -> str:
         raise ProviderError("The credential cannot be decrypted with the present keys: enter it again.") from None
 
 
-def _counted(number: int, meta: Any) -> str:
+def _count_with_noun(number: int, meta: Any) -> str:
     return f"{number} {meta.verbose_name if number == 1 else meta.verbose_name_plural}"
 
 
@@ -323,6 +330,6 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _refuse_unknown(given: dict[str, Any], known: Iterable[str]) -> None:
-    if unknown := given.keys() - known:
+def _refuse_unknown(options: JsonObject, allowed: Iterable[str]) -> None:
+    if unknown := options.keys() - allowed:
         raise TypeError(f"A provider has no option {', '.join(sorted(unknown))}.")

@@ -1,7 +1,5 @@
 """Providers, their models and the formats they speak as resources of the management API."""
 
-from typing import Any
-
 from django.conf import settings
 from django.db.models import QuerySet
 
@@ -11,8 +9,10 @@ from gateway_project.api.paging import OptionalPagination
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.errors import NotFound, PermissionDenied
+from gateway_project.json_types import JsonObject
 from providers import services
 from providers.models import Model, ModelPrice, PriceSource, Provider, ProviderFormat
+from providers.querysets import is_current
 from providers.serializers import (
     FormatSerializer,
     ModelAttributes,
@@ -38,10 +38,10 @@ class ProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     update_attributes = ProviderChanges
     filters = {"id": Integer("id")}
 
-    def perform_create(self, values: dict[str, Any]) -> Provider:
+    def perform_create(self, values: JsonObject) -> Provider:
         return services.create_provider(**values)
 
-    def perform_update(self, row: Provider, values: dict[str, Any]) -> None:
+    def perform_update(self, row: Provider, values: JsonObject) -> None:
         services.update_provider(row, **values)
 
     def perform_destroy(self, row: Provider) -> None:
@@ -61,10 +61,10 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def provider(self) -> Provider:
         """The provider of the path; raises NotFound."""
         provider_id = read_id(self.kwargs["provider_id"])
-        found = Provider.objects.filter(pk=provider_id).first()
-        if found is None:
+        row = Provider.objects.filter(pk=provider_id).first()
+        if row is None:
             raise NotFound(f"There is no provider with the id {provider_id}.")
-        return found
+        return row
 
     def get_queryset(self) -> QuerySet[Model]:
         return Model.objects.of(self.provider).order_by("id")
@@ -72,17 +72,17 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def location(self, row_id: int) -> str:
         return f"{settings.GATEWAY_BASE_URL}/providers/{read_id(self.kwargs['provider_id'])}/models/{row_id}/"
 
-    def perform_create(self, values: dict[str, Any]) -> Model:
+    def perform_create(self, values: JsonObject) -> Model:
         self.check_bound(values, None)
         return services.add_model(provider=self.provider, **values)
 
-    def perform_update(self, row: Model, values: dict[str, Any]) -> None:
+    def perform_update(self, row: Model, values: JsonObject) -> None:
         self.check_bound(values, row.max_output_tokens)
         services.change_model(row, **values)
 
-    def check_bound(self, values: dict[str, Any], present: int | None) -> None:
+    def check_bound(self, values: JsonObject, present: int | None) -> None:
         """Who may name models must not cut everybody's answers short: of a model, they change the name alone."""
-        if self.caller.is_admin:
+        if self.caller is not None and self.caller.is_admin:
             return
         # As lists show it, it may come along; it is not written, for an admin may be changing it.
         if values.pop("max_output_tokens", present) != present:
@@ -124,14 +124,16 @@ class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "modelContains": Text("model__icontains"),
         "source": Choice("source", PriceSource.values),
         "current": Boolean(
-            lambda prices, wanted: prices.current() if wanted else prices.exclude(pk__in=prices.current())
+            lambda prices, flag: (
+                prices.filter(is_current()) if flag else prices.exclude(pk__in=prices.filter(is_current()))
+            )
         ),
     }
 
-    def perform_create(self, values: dict[str, Any]) -> ModelPrice:
+    def perform_create(self, values: JsonObject) -> ModelPrice:
         return services.set_price(**values)
 
-    def perform_update(self, row: ModelPrice, values: dict[str, Any]) -> None:
+    def perform_update(self, row: ModelPrice, values: JsonObject) -> None:
         row.pk = services.change_price(row, **values).pk  # what follows speaks of the new row
         self.headers |= {self.id_header: str(row.pk), "Content-Location": self.location(row.pk)}
 

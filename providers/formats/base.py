@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
+from gateway_project.json_types import JsonObject
 from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED, exceeds_context_length
 from providers.formats.dropped import answer_names, dropped_comment
 from providers.formats.json_values import as_dict, dumped, read_json
@@ -28,18 +29,18 @@ class Dialect:
     A dialect is for conversations or for embeddings and implements the methods of its kind.
     """
 
-    name: str  # a format that has it in `native_dialects` takes and returns this shape's bytes unchanged
+    name: str = ""  # a format that has it in `native_dialects` takes and returns this shape's bytes unchanged
     stateful_unsupported_code = ""  # error code by which its clients know that conversations are not stored, if any
 
-    def read_chat(self, body: dict[str, Any]) -> Chat:
+    def read_chat(self, body: JsonObject) -> Chat:
         """The conversation in a request body. Raises ValidationError naming the invalid field."""
         raise NotImplementedError
 
-    def stateful_parameter(self, body: dict[str, Any]) -> str:
+    def stateful_parameter(self, body: JsonObject) -> str:
         """The name of a parameter that refers to state stored by a single provider, '' if there is none."""
         return ""
 
-    def read_embedding(self, body: dict[str, Any]) -> Embedding:
+    def read_embedding(self, body: JsonObject) -> Embedding:
         """The texts to embed. Raises ValidationError naming the invalid field."""
         raise NotImplementedError
 
@@ -73,6 +74,9 @@ class Dialect:
         raise NotImplementedError
 
 
+NO_DIALECT = Dialect()
+
+
 class StreamWriter(ABC):
     """Writes one stream in a dialect's shape."""
 
@@ -87,7 +91,7 @@ class StreamWriter(ABC):
     def end(self, usage: Usage | None) -> bytes:
         """The events that end a complete stream, terminal mark included."""
 
-    def resume(self, last: dict[str, Any], about: dict[str, Any]) -> None:
+    def resume(self, last: JsonObject, about: JsonObject) -> None:
         """Continue after the provider's own events, given the last event and the answer's description in them."""
         return  # in most shapes events do not depend on earlier ones
 
@@ -102,10 +106,10 @@ class WorkRequest:
 
     operation: str  # chat, completion, embedding or count_tokens
     model: str  # as the client named it
-    body: dict[str, Any]
+    body: JsonObject
     raw: bytes
     stream: bool = False
-    dialect: Dialect | None = None  # the shape of the body
+    dialect: Dialect = NO_DIALECT  # the shape of the body
     via_door: bool = False  # whether the answer has the dialect's shape; else (/work) the provider's own
     id: str = ""  # the request's id, for answers that need one and get none from the provider
     created: int = 0  # when the request arrived, in seconds since 1970
@@ -117,7 +121,7 @@ class WorkRequest:
         options = self.body.get("stream_options")
         return isinstance(options, dict) and options.get("include_usage") is True
 
-    def body_for(self, model: str, **changes: Any) -> bytes:
+    def body_for(self, model: str, **changes: object) -> bytes:
         """The client's body for this model name and these changes: its own bytes if nothing differs."""
         if model != self.model:
             changes["model"] = model
@@ -209,7 +213,7 @@ class StreamReader(ABC):
 
     def take_deltas(self) -> list[Delta]:
         """The deltas since the last call."""
-        deltas, self.deltas = self._surrogates.join(self.deltas), []
+        deltas, self.deltas = self._surrogates.join(self.deltas or []), []
         return deltas
 
     @abstractmethod
@@ -326,8 +330,7 @@ class Format(ABC):
         """As refusal_from_response(), from the status and the body; `retry_after` is in seconds."""
         text = self.error_text(body)
         if status in (429, 503, 529):
-            code = 429 if status == 429 else 503
-            return ProviderOverloaded(text, code=code, retry_after=retry_after)
+            return ProviderOverloaded(text, code=429 if status == 429 else 503, retry_after=retry_after)
         if status in (401, 403):
             return ProviderError(f"The provider refused the gateway's credential (status {status}).")
         if 400 <= status < 500:
@@ -345,12 +348,12 @@ class Format(ABC):
         return ProviderError(f"The provider failed with status {status}." + (f" It said: {text}" if text else ""))
 
 
-def _short_text(value: Any) -> str:
+def _short_text(value: object) -> str:
     """A code or name from a provider; '' if it is not a short printable string."""
     return value if isinstance(value, str) and len(value) <= MAX_CODE_LENGTH and value.isprintable() else ""
 
 
-def read_object(body: bytes) -> dict[str, Any]:
+def read_object(body: bytes) -> JsonObject:
     """The JSON object in the body of a 200. Raises ProviderError if there is none, or if it holds an error."""
     value = read_json(body)
     if not isinstance(value, dict):
@@ -360,18 +363,18 @@ def read_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def error_message(value: Any) -> str:
+def error_message(value: object) -> str:
     """The message in any of the error shapes that providers use: nested, flat, wrapped in a list, or FastAPI's."""
     if isinstance(value, list):
         value = value[0] if value else None
     if not isinstance(value, dict):
         return ""
     error = value.get("error")
-    found = error.get("message") if isinstance(error, dict) else error or value.get("message") or value.get("detail")
-    return found if isinstance(found, str) else json.dumps(found) if found else ""
+    message = error.get("message") if isinstance(error, dict) else error or value.get("message") or value.get("detail")
+    return message if isinstance(message, str) else json.dumps(message) if message else ""
 
 
-def error_in(value: dict) -> ProviderError | None:
+def error_in(value: JsonObject) -> ProviderError | None:
     """The error inside the body of a 200, if there is one."""
     error = value.get("error")
     if not error:

@@ -7,13 +7,13 @@ from providers.formats.neutral import Citation
 from providers.formats.surrogates import merge_surrogates
 
 WEB = ("https://", "http://")
-LOST = "citations"  # of places in a document of the request, which have no address
+DROPPED_CITATIONS = "citations"  # of places in a document of the request, which have no address
 
 
 class CitedBlocks:
     """Counts the words of an answer block by block: what one cites is known once all its words are.
 
-    `drop` is told of citations that no other shape has a place for, which are None here.
+    A citation that no other shape can hold is None here; its kind is passed to `drop`.
     """
 
     def __init__(self, drop: Callable[[str], None]) -> None:
@@ -22,27 +22,27 @@ class CitedBlocks:
         self._last = ""  # of the letters, which may be half a character
         self._pages: list[Citation] = []
 
-    def said(self, text: str) -> None:
-        """More words of the block."""
+    def add_text(self, text: str) -> None:
+        """Add text to the block."""
         self._words += len(merge_surrogates(text, self._last))
         self._last = text[-1:] or self._last
 
-    def cites(self, page: Citation | None) -> None:
-        """What the block rests on, before or behind its words."""
+    def add_citation(self, page: Citation | None) -> None:
+        """Add a citation of the block, before or after its text."""
         if page is None:
-            self._drop(LOST)
+            self._drop(DROPPED_CITATIONS)
         else:
             self._pages.append(page)
 
-    def ended(self) -> list[Citation]:
-        """The citations of the block, which has come to its end."""
-        found = [replace(page, start=self._begin, end=self._words) for page in self._pages]
+    def end_block(self) -> list[Citation]:
+        """End the block; returns its citations."""
+        citations = [replace(page, start=self._begin, end=self._words) for page in self._pages]
         self._begin, self._pages = self._words, []
-        return found
+        return citations
 
-    def whole(self, text: str, pages: Iterable[Citation | None]) -> list[Citation]:
-        """The citations of a block that came whole."""
-        self.said(text)
+    def add_block(self, text: str, pages: Iterable[Citation | None]) -> list[Citation]:
+        """Add a complete block; returns its citations."""
+        self.add_text(text)
         for page in pages:
-            self.cites(page)
-        return self.ended()
+            self.add_citation(page)
+        return self.end_block()

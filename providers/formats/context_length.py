@@ -1,6 +1,6 @@
 """How each provider reports that a conversation exceeds the model's context: most only in the error's message.
 
-This decides nothing but the error code that the client gets, upon which clients shorten the conversation.
+Only the error code for the client depends on this. Clients that get it shorten the conversation.
 """
 
 import re
@@ -8,7 +8,7 @@ import re
 CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
 # For servers that are compatible with OpenAI: OpenAI's code, the messages of vLLM and alike, llama.cpp's type.
 OPENAI = r"context_length_exceeded|maximum context length|exceed_context_size|exceeds the (?:model's )?context window"
-SAID = {
+MESSAGES_BY_FORMAT = {
     "openai": OPENAI,
     "openai-responses": OPENAI,
     "azure-openai": OPENAI,
@@ -19,7 +19,7 @@ SAID = {
     "ollama": r"exceeds the (?:available )?context (?:length|size)",
     "bedrock": r"input is too long|prompt is too long|too many input tokens|maximum context length",
 }
-PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in SAID.items()}
+PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in MESSAGES_BY_FORMAT.items()}
 
 
 def exceeds_context_length(format_name: str, *texts: str) -> bool:

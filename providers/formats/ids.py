@@ -14,7 +14,7 @@ LONGEST_REMEMBERED = 256  # letters; clients choose how long an id is
 def fitting_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     """The id itself where the provider accepts it, else one of so many letters and digits.
 
-    It is drawn from the id alone: a call and its result get the same one, and so does the next request with the same
+    It is derived from the id alone: a call and its result get the same one, and so does the next request with the same
     history, which keeps the provider's prompt cache. What the model is answered with never comes back to the client,
     so that no way back is needed: the ids of new calls are the provider's own.
     """

@@ -2,9 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Protocol
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, UpstreamError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import StreamReader, WorkRequest, error_message
 from providers.formats.dropped import MAX_DROPPED_KINDS
 from providers.formats.json_values import as_dict, read_json
@@ -16,6 +17,17 @@ BLOCK = 64 * 1024
 MAX_TEMPLATES = 8
 
 
+class Splitter(Protocol):
+    """Splits a byte stream into whole events."""
+
+    @property
+    def at_event_boundary(self) -> bool: ...
+
+    def feed(self, piece: bytes) -> list[bytes]: ...
+
+    def end(self) -> bytes: ...
+
+
 class JsonStreamReader(StreamReader):
     """Forwards events as they came, or fills `deltas`; a format implements read() for one object."""
 
@@ -25,7 +37,7 @@ class JsonStreamReader(StreamReader):
         self._template: ChunkTemplate | None = None  # of events that hold nothing but text
         self._templates_learned = 0
 
-    def splitter(self) -> EventSplitter:
+    def splitter(self) -> Splitter:
         return EventSplitter()
 
     def data(self, event: bytes) -> bytes:
@@ -33,7 +45,7 @@ class JsonStreamReader(StreamReader):
         return data_of(event)
 
     @abstractmethod
-    def read(self, value: dict[str, Any]) -> bytes | None:
+    def read(self, value: JsonObject) -> bytes | None:
         """Read one object: emit() its deltas, and set done, usage and the finish reasons.
 
         Returns bytes to forward in place of the event; None forwards the event itself.
@@ -51,7 +63,7 @@ class JsonStreamReader(StreamReader):
         """Called when such a mark arrives."""
         self.done = True
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         """The error that an object in the stream reports, if it does."""
         return stream_error(value) if value.get("error") else None
 
@@ -143,14 +155,14 @@ class LineSplitter(EventSplitter):
 class JsonLinesReader(JsonStreamReader):
     """Lines of JSON (application/x-ndjson)."""
 
-    def splitter(self) -> EventSplitter:
+    def splitter(self) -> Splitter:
         return LineSplitter()
 
     def data(self, event: bytes) -> bytes:
         return event.strip()
 
 
-def stream_error(value: dict[str, Any]) -> UpstreamError:
+def stream_error(value: JsonObject) -> UpstreamError:
     """The error that a provider reports inside a stream; its `code` says whether the provider is overloaded."""
     text = f"The provider failed in the middle of its answer: {error_message(value)}"
     error = as_dict(value.get("error"))

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from gateway_project.api.strict_json import is_deeper
+from gateway_project.json_types import JsonObject
 from providers.formats.sse import BYTE_ORDER_MARK
 
 # Answers are bounded as requests are (strictjson), with more room: one may consist of vectors, or have twenty log
@@ -51,7 +52,7 @@ def read_json(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None = 
 def _repaired(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None) -> Any:
     if len(body) > MAX_REPAIRED_BYTES or not SURROGATE.search(body):
         return None
-    repaired = ESCAPE.sub(lambda found: _replace_lone(found, replace_surrogate), body)
+    repaired = ESCAPE.sub(lambda escape: _replace_lone(escape, replace_surrogate), body)
     return None if repaired == body else read_json(repaired)
 
 
@@ -62,7 +63,7 @@ def _replace_lone(escape: re.Match[bytes], replace_surrogate: Callable[[bytes], 
     return replace_surrogate(digits) if replace_surrogate else REPLACEMENT
 
 
-def dumped(value: Any) -> bytes:
+def dumped(value: object) -> bytes:
     """Serialise a parsed value; integers beyond 64 bits are written as they were read."""
     try:
         return orjson.dumps(value)
@@ -70,16 +71,16 @@ def dumped(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def as_dict(value: Any) -> dict:
+def as_dict(value: object) -> JsonObject:
     """The value if it is an object, else an empty one: for fields that a provider may leave out."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: Any) -> list:
+def as_list(value: object) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """The value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""

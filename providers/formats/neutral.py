@@ -5,8 +5,8 @@ or, in a stream, through deltas. Where both sides speak the same shape, none of 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from gateway_project.json_types import JsonObject
 from providers.formats.usage import Usage
 
 # --- What a message consists of ---
@@ -17,7 +17,7 @@ class Text:
     """Words. `cache` is a mark to cache the prompt up to here, as Anthropic writes it ({"type": "ephemeral", …})."""
 
     text: str
-    cache: dict[str, Any] | None = None
+    cache: JsonObject | None = None
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Image:
     data: str = ""
     media_type: str = ""
     detail: str = ""
-    cache: dict[str, Any] | None = None
+    cache: JsonObject | None = None
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class File:
     name: str = ""
     url: str = ""
     id: str = ""
-    cache: dict[str, Any] | None = None
+    cache: JsonObject | None = None
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class ToolCall:
     name: str
     arguments: str = ""
     signature: str = ""  # Gemini signs calls instead of thoughts
-    cache: dict[str, Any] | None = None
+    cache: JsonObject | None = None
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class ToolResult:
     parts: list["Text | Image | File | Verbatim"]
     name: str = ""  # of the tool, where it is known
     is_error: bool = False
-    cache: dict[str, Any] | None = None
+    cache: JsonObject | None = None
 
 
 @dataclass(slots=True)
@@ -90,15 +90,14 @@ class Refusal:
 class Verbatim:
     """A part that only the shape named by `source` knows: it goes through unchanged there, and nowhere else."""
 
-    value: Any
+    value: JsonObject
     source: str
 
     @property
     def kind(self) -> str:
         """Its type; of a part without one, the name of what it holds."""
-        held = self.value if isinstance(self.value, dict) else {}
-        kind = held.get("type")
-        return kind if isinstance(kind, str) else next(iter(held), "")
+        kind = self.value.get("type")
+        return kind if isinstance(kind, str) else next(iter(self.value), "")
 
 
 Part = Text | Image | File | Reasoning | ToolCall | ToolResult | Refusal | Verbatim
@@ -122,9 +121,9 @@ class Tool:
 
     name: str
     description: str = ""
-    schema: dict[str, Any] | None = None
+    schema: JsonObject | None = None
     strict: bool | None = None
-    cache: dict[str, Any] | None = None
+    cache: JsonObject | None = None
 
 
 @dataclass(slots=True)
@@ -141,7 +140,7 @@ class OutputFormat:
     """`kind` is json (any object) or schema."""
 
     kind: str
-    schema: dict[str, Any] | None = None
+    schema: JsonObject | None = None
     name: str = ""
     strict: bool | None = None
     description: str = ""
@@ -179,7 +178,7 @@ class Chat:
     output: OutputFormat | None = None
     thinking: Thinking | None = None
     user: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
     source: str = ""  # the dialect's name
 
 
@@ -191,7 +190,7 @@ class Embedding:
     dimensions: int | None = None
     base64: bool = False
     user: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
 
 
 # --- What is answered ---
@@ -336,15 +335,15 @@ def cited_parts(reply: Reply) -> list[tuple[Part, int, list[Citation]]]:
     if not reply.citations:
         return [(part, 0, []) for part in reply.parts]
     last = max((number for number, part in enumerate(reply.parts) if isinstance(part, Text)), default=-1)
-    found, begin, left = [], 0, sorted(reply.citations, key=lambda citation: citation.start)[::-1]
+    cited, begin, citations = [], 0, sorted(reply.citations, key=lambda citation: citation.start)[::-1]
     for number, part in enumerate(reply.parts):
         end = begin + (len(part.text) if isinstance(part, Text) else 0)
         here = []
-        while left and (left[-1].start < end or number == last):
-            here.append(left.pop())
-        found.append((part, begin, here))
+        while citations and (citations[-1].start < end or number == last):
+            here.append(citations.pop())
+        cited.append((part, begin, here))
         begin = end
-    return found
+    return cited
 
 
 def deltas_of(reply: Reply) -> list[Delta]:

@@ -1,14 +1,15 @@
 """What several formats do with the parts of a conversation: arguments, ids, texts, and what cannot be sent."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from gateway_project.api.strict_json import is_deeper
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.json_values import MAX_DEPTH, as_dict, as_text, dumped
 from providers.formats.neutral import (
     Chat,
@@ -28,22 +29,22 @@ from providers.formats.neutral import (
 KINDS = {Image: "an image", File: "a file", ToolCall: "a tool call", ToolResult: "a tool result"}
 
 
-def text_of(parts: list[Part]) -> str:
+def text_of(parts: Sequence[Part]) -> str:
     """The words in parts, a refusal's too."""
     return "".join(part.text for part in parts if isinstance(part, Text | Refusal))
 
 
-def paragraphs_of(parts: list[Part]) -> str:
+def paragraphs_of(parts: Sequence[Part]) -> str:
     """The words of a system prompt as one text: its parts are blocks of their own, whose words may not run together."""
     return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text)
 
 
-def lines_of(parts: list[Part]) -> str:
+def lines_of(parts: Sequence[Part]) -> str:
     """The words of a user or a tool, whose parts are texts of their own, unlike the pieces of an answer."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
-def words_of_turn(role: str, parts: list[Part]) -> str:
+def text_of_turn(role: str, parts: Sequence[Part]) -> str:
     """The words of a message, for providers that take it as one text."""
     if role == "assistant":
         return text_of(parts)
@@ -56,18 +57,18 @@ def result_text(result: ToolResult) -> str:
     return f"Error: {text}" if result.is_error else text
 
 
-def results_in_words(messages: list[Message]) -> list[Message]:
+def results_as_text(messages: list[Message]) -> list[Message]:
     """The same conversation for providers whose results are words alone: pictures follow in a turn of the user's."""
-    return _with_pictures_behind(messages, _result_in_words)
+    return _move_images_behind(messages, _result_as_text)
 
 
-def answers_in_words(messages: list[Message]) -> list[Message]:
+def answers_as_text(messages: list[Message]) -> list[Message]:
     """The same for providers that take no picture in a turn of the model's, where another model may have made some."""
-    return _with_pictures_behind(messages, _answer_in_words)
+    return _move_images_behind(messages, _answer_as_text)
 
 
-def _with_pictures_behind(
-    messages: list[Message], in_words: Callable[[Message], tuple[Message, list[Part]]]
+def _move_images_behind(
+    messages: list[Message], in_words: Callable[[Message], tuple[Message, Sequence[Part]]]
 ) -> list[Message]:
     written: list[Message] = []
     pictures: list[Part] = []
@@ -82,13 +83,13 @@ def _with_pictures_behind(
     return [*written, Message("user", pictures)] if pictures else written
 
 
-def results_apart(message: Message) -> tuple[list[ToolResult], list[Part]]:
+def split_results(message: Message) -> tuple[list[ToolResult], list[Part]]:
     """A message's results, for providers that take each as a message of its own, and everything else in it."""
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     return results, [part for part in message.parts if not isinstance(part, ToolResult)]
 
 
-def _result_in_words(message: Message) -> tuple[Message, list[Part]]:
+def _result_as_text(message: Message) -> tuple[Message, Sequence[Part]]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     shown = [part for result in results for part in result.parts if not isinstance(part, Text)]
     parts = [
@@ -100,37 +101,37 @@ def _result_in_words(message: Message) -> tuple[Message, list[Part]]:
     return (replace(message, parts=parts) if shown else message), shown
 
 
-def _answer_in_words(message: Message) -> tuple[Message, list[Part]]:
-    made = [part for part in message.parts if isinstance(part, Image)] if message.role == "assistant" else []
-    rest = [part for part in message.parts if not isinstance(part, Image)]
-    return (replace(message, parts=rest) if made else message), made
+def _answer_as_text(message: Message) -> tuple[Message, Sequence[Part]]:
+    pictures = [part for part in message.parts if isinstance(part, Image)] if message.role == "assistant" else []
+    rest: list[Part] = [part for part in message.parts if not isinstance(part, Image)]
+    return (replace(message, parts=rest) if pictures else message), pictures
 
 
-def function_of(tool: Tool) -> dict[str, Any]:
+def function_of(tool: Tool) -> JsonObject:
     """A tool as those write it who write like OpenAI and want to be told of parameters even where there are none."""
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
+    function: JsonObject = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}
 
 
-def read_function_call(call: dict[str, Any], call_id: str, *seed: str) -> ToolCall:
+def read_function_call(call: JsonObject, call_id: str, *seed: str) -> ToolCall:
     """A call as those write it who write like OpenAI; without an id it gets one made of the seed and of itself."""
     function = as_dict(call.get("function"))
     name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
-    return ToolCall(call_id or made_id(*seed, name, arguments), name, arguments)
+    return ToolCall(call_id or derived_call_id(*seed, name, arguments), name, arguments)
 
 
-def reason_in(reasons: Mapping[str, str], reason: str, *, called: bool = False) -> str:
+def normalise_reason(reasons: Mapping[str, str], reason: str, *, called: bool = False) -> str:
     """A finish reason normalised by a table: one that is not in it is `other`, never `stop`.
 
     `called`: the model has made calls, which not every provider tells from a stop.
     """
-    found = reasons.get(reason, "other") if reason else ""
-    return "tool" if called and found == "stop" else found
+    normalised = reasons.get(reason, "other") if reason else ""
+    return "tool" if called and normalised == "stop" else normalised
 
 
-def arguments_object(call: ToolCall) -> dict[str, Any]:
+def arguments_object(call: ToolCall) -> JsonObject:
     """A call's arguments for a provider that takes them as an object. Raises ValidationError where they are none."""
     value = exact_json(call.arguments) if call.arguments.strip() else {}
     if not isinstance(value, dict):
@@ -138,7 +139,7 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     return value
 
 
-def arguments_text(value: Any) -> str:
+def arguments_text(value: object) -> str:
     """A call's arguments as JSON text, whichever way the provider wrote them."""
     if isinstance(value, str):
         return value
@@ -156,22 +157,23 @@ def exact_json(text: str) -> Any:
     return None if len(text) > 2 * MAX_DEPTH and is_deeper(value, MAX_DEPTH) else value
 
 
-def made_id(*seed: str) -> str:
+def derived_call_id(*seed: str) -> str:
     """An id for a call that its provider gave none: the same for the same seed, and taken by every format."""
     return f"call_{blake2b(chr(0).join(seed).encode(), digest_size=12).hexdigest()}"
 
 
-def at_most_stops(chat: Chat, most: int) -> None:
+def check_stop_count(chat: Chat, most: int) -> None:
     """Raises ValidationError where there are more stop sequences than the provider takes."""
     if len(chat.stop) > most:
         raise ValidationError(f"stop must hold at most {most} sequences for this provider.")
 
 
-def texts_only(embedding: Embedding) -> list[str]:
+def require_texts(embedding: Embedding) -> list[str]:
     """The texts to embed. Raises ValidationError for token ids: no two tokenisers agree on them."""
-    if not all(isinstance(text, str) for text in embedding.inputs):
-        raise ValidationError("input must be text: this provider has another tokeniser than the one of these ids.")
-    return embedding.inputs
+    texts = [text for text in embedding.inputs if isinstance(text, str)]
+    if len(texts) != len(embedding.inputs):
+        raise ValidationError("input must be text: token ids are only valid for the tokeniser that they come from.")
+    return texts
 
 
 def path_segment(name: str) -> str:
@@ -181,13 +183,13 @@ def path_segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def unsendable(part: Part) -> ValidationError:
+def unsupported_part(part: Part) -> ValidationError:
     """The error for a part that a provider has no place for."""
     kind = KINDS.get(type(part), "this")
-    if isinstance(part, Verbatim) and isinstance(part.value, dict):
+    if isinstance(part, Verbatim):
         kind = f"a part of the type {part.value.get('type')!r}"
     return ValidationError(f"messages: {kind} cannot be sent to this provider.")
 
 
-def _no_json(text: str) -> Any:
+def _no_json(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")

@@ -47,9 +47,9 @@ class EventSplitter:
     def _cut(self) -> list[bytes]:
         events, start = [], 0
         search = max(self._searched - 3, 0)  # a blank line is at most four bytes long
-        while found := EVENT_END.search(self._rest, search):
-            events.append(bytes(self._rest[start : found.end()]))
-            start = search = found.end()
+        while blank := EVENT_END.search(self._rest, search):
+            events.append(bytes(self._rest[start : blank.end()]))
+            start = search = blank.end()
         del self._rest[:start]
         self._searched = len(self._rest)
         return events
@@ -58,9 +58,9 @@ class EventSplitter:
 def events_in(recorded: bytes) -> Iterator[bytes]:
     """Iterate over the events of a recorded stream: a list of them could take many times its size."""
     start = 0
-    for found in EVENT_END.finditer(recorded):
-        yield recorded[start : found.end()]
-        start = found.end()
+    for blank in EVENT_END.finditer(recorded):
+        yield recorded[start : blank.end()]
+        start = blank.end()
 
 
 def data_of(event: bytes) -> bytes:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields, replace
 
+from gateway_project.json_types import JsonObject
 from providers.formats.neutral import CallDelta, Citation, Delta, ReasoningDelta, RefusalDelta, TextDelta
 
 # A lone surrogate is no character: until its other half arrives, a character of the last private-use plane replaces it.
@@ -45,13 +46,13 @@ class SurrogateJoiner:
         if waiting is not None and _continues(waiting, delta):
             text = getattr(waiting, name) + text
         elif waiting is not None:
-            joined.append(replace(waiting, **{TEXT_FIELDS[type(waiting)]: REPLACEMENT}))
+            joined.append(_with_text(waiting, REPLACEMENT))
         if not text:
             return [*joined, delta]
         if PLACEHOLDER.match(text[-1]) and text[-1] <= LAST_HIGH_SURROGATE and not getattr(delta, "signature", ""):
-            self._waiting = _with_text(delta, text[-1])
+            self._waiting = _half_character(delta, text[-1])
             text = text[:-1]
-        return [*joined, replace(delta, **{name: _without_placeholders(text)})]
+        return [*joined, _with_text(delta, _without_placeholders(text))]
 
 
 def merge_surrogates(text: str, before: str) -> str:
@@ -62,8 +63,9 @@ def merge_surrogates(text: str, before: str) -> str:
 def _with_complete_fields(delta: Delta) -> Delta:
     """The delta without placeholders in fields that come in one piece, as titles and addresses do."""
     names = [field.name for field in fields(delta) if field.name != TEXT_FIELDS.get(type(delta))]
-    found = {name: text for name in names if isinstance(text := getattr(delta, name), str) and PLACEHOLDER.search(text)}
-    return replace(delta, **{name: _without_placeholders(text) for name, text in found.items()}) if found else delta
+    texts = {name: text for name in names if isinstance(text := getattr(delta, name), str) and PLACEHOLDER.search(text)}
+    changes: JsonObject = {name: _without_placeholders(text) for name, text in texts.items()}
+    return replace(delta, **changes) if changes else delta
 
 
 def _continues(waiting: Delta, delta: Delta) -> bool:
@@ -71,12 +73,16 @@ def _continues(waiting: Delta, delta: Delta) -> bool:
     return same and not getattr(delta, "begins", False)
 
 
+def _half_character(delta: Delta, text: str) -> Delta:
+    """A delta of the same kind with this text, which continues what the delta began."""
+    return replace(delta, text=text, begins=False) if isinstance(delta, ReasoningDelta) else _with_text(delta, text)
+
+
 def _with_text(delta: Delta, text: str) -> Delta:
-    if isinstance(delta, ReasoningDelta):
-        return replace(delta, text=text, begins=False)
-    return replace(delta, **{TEXT_FIELDS[type(delta)]: text})
+    changes: JsonObject = {TEXT_FIELDS[type(delta)]: text}
+    return replace(delta, **changes)
 
 
 def _without_placeholders(text: str) -> str:
-    surrogates = PLACEHOLDER.sub(lambda found: chr(ord(found[0]) - PLACEHOLDERS + SURROGATES), text)
+    surrogates = PLACEHOLDER.sub(lambda match: chr(ord(match[0]) - PLACEHOLDERS + SURROGATES), text)
     return surrogates.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -3,9 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Set
 from dataclasses import fields, replace
-from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import (
     DEFAULT_OPTIONS,
     EVENT_STREAM,
@@ -68,22 +68,22 @@ class TranslatedFormat(Format):
     native_embedding_parameters: frozenset[str] = frozenset()
 
     @abstractmethod
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         """The body of a chat request, without native and unknown parameters. Raises ValidationError."""
 
     @abstractmethod
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         """The answer in a provider's JSON object. Raises ProviderError if it holds none."""
 
     @abstractmethod
     def path(self, work: WorkRequest, model: str) -> str:
         """The request's path, relative to the base URL."""
 
-    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
         """The body of an embedding request. Raises ValidationError."""
         raise ValidationError(f"Providers of the format {self.name} have no embeddings.")
 
-    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+    def read_vectors(self, value: JsonObject) -> Vectors:
         """The vectors in a provider's JSON object. Raises ProviderError if it holds none."""
         raise NotImplementedError
 
@@ -100,7 +100,8 @@ class TranslatedFormat(Format):
         if work.dialect.name in self.native_dialects:
             return OutgoingRequest(path, self.passthrough_body(work, model), headers)
         if work.operation == "embedding":
-            unknown, inapplicable = self.unknown_embedding_parameters(work.embedding, model), frozenset()
+            unknown: Set[str] = self.unknown_embedding_parameters(work.embedding, model)
+            inapplicable: Set[str] = frozenset()
             body, added = self.embedding_body(work, work.embedding, model), ""
         else:
             chat = self.restrict_tools(work.chat)
@@ -127,7 +128,7 @@ class TranslatedFormat(Format):
         tools = [tool for tool in chat.tools if tool.name in chat.tool_choice.allowed]
         return replace(chat, tools=tools, tool_choice=ToolChoice(chat.tool_choice.kind))
 
-    def native_values(self, chat: Chat) -> dict[str, Any]:
+    def native_values(self, chat: Chat) -> JsonObject:
         """The values of native parameters, which pass unchanged."""
         return {name: value for name, value in chat.extra.items() if name in self.native_parameters}
 
@@ -135,7 +136,7 @@ class TranslatedFormat(Format):
         """Whether the provider itself runs tools of this type."""
         return kind in self.native_tools
 
-    def native_tools_in(self, chat: Chat) -> dict[str, list[dict[str, Any]]]:
+    def native_tools_in(self, chat: Chat) -> dict[str, list[JsonObject]]:
         """The client's tools that the provider itself runs, by their name in `extra`."""
         prefix = TOOLS_PREFIX
         kinds = ((name, name.removeprefix(prefix)) for name in sorted(chat.extra) if name.startswith(prefix))
@@ -154,14 +155,14 @@ class TranslatedFormat(Format):
     def unknown_embedding_parameters(self, embedding: Embedding, model: str) -> set[str]:
         """The same for an embedding's parameters."""
         supports, native = self.embedding_parameters(model)
-        given = {name for name in ("dimensions", "user") if getattr(embedding, name)}
-        return (given - supports) | (embedding.extra.keys() - native)
+        names = {name for name in ("dimensions", "user") if getattr(embedding, name)}
+        return (names - supports) | (embedding.extra.keys() - native)
 
     def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
         """The embedding parameters that are translated for the model, and its native ones."""
         return self.translated_embedding_parameters, self.native_embedding_parameters
 
-    def native_embedding_values(self, embedding: Embedding) -> dict[str, Any]:
+    def native_embedding_values(self, embedding: Embedding) -> JsonObject:
         """The values of an embedding's native parameters."""
         return {name: value for name, value in embedding.extra.items() if name in self.native_embedding_parameters}
 
@@ -207,21 +208,21 @@ def _check_vectors(vectors: Vectors, inputs: int) -> None:
         raise ProviderError(f"The provider answered 200 with something else than {inputs} vectors of numbers.")
 
 
-def _add_native(body: dict[str, Any], given: dict[str, Any]) -> None:
+def _add_native(body: JsonObject, values: JsonObject) -> None:
     """Set native parameters: they override translated ones; objects are merged field by field."""
-    for name, value in given.items():
+    for name, value in values.items():
         ours = body.get(name)
         body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
 
 
-def _add_tools(body: dict[str, Any], native_tools: dict[str, list[dict[str, Any]]]) -> None:
+def _add_tools(body: JsonObject, native_tools: dict[str, list[JsonObject]]) -> None:
     """Append the provider's own tools to the functions."""
     if own := [tool for tools in native_tools.values() for tool in tools]:
         body["tools"] = [*body.get("tools", ()), *own]
 
 
 def _apply_policy(
-    policy: str, unknown: Set[str], inapplicable: Set[str], work: WorkRequest, body: dict[str, Any]
+    policy: str, unknown: Set[str], inapplicable: Set[str], work: WorkRequest, body: JsonObject
 ) -> Set[str]:
     """Refuse, drop or pass unknown parameters; the names of those that are dropped. Raises ValidationError."""
     if not unknown and not inapplicable:
@@ -237,7 +238,7 @@ def _apply_policy(
     return unknown | inapplicable
 
 
-def _is_set(name: str, value: Any) -> bool:
+def _is_set(name: str, value: object) -> bool:
     """Whether a parameter has a value other than the default."""
     if value is None or value in ("", []):
         return False

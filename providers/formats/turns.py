@@ -2,7 +2,7 @@
 
 from gateway_project.errors import ValidationError
 from providers.formats.neutral import Chat, Message, Part, Reasoning, Refusal, Text, Tool, ToolCall, ToolResult
-from providers.formats.parts import answers_in_words
+from providers.formats.parts import answers_as_text
 
 
 def alternating(messages: list[Message], source: str) -> list[Message]:
@@ -13,7 +13,7 @@ def alternating(messages: list[Message], source: str) -> list[Message]:
     that was begun for the model may not end in white space. Raises ValidationError where nothing is left.
     """
     turns: list[Message] = []
-    for message in answers_in_words(messages):
+    for message in answers_as_text(messages):
         role = "assistant" if message.role == "assistant" else "user"
         parts = [_as_text(part) for part in message.parts if _says_something(part, source)]
         if not parts:

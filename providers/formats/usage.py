@@ -1,7 +1,7 @@
 """Tokens as every provider counts them, made comparable."""
 
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 # No request has as many tokens or costs as much, in whatever currency; who reports more is mistaken.
 MOST_TOKENS, MOST_MONEY = 2**40, 10**6
@@ -24,18 +24,18 @@ class Usage(NamedTuple):
         return (self.input or 0) + (self.cache_read or 0) + (self.cache_write or 0)
 
 
-def count(value: Any) -> int | None:
+def count(value: object) -> int | None:
     """A token count a provider reports, None where it is none that a counter could have."""
     return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 
-def count_or_zero(value: Any) -> int | None:
+def count_or_zero(value: object) -> int | None:
     """The same where a provider leaves zeros out."""
     return 0 if value is None else count(value)
 
 
-def money(value: Any) -> Decimal | None:
+def money(value: object) -> Decimal | None:
     """An amount that a provider says the request cost, None where it is none."""
-    if type(value) not in (int, float) or not 0 <= value < MOST_MONEY:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_MONEY:
         return None
     return round(Decimal(str(value)), MONEY_DECIMALS)

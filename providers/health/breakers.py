@@ -1,15 +1,14 @@
-"""Circuit breakers: a provider that keeps failing rests for a while; then one request tries it again."""
+"""Circuit breakers: a provider that keeps failing is not called for a while; then one request tries it again."""
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
-TargetT = TypeVar("TargetT")
+from providers.health.rests import TargetT
 
 
 class Breaker:
-    """The recent luck of one provider in this process."""
+    """The recent failures of one provider in this process."""
 
     __slots__ = ("failures", "probing", "rests_until")
 
@@ -29,8 +28,8 @@ class Breakers:
         self._breakers: dict[int, Breaker] = {}
         self._lock = threading.Lock()
 
-    def rested(self, targets: Sequence[TargetT]) -> list[TargetT]:
-        """The targets that do not rest; all of them when every one does: better a slim chance than none."""
+    def with_closed_breakers(self, targets: Sequence[TargetT]) -> list[TargetT]:
+        """The targets whose breakers are closed; all targets if every breaker is open."""
         if not self._breakers:
             return list(targets)
         now = self._clock()

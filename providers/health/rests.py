@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 
 class Account(Protocol):
-    """What a provider knows the gateway by."""
+    """A provider, and the credential that it knows the gateway by."""
 
     @property
     def id(self) -> int: ...
@@ -18,6 +18,13 @@ class Account(Protocol):
     def credential(self) -> str: ...
 
 
+class Target(Protocol):
+    """What has a provider, such as a candidate for a request."""
+
+    @property
+    def provider(self) -> Account: ...
+
+
 class Rest(NamedTuple):
     """A rest: until when, the status that began it, and the URL and credential that it is about."""
 
@@ -27,7 +34,7 @@ class Rest(NamedTuple):
     credential: str
 
 
-TargetT = TypeVar("TargetT")
+TargetT = TypeVar("TargetT", bound=Target)
 
 
 class Rests:

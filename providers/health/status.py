@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gateway_project.hooks import Hook
+from gateway_project.json_types import JsonObject
 from providers.models import Provider
 
 
@@ -16,7 +17,7 @@ class Health(NamedTuple):
     resting: int  # of them those whose circuit is open: they do not ask it while another provider can serve
     failures: dict[str, int]  # attempts that failed since the server began, by error
     # since the beginning of the last hour (telemetry.usage.statistics), None without requests
-    usage: dict[str, Any] | None
+    usage: JsonObject | None
     rests_until: datetime | None = None  # because it sent Retry-After; the latest of the processes
 
     @property

@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from gateway_project.json_types import JsonObject
 from providers.models import ModelPrice
 from providers.pricing.prices import PRICE_DECIMALS
 from providers.pricing.public_prices import written
@@ -52,23 +53,23 @@ AMOUNTS = {
 DIGITS = re.compile(r"\\d(\{\d+\})?|\[-@\]")
 
 
-def entries(providers: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def entries(providers: Iterable[Any]) -> Iterator[JsonObject]:
     """The prices of those providers that have a place in HOSTS, as a file has them."""
     for provider in providers:
         if provider.id in HOSTS:
-            taken: set[str] = set()
+            used: set[str] = set()
             for model in provider.models:
                 # The first model that fits is the one that is meant.
-                patterns = {pattern for pattern in _patterns(provider, model) if pattern not in taken}
-                taken |= patterns
+                patterns = {pattern for pattern in _patterns(provider, model) if pattern not in used}
+                used |= patterns
                 for pattern in sorted(patterns):
                     for since, prices in _dated(model.prices):
                         yield from _steps(_host(provider.id, pattern), pattern, prices, since)
 
 
 def _patterns(provider: Any, model: Any) -> set[str]:
-    found = {model.id.lower()} | (set() if provider.id in IDS_ALONE else set(_globs(model.match)))
-    return {pattern for pattern in found if " " not in pattern and 0 < len(pattern) <= 200}
+    patterns = {model.id.lower()} | (set() if provider.id in IDS_ALONE else set(_globs(model.match)))
+    return {pattern for pattern in patterns if " " not in pattern and 0 < len(pattern) <= 200}
 
 
 def _globs(clause: Any) -> Iterator[str]:
@@ -105,8 +106,8 @@ def _dated(prices: Any) -> list[tuple[date | None, Any]]:
     return [(getattr(one.constraint, "start_date", None), one.prices) for one in prices]
 
 
-def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[dict[str, Any]]:
-    values = {name: getattr(prices, theirs, None) for name, theirs in AMOUNTS.items()}
+def _steps(host: str, model: str, prices: Any, since: date | None) -> Iterator[JsonObject]:
+    values: JsonObject = {name: getattr(prices, theirs, None) for name, theirs in AMOUNTS.items()}
     request = (getattr(prices, "requests_kcount", None) or Decimal(0)) / 1000
     if values["input"] is None and values["output"] is None and not request:
         return  # priced by the hour or by the page

@@ -130,15 +130,15 @@ class PriceBook:
 
     def price(self, provider_id: int, host: str, model: str, at: float) -> Price | None:
         """What a model costs at a provider at this moment; None where nobody said."""
-        since, until, known = era = self._era
-        if not since <= at < until or len(known) >= REMEMBERED:
-            since, until, known = era = self._era = self._around(at)
+        since, until, prices = era = self._era
+        if not since <= at < until or len(prices) >= REMEMBERED:
+            since, until, prices = era = self._era = self._around(at)
         key = provider_id, host, model
         try:
-            return known[key]
+            return prices[key]
         except KeyError:
-            found = known[key] = self._find(*key, era.since)
-            return found
+            price = prices[key] = self._find(*key, era.since)
+            return price
 
     def _around(self, at: float) -> "Era":
         """The time around a moment in which no price begins or ends."""
@@ -174,10 +174,10 @@ def matches(pattern: str, text: str) -> bool:
     if position > end or not text.startswith(first) or not text.endswith(last):
         return False
     for part in middle:
-        found = text.find(part, position, end)
-        if found < 0:
+        index = text.find(part, position, end)
+        if index < 0:
             return False
-        position = found + len(part)
+        position = index + len(part)
     return True
 
 

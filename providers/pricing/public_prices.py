@@ -8,12 +8,13 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from django.core.exceptions import ValidationError as FieldsRefused
+from django.core.exceptions import ValidationError as FieldErrors
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from gateway_project.api.audit import operator, record_command
 from gateway_project.errors import Conflict, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.models import AMOUNTS, ModelPrice, PriceSource
 
 BUNDLED = Path(__file__).parent / "data" / "prices.json"
@@ -39,25 +40,25 @@ def sync(path: Path = BUNDLED) -> Counter[str]:
     """
     source = PriceSource.BUNDLED if path == BUNDLED else PriceSource.SYNCED
     now = timezone.now()
-    wanted = _in_force(list(read(path, source, now)), now)
+    prices = _in_force(list(read(path, source, now)), now)
     try:
         with transaction.atomic():
-            return _bring(wanted, now)
+            return _store(prices, now)
     except IntegrityError:
         raise Conflict("Prices were changed at the same time; load them again.") from None
 
 
 @transaction.atomic
 def load(path: Path = BUNDLED) -> Counter[str]:
-    """sync() for commands: the log is told how many prices it was that changed, if any did."""
+    """sync() for commands: the log is describe_counts how many prices it was that changed, if any did."""
     counted = sync(path)
     if counted["new"] or counted["changed"]:
-        message = f"{operator()} loaded prices: {told(counted)}, by manage.py."
+        message = f"{operator()} loaded prices: {describe_counts(counted)}, by manage.py."
         record_command("sync", "prices", after=dict(counted), message=message)
     return counted
 
 
-def told(counted: Counter[str]) -> str:
+def describe_counts(counted: Counter[str]) -> str:
     """What sync() has counted, in words."""
     return ", ".join(f"{number} {what}" for what, number in counted.items()) + " (edited here)"
 
@@ -68,10 +69,10 @@ def read(path: Path, source: str, now: datetime) -> Iterator[tuple[date, ModelPr
     for number, entry in enumerate(listed, start=1):
         try:
             yield _entry(entry, currency=currency, valid_from=now, source=source)
-        except FieldsRefused as refused:
+        except FieldErrors as refused:
             problems = {NAMES.get(field, field): texts for field, texts in refused.message_dict.items()}
-            told = ValidationError.from_fields(problems).sentence
-            raise ValidationError(f"{path}, price {number}: {told}") from None
+            sentence = ValidationError.from_fields(problems).sentence
+            raise ValidationError(f"{path}, price {number}: {sentence}") from None
         except (TypeError, ValueError, OverflowError) as error:
             raise ValidationError(f"{path}, price {number}: {error}.") from None
 
@@ -89,11 +90,13 @@ def _table(path: Path) -> tuple[str, list[Any]]:
         raise ValidationError(f'{path} is not a table of prices, {{"currency": "…", "prices": […]}}.') from None
 
 
-def written(price: ModelPrice, since: date | None = None) -> dict[str, Any]:
+def written(price: ModelPrice, since: date | None = None) -> JsonObject:
     """A price as an entry of a file; what is as it would be without is left out."""
-    told = {NAMES[field]: getattr(price, field) for field in NAMES}
+    values = {NAMES[field]: getattr(price, field) for field in NAMES}
     entry = {
-        name: _plain(value) for name, value in told.items() if value not in (None, "", 0) or name in ("input", "output")
+        name: _plain(value)
+        for name, value in values.items()
+        if value not in (None, "", 0) or name in ("input", "output")
     }
     return entry | ({FROM: since.isoformat()} if since else {})
 
@@ -110,9 +113,9 @@ def _entry(entry: Any, **options: Any) -> tuple[date, ModelPrice]:
     return date.fromisoformat(entry[FROM]) if FROM in entry else date.min, price
 
 
-def _amount(field: str, given: Any) -> Decimal:
+def _amount(field: str, value: Any) -> Decimal:
     try:
-        return Decimal(str(given))
+        return Decimal(str(value))
     except InvalidOperation:
         raise ValueError(f"{NAMES[field]}: must be a number or a text with one") from None
 
@@ -128,11 +131,11 @@ def _in_force(dated: list[tuple[date, ModelPrice]], now: datetime) -> dict[tuple
     return {_subject(price): price for since, price in begun if since == latest[price.host, price.model]}
 
 
-def _bring(wanted: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
+def _store(prices: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
     present = {_subject(row): row for row in ModelPrice.objects.open().filter(provider=None).select_for_update()}
     counted, new, over = Counter(new=0, changed=0, unchanged=0, kept=0), [], []
-    for subject, price in wanted.items():
-        what = _what_becomes_of(present.get(subject), price, now)
+    for subject, price in prices.items():
+        what = _outcome_for(present.get(subject), price, now)
         counted[what] += 1
         if what in ("new", "changed"):
             new.append(price)
@@ -143,7 +146,7 @@ def _bring(wanted: dict[tuple, ModelPrice], now: datetime) -> Counter[str]:
     return counted
 
 
-def _what_becomes_of(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:
+def _outcome_for(row: ModelPrice | None, price: ModelPrice, now: datetime) -> str:
     if row is None:
         return "new"
     if row.source == PriceSource.EDITED or row.valid_from >= now:

@@ -50,7 +50,7 @@ def refusal(address: str, networks: str) -> str:
     return ""
 
 
-def odd_host(host: str) -> bool:
+def is_disguised_address(host: str) -> bool:
     """Whether a host is a number in disguise: 0x7f.1, 2130706433, 127.1, 017700000001."""
     if ":" in host:
         return False
@@ -86,5 +86,5 @@ def _nat64(ip: int) -> list[Address]:
     """The addresses it may stand for, by the length of the prefix; bits 64 to 71 are left out (RFC 6052, 2.2)."""
     without = (ip >> 64 << 56) | (ip & 0xFFFFFFFFFFFFFF)
     rests = (120 - length - 32 for length in (48, 56, 64))
-    found = [ip & 0xFFFFFFFF, *(without >> rest & 0xFFFFFFFF for rest in rests if not without & ((1 << rest) - 1))]
-    return [ipaddress.IPv4Address(inner) for inner in found if inner >> 24]
+    numbers = [ip & 0xFFFFFFFF, *(without >> rest & 0xFFFFFFFF for rest in rests if not without & ((1 << rest) - 1))]
+    return [ipaddress.IPv4Address(inner) for inner in numbers if inner >> 24]

@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httptools
 
@@ -13,15 +13,15 @@ RESET = "it reset the connection"
 FRAMING = {"content-length", "transfer-encoding"}
 
 
-class BadReply(Exception):
+class InvalidResponse(Exception):
     """The provider's bytes are not an HTTP/1.1 response within our bounds; the message says why."""
 
 
-class Truncated(BadReply):
+class Truncated(InvalidResponse):
     """The connection ended before the response did."""
 
 
-class NoReply(BadReply):
+class NoResponse(InvalidResponse):
     """The connection ended before the first byte of a response."""
 
 
@@ -57,7 +57,7 @@ class HTTPResponse:
         "status",
     )
 
-    def __init__(self, sock: socket.socket, *, limit: int, on_bytes=lambda: None) -> None:
+    def __init__(self, sock: socket.socket, *, limit: int, on_bytes: Callable[[], None] = lambda: None) -> None:
         self._sock = sock
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
@@ -121,20 +121,20 @@ class HTTPResponse:
 
     def end(self) -> None:
         """Break the reference cycle with the parser, which would leave thousands to the garbage collector."""
-        self._parser = None
+        del self._parser
 
     def read_head(self) -> None:
-        """Wait for status and headers. Raises NoReply if not a single byte arrived."""
+        """Wait for status and headers. Raises NoResponse if not a single byte arrived."""
         received = 0
         while not self._head_done:
             size = self._receive()
             if not size:
                 if self._received_any:
                     raise Truncated("it closed the connection while sending its headers")
-                raise NoReply("it closed the connection without an answer")
+                raise NoResponse("it closed the connection without an answer")
             received += max(size, 0)
             if received > MAX_HEAD_BYTES + self.body_bytes:
-                raise BadReply(f"its headers are longer than {MAX_HEAD_BYTES} bytes")
+                raise InvalidResponse(f"its headers are longer than {MAX_HEAD_BYTES} bytes")
 
     def read(self) -> bytes:
         """The whole body. Raises Truncated if the framing announced more."""
@@ -170,7 +170,7 @@ class HTTPResponse:
         except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):  # silent, not dead
             return -1
         except (ConnectionError, ssl.SSLError) as error:
-            raise (Truncated if self._received_any else NoReply)(RESET) from error
+            raise (Truncated if self._received_any else NoResponse)(RESET) from error
         self._unread = b""
         if not data:
             return 0
@@ -183,7 +183,7 @@ class HTTPResponse:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self.is_complete:
-                raise BadReply("it does not speak HTTP/1.1") from error
+                raise InvalidResponse("it does not speak HTTP/1.1") from error
             self._has_extra = True
         if len(self._body) == pieces + 1 and self.body_bytes <= self.limit:
             self._padding = 0
@@ -200,10 +200,10 @@ class HTTPResponse:
     def _check_amount(self, size: int, pieces: int, body_bytes: int) -> None:
         """Check bounds after a read of `size` bytes that was not one piece; the others are the values before it."""
         if self.body_bytes > self.limit:
-            raise BadReply(f"its answer is longer than {self.limit} bytes")
+            raise InvalidResponse(f"its answer is longer than {self.limit} bytes")
         if len(self._body) > pieces + 1:  # a list of tiny chunks would take many times their size
             self._body[pieces:] = [b"".join(self._body[pieces:])]
         if self._head_done:
             self._padding = 0 if self.body_bytes > body_bytes else self._padding + size
             if self._padding > MAX_HEAD_BYTES:
-                raise BadReply(f"it sent more than {MAX_HEAD_BYTES} bytes that belong to no answer")
+                raise InvalidResponse(f"it sent more than {MAX_HEAD_BYTES} bytes that belong to no answer")

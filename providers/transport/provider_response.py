@@ -6,11 +6,11 @@ import ssl
 import struct
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderTimeout
 from providers.transport.calls import Call, End, Interrupted
-from providers.transport.http_response import RESET, BadReply, HTTPResponse
+from providers.transport.http_response import RESET, HTTPResponse, InvalidResponse
 
 PEEK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 IDLE_CONNECTION_SECONDS = 55.0  # below the minute after which many servers and balancers close
@@ -25,11 +25,12 @@ class NotReceived(ProviderError):
 class Connection:
     """A connection to one origin."""
 
-    __slots__ = ("is_secure", "origin", "sock", "used")
+    __slots__ = ("_tls", "is_secure", "origin", "sock", "used")
 
     def __init__(self, origin: str, sock: socket.socket) -> None:
         self.sock = sock
-        self.is_secure = isinstance(sock, ssl.SSLSocket)
+        self._tls = sock if isinstance(sock, ssl.SSLSocket) else None
+        self.is_secure = self._tls is not None
         self.origin = origin
         self.used = time.monotonic()
 
@@ -40,8 +41,8 @@ class Connection:
         The check costs a microsecond and is made before every use.
         """
         idle = time.monotonic() - self.used
-        if idle > IDLE_CONNECTION_SECONDS or (self.is_secure and self.sock.pending()):
-            return False  # TLS may hold decrypted bytes that are no longer in the socket
+        if idle > IDLE_CONNECTION_SECONDS or self.has_decrypted_bytes():
+            return False
         try:
             socket.socket.recv(self.sock, 1, PEEK)  # the base class's method: an SSLSocket's recv() takes no flags
         except BlockingIOError:
@@ -49,6 +50,10 @@ class Connection:
         except OSError:
             pass
         return False
+
+    def has_decrypted_bytes(self) -> bool:
+        """Whether TLS holds bytes that are no longer in the socket."""
+        return self._tls is not None and self._tls.pending() > 0
 
     def is_unacknowledged(self, size: int) -> bool:
         """Whether the peer has acknowledged nothing of the `size` bytes that were written last.
@@ -79,7 +84,8 @@ class ProviderResponse:
     def __init__(
         self, release: Callable[[Connection], None], connection: Connection, response: HTTPResponse, call: Call
     ) -> None:
-        self._release, self._connection, self._response, self._call = release, connection, response, call
+        self._connection: Connection | None = connection  # None once it is closed
+        self._release, self._response, self._call = release, response, call
 
     @property
     def status(self) -> int:
@@ -97,6 +103,8 @@ class ProviderResponse:
     @property
     def source(self) -> socket.socket:
         """The socket; only pieces() may read from it, and a caller that reports its reads to record_forwarded()."""
+        if self._connection is None:
+            raise RuntimeError("The response is closed.")
         return self._connection.sock
 
     @property
@@ -111,7 +119,8 @@ class ProviderResponse:
     @property
     def has_more(self) -> bool:
         """Whether pieces() can go on although the socket may stay silent: at the end, or with bytes that TLS holds."""
-        return self._response.is_complete or (self._connection.is_secure and self._connection.sock.pending() > 0)
+        connection = self._connection
+        return self._response.is_complete or (connection is not None and connection.has_decrypted_bytes())
 
     def limit(self, size: int) -> None:
         """Bound the body to this many bytes."""
@@ -121,16 +130,16 @@ class ProviderResponse:
         """The whole body. Raises ProviderError, ProviderTimeout or Interrupted."""
         try:
             return self._response.read()
-        except (BadReply, OSError) as error:
+        except (InvalidResponse, OSError) as error:
             raise as_gateway_error(self._call, error) from error
         finally:
             self.close()
 
-    def pieces(self):
+    def pieces(self) -> Iterator[bytes]:
         """The body as it arrives, b"" for each silence. Raises as read() does; the caller closes."""
         try:
             yield from self._response.pieces()
-        except (BadReply, OSError) as error:
+        except (InvalidResponse, OSError) as error:
             raise as_gateway_error(self._call, error) from error
 
     def close(self) -> None:
@@ -157,7 +166,7 @@ def as_gateway_error(call: Call, error: Exception) -> GatewayError | Interrupted
 
 def describe_failure(error: BaseException) -> str:
     """How a provider, or the connection to it, failed, in words for clients and administrators."""
-    if isinstance(error, BadReply):
+    if isinstance(error, InvalidResponse):
         return str(error)
     if isinstance(error, ConnectionRefusedError):
         return "it refused the connection"

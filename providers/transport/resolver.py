@@ -35,15 +35,15 @@ class Resolver:
         return lookup
 
     def _run(self, host: str, port: int, lookup: "Future[Found]") -> None:
-        found, failure = [], None
+        result, failure = [], None
         try:
-            found = self._look_up(host, port)
+            result = self._look_up(host, port)
         except BaseException as error:  # raised in the waiting threads
             failure = error
         with self._lock:
             del self._running[host, port]
         if failure is None:
-            lookup.set_result(found)
+            lookup.set_result(result)
         else:
             lookup.set_exception(failure)
 

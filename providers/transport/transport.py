@@ -9,21 +9,24 @@ import socket
 import ssl
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from gateway_project.errors import ProviderError, ProviderTimeout, UpstreamError
 from gateway_project.server.sockets import bound_waits
 from providers.transport import addresses
 from providers.transport.calls import Call, End
-from providers.transport.http_response import BadReply, HTTPResponse, NoReply
+from providers.transport.http_response import HTTPResponse, InvalidResponse, NoResponse
 from providers.transport.provider_response import (
     IDLE_CONNECTION_SECONDS,
     Connection,
@@ -65,23 +68,23 @@ def connect_checked(host: str, port: int, *, timeout: float, networks: str) -> s
 
     It connects to the addresses that were checked, without another lookup: DNS rebinding gains nothing.
     """
-    if addresses.odd_host(host):
+    if addresses.is_disguised_address(host):
         raise RefusedAddress(f"the host {host} is not a plain name or address")
     deadline = time.monotonic() + timeout
-    found = RESOLVER.addresses(host.strip("[]"), port, timeout=timeout)
-    for *_, sockaddr in found:
+    candidates = RESOLVER.addresses(host.strip("[]"), port, timeout=timeout)
+    for *_, sockaddr in candidates:
         if reason := addresses.refusal(sockaddr[0], networks):
             raise RefusedAddress(f"the address {sockaddr[0]} of {host} {reason}")
-    return _connect_first(found, deadline)
+    return _connect_first(candidates, deadline)
 
 
-def _connect_first(found: list, deadline: float) -> socket.socket:
+def _connect_first(candidates: list, deadline: float) -> socket.socket:
     failure: OSError = OSError("no address found")
-    for left, (family, kind, protocol, _, sockaddr) in zip(range(len(found), 0, -1), found, strict=True):
+    for remaining, (family, kind, protocol, _, sockaddr) in zip(range(len(candidates), 0, -1), candidates, strict=True):
         sock = socket.socket(family, kind, protocol)
         try:
             # A dead address must not use up the time of those after it.
-            sock.settimeout(max((deadline - time.monotonic()) / left, 0.001))
+            sock.settimeout(max((deadline - time.monotonic()) / remaining, 0.001))
             sock.connect(sockaddr)
             return sock
         except OSError as error:
@@ -91,7 +94,7 @@ def _connect_first(found: list, deadline: float) -> socket.socket:
 
 
 class _SharedContext(ssl.SSLContext):
-    def set_alpn_protocols(self, alpn_protocols: list[str]) -> None:
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
         """Do nothing: urllib3 calls it per connection, which would free what OpenSSL is copying for another one."""
 
 
@@ -106,17 +109,19 @@ def tls_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
     ssl.SSLContext.set_alpn_protocols(context, ["http/1.1"])
-    context.load_verify_locations(requests.certs.where())
+    context.load_verify_locations(DEFAULT_CA_BUNDLE_PATH)
     context.load_default_certs()
     return context
 
 
-class _Checked:
-    """Mixed into urllib3's connections: they connect to checked addresses only."""
+class _Checked(HTTPConnection):
+    """A connection of urllib3 that connects to checked addresses only."""
 
     networks = "any"
 
     def _new_conn(self) -> socket.socket:
+        if not isinstance(self.timeout, int | float):
+            raise TypeError("Every call to a provider needs a time-out in seconds.")
         sock = connect_checked(self.host, self.port, timeout=self.timeout, networks=self.networks)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
@@ -130,7 +135,7 @@ class _Secure(_Checked, HTTPSConnection):
 
 
 def _checked_pools(networks: str) -> dict[str, type]:
-    plain = type("Plain", (_Checked, HTTPConnection), {"networks": networks})
+    plain = type("Plain", (_Checked,), {"networks": networks})
     secure = type("Secure", (_Secure,), {"networks": networks})
     return {
         "http": type("PlainPool", (urllib3.HTTPConnectionPool,), {"ConnectionCls": plain}),
@@ -145,15 +150,19 @@ class CheckedAdapter(HTTPAdapter):
         self.networks = networks
         super().__init__(max_retries=0)
 
-    def init_poolmanager(self, *args, **kwargs) -> None:
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _checked_pools(self.networks)
 
-    def connect(self, url: str, timeout: float) -> urllib3.connection.HTTPConnection:
+    def connect(self, url: str, timeout: float) -> HTTPConnection:
         """A new connected connection to the URL's origin, with the TLS settings of requests."""
         request = requests.Request("POST", url).prepare()
         pool = self.get_connection_with_tls_context(request, verify=True)
+        if not isinstance(pool, urllib3.HTTPConnectionPool):
+            raise TypeError("The pools of the adapter are those of _checked_pools().")
         connection = pool._new_conn()
+        if not isinstance(connection, HTTPConnection):
+            raise TypeError("The connections of the pools are those of _checked_pools().")
         connection.timeout = timeout
         connection.connect()
         return connection
@@ -164,7 +173,7 @@ class Transport:
 
     def __init__(self, *, networks: str, heartbeat_seconds: float) -> None:
         self._adapter = CheckedAdapter(networks)
-        self._idle: dict[str, deque] = {}
+        self._idle: dict[str, deque[Connection]] = {}
         self._heartbeat_seconds = heartbeat_seconds
 
     def send(
@@ -180,10 +189,10 @@ class Transport:
         call.idle_seconds = limits.idle
         origin = f"{url.scheme}://{url.netloc}"
         try:
-            kept = self._idle_connection(origin) if may_reuse else None
-            connection = kept or self._open(request.url, origin, limits, call)
-            return self._send_request(connection, head + request.body, limits, call, is_kept=kept is not None)
-        except (BadReply, OSError) as error:
+            idle = self._idle_connection(origin) if may_reuse else None
+            connection = idle or self._open(request.url, origin, limits, call)
+            return self._send_request(connection, head + request.body, limits, call, is_kept=idle is not None)
+        except (InvalidResponse, OSError) as error:
             raise as_gateway_error(call, error) from error
 
     def session(self) -> requests.Session:
@@ -254,7 +263,7 @@ class Transport:
                 if connection.is_secure:
                     bound_waits(connection.sock, receive=self._heartbeat_seconds)
                 response.read_head()
-            except (ConnectionError, ssl.SSLError, NoReply) as error:
+            except (ConnectionError, ssl.SSLError, NoResponse) as error:
                 is_cut = isinstance(error, OSError)  # its end was not even written
                 if is_kept and call.end is None and (is_cut or connection.is_unacknowledged(len(data))):
                     raise NotReceived("The provider had closed the connection before the request arrived.") from error

@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from providers.health.status import Health
 from providers.models import (
-    GREATEST_WHOLE,
     LONGEST_CREDENTIAL,
     LONGEST_TIMEOUT,
+    MAX_INTEGER,
     MOST_MODELS,
     Model,
     ModelPrice,
@@ -63,10 +63,10 @@ def test_a_price_is_for_the_model_by_the_name_at_its_provider(console):
     [
         *((f"{what}_timeout_seconds", LONGEST_TIMEOUT + 1) for what in ("connect", "first_byte", "idle", "total")),
         ("max_response_bytes", 0),
-        ("priority", GREATEST_WHOLE + 1),
+        ("priority", MAX_INTEGER + 1),
         ("weight", 0),
-        ("weight", GREATEST_WHOLE + 1),
-        ("cache_ttl_seconds", GREATEST_WHOLE + 1),
+        ("weight", MAX_INTEGER + 1),
+        ("cache_ttl_seconds", MAX_INTEGER + 1),
         ("secret", "x" * (LONGEST_CREDENTIAL + 1)),
     ],
 )
@@ -79,7 +79,7 @@ def test_a_provider_has_the_bounds_of_the_api(console, provider, field, value):
 
 
 def test_the_bounds_themselves_are_taken(console, provider):
-    fields = {"connect_timeout_seconds": LONGEST_TIMEOUT, "max_response_bytes": 1, "priority": GREATEST_WHOLE}
+    fields = {"connect_timeout_seconds": LONGEST_TIMEOUT, "max_response_bytes": 1, "priority": MAX_INTEGER}
     path = f"{PROVIDERS}{provider.pk}/change/"
     assert sent(console, path, auth_method="bearer", secret="x" * LONGEST_CREDENTIAL, **fields).status_code == 302
     assert Provider.objects.filter(**fields).exists()
@@ -94,7 +94,7 @@ def test_a_new_provider_has_so_many_models_and_no_more(console, provider):
 
 
 def test_a_models_longest_answer_has_the_bounds_of_the_api(console, provider):
-    fields = {"provider": provider.pk, "name": "m", "max_output_tokens": GREATEST_WHOLE + 1}
+    fields = {"provider": provider.pk, "name": "m", "max_output_tokens": MAX_INTEGER + 1}
     assert list(refused(console, f"{MODELS}add/", **fields)) == ["max_output_tokens"]
     assert not Model.objects.exists()
 
@@ -106,7 +106,7 @@ PAST, AHEAD = ({"valid_from_0": day, "valid_from_1": "00:00:00"} for day in ("20
 def test_a_price_does_not_begin_in_the_past(console, price):
     for path, fields in ((f"{PRICES}add/", NEW_PRICE | {"model": "other"}), (f"{PRICES}{price.pk}/change/", {})):
         errors = refused(console, path, **fields, **PAST)
-        assert errors == {"valid_from": ["Lies in the past, and what was spent there stays as it is."]}
+        assert errors == {"valid_from": ["Must not lie in the past: the cost of past requests does not change."]}
     assert ModelPrice.objects.count() == 1
 
 

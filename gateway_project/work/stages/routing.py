@@ -50,7 +50,7 @@ def _in_order(targets: list[Target], seed: bytes) -> list[Target]:
 
 def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
     """Those that do not rest and whose limits are not known to be full; all of them if each is."""
-    awake = gateway.breakers.rested(gateway.rests.without_resting(ordered))
+    awake = gateway.breakers.with_closed_breakers(gateway.rests.without_resting(ordered))
     free = gateway.full_providers.without_full(awake)
     if len(free) < len(ordered):
         for target in ordered:

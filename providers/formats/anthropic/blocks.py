@@ -1,7 +1,6 @@
 """What Anthropic's messages consist of, read into neutral parts; the tables that both directions need."""
 
-from typing import Any
-
+from gateway_project.json_types import JsonObject
 from providers.formats.cited_blocks import WEB
 from providers.formats.json_values import as_dict, as_list, as_text, dumped
 from providers.formats.neutral import Citation, Part, Reasoning, Text, ToolCall, Verbatim
@@ -25,25 +24,25 @@ FINISH_REASONS = {
 }
 
 
-def read_part(block: dict[str, Any]) -> Part:
+def read_part(block: JsonObject) -> Part:
     """A block of an answer; one that no other shape knows goes through as it is."""
     read = READERS.get(as_text(block.get("type")))
     return read(block) if read else Verbatim(block, SOURCE)
 
 
-def _text(block: dict[str, Any]) -> Part:
+def _text(block: JsonObject) -> Part:
     return Text(as_text(block.get("text")))
 
 
-def _thinking(block: dict[str, Any]) -> Part:
+def _thinking(block: JsonObject) -> Part:
     return Reasoning(as_text(block.get("thinking")), as_text(block.get("signature")), source=SOURCE)
 
 
-def _redacted(block: dict[str, Any]) -> Part:
+def _redacted(block: JsonObject) -> Part:
     return Reasoning(data=as_text(block.get("data")), source=SOURCE)
 
 
-def _call(block: dict[str, Any]) -> Part:
+def _call(block: JsonObject) -> Part:
     arguments = dumped(as_dict(block.get("input"))).decode()
     return ToolCall(as_text(block.get("id")), as_text(block.get("name")), arguments)
 
@@ -51,25 +50,25 @@ def _call(block: dict[str, Any]) -> Part:
 READERS = {"text": _text, "thinking": _thinking, "redacted_thinking": _redacted, "tool_use": _call}
 
 
-def pages_of(block: dict[str, Any]) -> list[Citation | None]:
+def pages_of(block: JsonObject) -> list[Citation | None]:
     """What a block cites."""
     return [cited(as_dict(location)) for location in as_list(block.get("citations"))]
 
 
-def cited(location: dict[str, Any]) -> Citation | None:
+def cited(location: JsonObject) -> Citation | None:
     """The page that a citation names; None for a place in a document."""
     url = as_text(location.get(ADDRESSES.get(as_text(location.get("type")), "")))
     page = Citation(url, as_text(location.get("title")), as_text(location.get("cited_text")))
     return page if url.startswith(WEB) else None
 
 
-def citing(citation: Citation) -> dict[str, Any]:
+def citing(citation: Citation) -> JsonObject:
     """A page that the answer of another provider rests on, as a citation of a block that says so."""
     about = {"type": "web_search_result_location", "url": citation.url, "title": citation.title or None}
     return about | {"cited_text": citation.quote, "encrypted_index": FOREIGN}
 
 
-def usage_of(value: Any) -> Usage | None:
+def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets, which Anthropic's own counts are: its input is what no cache had a part in."""
     if not isinstance(value, dict):
         return None

@@ -5,9 +5,9 @@ newer 2026-10-21 it differs in what is refused alone (temperature, top_p, top_k)
 """
 
 import re
-from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.blocks import (
     FINISH_REASONS,
     FOREIGN,
@@ -20,7 +20,13 @@ from providers.formats.anthropic.blocks import (
 )
 from providers.formats.anthropic.models import claude
 from providers.formats.anthropic.request import system_of, tool_choice_of, tools_of, turns_of
-from providers.formats.anthropic.thinking import can_think, disturbing, refused, sampling_of, thinking_of
+from providers.formats.anthropic.thinking import (
+    can_think,
+    conflicting_sampling,
+    sampling_of,
+    thinking_of,
+    unsupported_parameters,
+)
 from providers.formats.base import COUNT_TOKENS, Answer, Options, StreamReader, WorkRequest, error_message, read_object
 from providers.formats.cited_blocks import CitedBlocks
 from providers.formats.json_stream import JsonStreamReader
@@ -38,7 +44,7 @@ from providers.formats.neutral import (
     Text,
     TextDelta,
 )
-from providers.formats.parts import reason_in
+from providers.formats.parts import normalise_reason
 from providers.formats.sse import PLAIN
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import count
@@ -52,7 +58,7 @@ STATUS_OF = {
     "overloaded_error": 529,
 }
 # The gateway's account cannot pay: the SDK's error codes of statuses 402 and 429.
-SPENT = frozenset(
+BILLING_ERRORS = frozenset(
     {
         "contract_spend_limit_reached",
         "enforced_spend_limit_reached",
@@ -124,28 +130,28 @@ class Anthropic(TranslatedFormat):
     def is_native_tool(self, kind: str) -> bool:
         return DATED.fullmatch(kind) is not None
 
-    def native_values(self, chat: Chat) -> dict[str, Any]:
-        given = super().native_values(chat)
-        if given.get("service_tier") not in SERVICE_TIERS:
-            given.pop("service_tier", None)
-        if as_dict(given.get("metadata")).keys() != {"user_id"}:  # OpenAI's are anything
-            given.pop("metadata", None)
-        return given
+    def native_values(self, chat: Chat) -> JsonObject:
+        values = super().native_values(chat)
+        if values.get("service_tier") not in SERVICE_TIERS:
+            values.pop("service_tier", None)
+        if as_dict(values.get("metadata")).keys() != {"user_id"}:  # OpenAI's are anything
+            values.pop("metadata", None)
+        return values
 
     def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
-        return super().unknown_parameters(chat, model) | refused(chat, model)
+        return super().unknown_parameters(chat, model) | unsupported_parameters(chat, model)
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
-        return disturbing(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
+        return conflicting_sampling(chat, model) | (set() if can_think(chat, model) else {"reasoning_effort"})
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
         most = _max_tokens(chat, model, options)
         most = options.default_max_tokens if most is None else most
         thinking, effort = thinking_of(chat, model, most)
         more = bool(self.native_tools_in(chat))
-        body: dict[str, Any] = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
-        given = {
+        body: JsonObject = {"model": model, "max_tokens": most, "messages": turns_of(messages)}
+        parameters = {
             "system": system,
             "tools": tools_of(chat, more=more),
             "tool_choice": tool_choice_of(chat, more=more),
@@ -155,7 +161,7 @@ class Anthropic(TranslatedFormat):
             "thinking": thinking,
             "output_config": output_config(chat, effort),
         }
-        body.update({name: value for name, value in given.items() if value})
+        body.update({name: value for name, value in parameters.items() if value})
         body.update({name: getattr(chat, name) for name in sorted(sampling_of(chat, model))})
         return body
 
@@ -169,7 +175,7 @@ class Anthropic(TranslatedFormat):
             raise ProviderError("The provider answered 200 without a number of tokens.")
         return Answer(body)
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         content = value.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise ProviderError("The provider answered 200 without a message.")
@@ -177,7 +183,7 @@ class Anthropic(TranslatedFormat):
         reason = reason if isinstance(reason, str) else ""
         stop_sequence = value.get("stop_sequence")
         reply = Reply(
-            finish_reason=reason_in(FINISH_REASONS, reason),
+            finish_reason=normalise_reason(FINISH_REASONS, reason),
             provider_finish_reason=reason,
             usage=usage_of(value.get("usage")),
             id=as_text(value.get("id")),
@@ -188,7 +194,7 @@ class Anthropic(TranslatedFormat):
         for block in content:
             reply.parts.append(part := read_part(block))
             if isinstance(part, Text):
-                reply.citations += blocks.whole(part.text, pages_of(block))
+                reply.citations += blocks.add_block(part.text, pages_of(block))
         if why := _why(value, reason):
             reply.parts.append(Refusal(why))
         return reply
@@ -199,7 +205,7 @@ class Anthropic(TranslatedFormat):
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         error = as_dict(as_dict(read_json(body)).get("error"))
         kind = as_text(error.get("type"))
-        if kind == "billing_error" or as_text(as_dict(error.get("details")).get("error_code")) in SPENT:
+        if kind == "billing_error" or as_text(as_dict(error.get("details")).get("error_code")) in BILLING_ERRORS:
             return super().refusal(ProviderRejected.PAYMENT_REQUIRED, body)
         return super().refusal(STATUS_OF.get(kind, status), body, retry_after)
 
@@ -211,7 +217,7 @@ class AnthropicReader(JsonStreamReader):
         super().__init__(work)
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
         self._begins = False  # a thought of which nothing has been said yet
-        self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
+        self._said: JsonObject = {}  # the usage: counts are totals, the last of each is the one
         self._blocks = CitedBlocks(self.drop)
 
     def _event(self, event: bytes) -> bytes:
@@ -222,7 +228,7 @@ class AnthropicReader(JsonStreamReader):
             self.learn_template(event, text.span(1), text.span(2))
         return b"" if self.is_over else event
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         if value.get("type") != "error":
             return super().error_in_event(value)
         kind = as_text(as_dict(value.get("error")).get("type"))
@@ -231,24 +237,24 @@ class AnthropicReader(JsonStreamReader):
             return ProviderOverloaded(text, code=429 if kind == "rate_limit_error" else 503)
         return ProviderError(text)
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         if read := EVENTS.get(as_text(value.get("type"))):
             read(self, value)
 
-    def _started(self, value: dict[str, Any]) -> None:
+    def _started(self, value: JsonObject) -> None:
         message = as_dict(value.get("message"))
         self.emit(Began(as_text(message.get("id")), as_text(message.get("model"))))
         # What is answered is counted at the end: the count of the beginning is that of nothing said yet.
         self._count({**as_dict(message.get("usage")), "output_tokens": None})
 
-    def _block_started(self, value: dict[str, Any]) -> None:
+    def _block_started(self, value: JsonObject) -> None:
         block = as_dict(value.get("content_block"))
         kind, index = block.get("type"), value.get("index")
         self._cite()  # some servers leave out that a block stops
         if kind == "text":
             self._said_text(as_text(block.get("text")))
             for page in pages_of(block):
-                self._blocks.cites(page)
+                self._blocks.add_citation(page)
         elif kind == "thinking":
             self._begins = True
             self._thought(as_text(block.get("thinking")), as_text(block.get("signature")))
@@ -257,12 +263,12 @@ class AnthropicReader(JsonStreamReader):
         elif kind == "tool_use" and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
             self.emit(CallBegan(number, as_text(block.get("id")), as_text(block.get("name"))))
-            if given := block.get("input"):  # some servers give it whole
-                self.emit(CallDelta(number, dumped(given).decode()))
+            if arguments := block.get("input"):  # some servers give it whole
+                self.emit(CallDelta(number, dumped(arguments).decode()))
         else:
             self.drop(as_text(kind))
 
-    def _block_continued(self, value: dict[str, Any]) -> None:
+    def _block_continued(self, value: JsonObject) -> None:
         delta = as_dict(value.get("delta"))
         kind = delta.get("type")
         if kind == "text_delta":
@@ -276,12 +282,12 @@ class AnthropicReader(JsonStreamReader):
         elif kind == "signature_delta":
             self._thought("", as_text(delta.get("signature")))
         elif kind == "citations_delta":
-            self._blocks.cites(cited(as_dict(delta.get("citation"))))
+            self._blocks.add_citation(cited(as_dict(delta.get("citation"))))
 
-    def _block_stopped(self, value: dict[str, Any]) -> None:
+    def _block_stopped(self, value: JsonObject) -> None:
         self._cite()
 
-    def _message_continued(self, value: dict[str, Any]) -> None:
+    def _message_continued(self, value: JsonObject) -> None:
         self._cite()
         delta = as_dict(value.get("delta"))
         self._count(as_dict(value.get("usage")))
@@ -289,19 +295,19 @@ class AnthropicReader(JsonStreamReader):
         if why := _why(delta, reason):
             self.emit(RefusalDelta(why))
         if reason:
-            self.finish(reason_in(FINISH_REASONS, reason), reason)
+            self.finish(normalise_reason(FINISH_REASONS, reason), reason)
             self.emit(Finished(self.finish_reason, reason, as_text(delta.get("stop_sequence")) or None))
 
-    def _stopped(self, value: dict[str, Any]) -> None:
+    def _stopped(self, value: JsonObject) -> None:
         self.done = True
 
     def _said_text(self, text: str) -> None:
         if text:
             self.emit(TextDelta(text))
-            self._blocks.said(text)
+            self._blocks.add_text(text)
 
     def _cite(self) -> None:
-        for citation in self._blocks.ended():
+        for citation in self._blocks.end_block():
             self.emit(citation)
 
     def _thought(self, text: str, signature: str) -> None:
@@ -309,7 +315,7 @@ class AnthropicReader(JsonStreamReader):
             self.emit(ReasoningDelta(text, signature, source=SOURCE, begins=self._begins))
             self._begins = False
 
-    def _count(self, usage: dict[str, Any]) -> None:
+    def _count(self, usage: JsonObject) -> None:
         self._said.update({name: value for name, value in usage.items() if value is not None})
         self.usage = usage_of(self._said) or self.usage
 
@@ -324,39 +330,41 @@ EVENTS = {
 }
 
 
-def _why(stopped: dict[str, Any], reason: str) -> str:
+def _why(stopped: JsonObject, reason: str) -> str:
     """Why the model was kept from answering, '' where it was not, or that is not said."""
-    refused = FINISH_REASONS.get(reason) == "filter"
-    return as_text(as_dict(stopped.get("stop_details")).get("explanation")) if refused else ""
+    is_refusal = FINISH_REASONS.get(reason) == "filter"
+    return as_text(as_dict(stopped.get("stop_details")).get("explanation")) if is_refusal else ""
 
 
-def without_foreign(message: Any) -> Any:
+def without_foreign(message: object) -> object:
     """A turn without what others thought and cited, which Anthropic would refuse; None where it holds nothing else."""
-    content = as_dict(message).get("content")
+    turn = as_dict(message)
+    content = turn.get("content")
     if not isinstance(content, list):
         return message
     own = [rest for block in content if (rest := _without_foreign(block)) is not None]
-    return {**message, "content": own} if own else None
+    return {**turn, "content": own} if own else None
 
 
-def _without_foreign(block: Any) -> Any:
-    locations = as_list(as_dict(block).get("citations"))
-    if _is_foreign(as_dict(block)):
+def _without_foreign(block: object) -> object:
+    fields = as_dict(block)
+    locations = as_list(fields.get("citations"))
+    if _is_foreign(fields):
         return None
     own = [location for location in locations if as_dict(location).get("encrypted_index") != FOREIGN]
     if len(own) == len(locations):
         return block
-    return {**block, "citations": own or None} if block.get("text") else None
+    return {**fields, "citations": own or None} if fields.get("text") else None
 
 
-def _is_foreign(block: dict[str, Any]) -> bool:
+def _is_foreign(block: JsonObject) -> bool:
     proof = {"thinking": "signature", "redacted_thinking": "data"}.get(as_text(block.get("type")), "")
     return as_text(block.get(proof)).startswith(FOREIGN)
 
 
-def output_config(chat: Chat, effort: str) -> dict[str, Any]:
+def output_config(chat: Chat, effort: str) -> JsonObject:
     """How the answer is to be given: the effort, and the schema that it has to fit."""
-    config: dict[str, Any] = {"effort": effort} if effort else {}
+    config: JsonObject = {"effort": effort} if effort else {}
     if chat.output is not None and chat.output.kind == "schema":
         config["format"] = {"type": "json_schema", "schema": chat.output.schema or {}}
     return config

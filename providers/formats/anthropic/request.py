@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.blocks import SOURCE
 from providers.formats.ids import fitting_id
 from providers.formats.neutral import (
@@ -22,11 +23,11 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, paragraphs_of, unsendable
+from providers.formats.parts import arguments_object, paragraphs_of, unsupported_part
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
-Block = dict[str, Any]
+Block = JsonObject
 
 CALL_ID = re.compile(r"[A-Za-z0-9_-]+")
 ID_LENGTH = 24
@@ -57,7 +58,7 @@ def _block(part: Part) -> Block:
     return WRITERS[type(part)](part)
 
 
-def _marked(block: Block, cache: dict[str, Any] | None) -> Block:
+def _marked(block: Block, cache: JsonObject | None) -> Block:
     if cache:
         block["cache_control"] = cache
     return block
@@ -133,7 +134,7 @@ def _result(part: ToolResult) -> Block:
 def _verbatim(part: Verbatim) -> Block:
     if part.source == SOURCE:
         return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
 def _id(call_id: str) -> str:

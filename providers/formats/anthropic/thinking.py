@@ -3,8 +3,7 @@
 By budget for the older ones, by effort for those that decide themselves.
 """
 
-from typing import Any
-
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.blocks import SOURCE
 from providers.formats.anthropic.models import claude
 from providers.formats.neutral import Chat, Reasoning, Thinking, ToolCall
@@ -18,7 +17,7 @@ EITHER = frozenset({"temperature", "top_p"})
 LEAST_TOP_P = 0.95  # of a model that thinks (Anthropic's documentation, extended thinking, feature compatibility)
 
 
-def refused(chat: Chat, model: str) -> set[str]:
+def unsupported_parameters(chat: Chat, model: str) -> set[str]:
     """Parameters of the conversation that are known and that no Claude, or not this one, takes."""
     lost = SAMPLING if not claude(model).samples else frozenset()
     named = {name for name in lost if getattr(chat, name) is not None}
@@ -26,16 +25,16 @@ def refused(chat: Chat, model: str) -> set[str]:
     return named | {"response_format"} if free else named
 
 
-def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -> tuple[dict[str, Any] | None, str]:
+def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -> tuple[JsonObject | None, str]:
     """The parameter `thinking`, and the effort in `output_config`; None and '' where nothing is to be said."""
-    wanted, about = chat.thinking, claude(model)
-    if wanted is None or not can_think(chat, model, source):
+    thinking, about = chat.thinking, claude(model)
+    if thinking is None or not can_think(chat, model, source):
         return None, ""
-    if _unwanted(wanted):
+    if _unwanted(thinking):
         return None if about.rests else {"type": "disabled"}, ""
     if about.thinking == "budget":
-        return {"type": "enabled", "budget_tokens": _budget(wanted, max_tokens)}, ""
-    return None if _is_forced(chat) else {"type": "adaptive"}, EFFORTS.get(wanted.effort, wanted.effort)
+        return {"type": "enabled", "budget_tokens": _budget(thinking, max_tokens)}, ""
+    return None if _is_forced(chat) else {"type": "adaptive"}, EFFORTS.get(thinking.effort, thinking.effort)
 
 
 def sampling_of(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
@@ -46,13 +45,13 @@ def sampling_of(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
     takes = (
         {"temperature": chat.temperature == 1, "top_p": wide, "top_k": False} if _thinks(chat, model, source) else {}
     )
-    taken = {name for name in SAMPLING if getattr(chat, name) is not None and takes.get(name, True)}
-    if claude(model).either and taken >= EITHER:
-        taken.remove("temperature" if chat.temperature == 1 else "top_p")  # 1 is what it has by itself
-    return taken
+    names = {name for name in SAMPLING if getattr(chat, name) is not None and takes.get(name, True)}
+    if claude(model).either and names >= EITHER:
+        names.remove("temperature" if chat.temperature == 1 else "top_p")  # 1 is what it has by itself
+    return names
 
 
-def disturbing(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
+def conflicting_sampling(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
     """What the client says of it that the model would take if it did not think, or were not told it twice."""
     if not claude(model).samples:
         return set()
@@ -69,10 +68,10 @@ def can_think(chat: Chat, model: str, source: str = SOURCE) -> bool:
 
     `source` is the format that the model is asked by: whose thoughts the history has to hold.
     """
-    wanted, about = chat.thinking, claude(model, on_bedrock=source != SOURCE)
-    if wanted is None:
+    thinking, about = chat.thinking, claude(model, on_bedrock=source != SOURCE)
+    if thinking is None:
         return True
-    if _unwanted(wanted):
+    if _unwanted(thinking):
         return not about.always_thinks
     if about.thinking == "budget":
         has_room = chat.max_tokens is None or chat.max_tokens > LEAST_BUDGET
@@ -80,14 +79,14 @@ def can_think(chat: Chat, model: str, source: str = SOURCE) -> bool:
     return about.thinking == "adaptive"
 
 
-def _budget(wanted: Thinking, max_tokens: int) -> int:
+def _budget(thinking: Thinking, max_tokens: int) -> int:
     """The tokens to think with: fewer than all, so that something is left for the answer."""
-    tokens = wanted.budget or int(max_tokens * SHARES.get(wanted.effort, 0.5))
+    tokens = thinking.budget or int(max_tokens * SHARES.get(thinking.effort, 0.5))
     return max(min(tokens, max_tokens - 1), LEAST_BUDGET)
 
 
-def _unwanted(wanted: Thinking) -> bool:
-    return wanted.enabled is False or wanted.effort == "none"
+def _unwanted(thinking: Thinking) -> bool:
+    return thinking.enabled is False or thinking.effort == "none"
 
 
 def _is_forced(chat: Chat) -> bool:

@@ -6,13 +6,13 @@ in an inference profile's id or an ARN it stands.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gateway_project.errors import ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.cohere.embedding import FLOATS, read_texts, written_texts
 from providers.formats.json_values import as_dict
 from providers.formats.neutral import Embedding, Vectors
-from providers.formats.parts import texts_only
+from providers.formats.parts import require_texts
 from providers.formats.usage import Usage, count
 
 # Cohere's answers say nothing of tokens, the header of every answer of InvokeModel does.
@@ -23,12 +23,12 @@ INPUT_TOKENS = "x-amzn-bedrock-input-token-count"
 class Family:
     """How one family of models is asked; `dimensions` writes their number, where it can be chosen."""
 
-    texts: Callable[[Embedding], dict[str, Any]]
-    dimensions: Callable[[int], dict[str, Any]] | None = None
+    texts: Callable[[Embedding], JsonObject]
+    dimensions: Callable[[int], JsonObject] | None = None
     native_parameters: frozenset[str] = frozenset()
     types: str = ""  # the parameter that chooses other vectors than floats
 
-    def body(self, embedding: Embedding, *, floats: bool) -> dict[str, Any]:
+    def body(self, embedding: Embedding, *, floats: bool) -> JsonObject:
         """The request's body; `floats`: the client's shape has no other vectors. Raises ValidationError."""
         body = self.texts(embedding)
         if embedding.dimensions is not None and self.dimensions is not None:
@@ -37,8 +37,8 @@ class Family:
         return body | {self.types: FLOATS} if floats and self.types in body else body
 
 
-def _one_text(embedding: Embedding) -> dict[str, Any]:
-    texts = texts_only(embedding)
+def _one_text(embedding: Embedding) -> JsonObject:
+    texts = require_texts(embedding)
     if len(texts) != 1:
         raise ValidationError("input must contain exactly one text: this model embeds one text per request.")
     return {"inputText": texts[0]}
@@ -83,20 +83,20 @@ def family_of(model: str) -> Family:
     raise ValidationError("model: of Bedrock's models, those of Amazon Titan and Cohere named so have embeddings here.")
 
 
-def read_vectors(value: dict[str, Any]) -> Vectors:
+def read_vectors(value: JsonObject) -> Vectors:
     """The vectors in an answer of either family. Raises ProviderError where there are none."""
     if "embeddings" in value:
         return Vectors(read_texts(value))
     by_type = as_dict(value.get("embeddingsByType"))
-    found = value.get("embedding") or by_type.get("float") or next(iter(by_type.values()), None)
-    if not isinstance(found, list):
+    vector = value.get("embedding") or by_type.get("float") or next(iter(by_type.values()), None)
+    if not isinstance(vector, list):
         raise ProviderError("The provider answered 200 without an embedding.")
     tokens = count(value.get("inputTextTokenCount"))
-    return Vectors([found], None if tokens is None else Usage(tokens))
+    return Vectors([vector], None if tokens is None else Usage(tokens))
 
 
-def counted(headers: Mapping[str, str]) -> Usage | None:
+def reported_usage(headers: Mapping[str, str]) -> Usage | None:
     """The tokens that the headers of an answer tell, None where they do not."""
-    told = headers.get(INPUT_TOKENS, "")
-    tokens = count(int(told)) if told.isascii() and told.isdigit() and len(told) < 20 else None
+    header = headers.get(INPUT_TOKENS, "")
+    tokens = count(int(header)) if header.isascii() and header.isdigit() and len(header) < 20 else None
     return None if tokens is None else Usage(tokens)

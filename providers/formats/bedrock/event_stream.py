@@ -20,7 +20,7 @@ TEXT, BYTES = 7, 6
 SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
-class BadFrame(Exception):
+class InvalidFrame(Exception):
     """The bytes are no frame: a checksum or a length is wrong."""
 
 
@@ -37,7 +37,12 @@ class FrameSplitter:
     def __init__(self) -> None:
         self._rest = bytearray()  # grows in place: a long frame in small pieces takes linear time
         self._size = 0  # of the frame that has begun, once it is known
-        self.wrong = ""  # what is wrong with what follows: no more frames can be found in it
+        self.problem = ""  # what is wrong with what follows: no more frames can be found in it
+
+    @property
+    def at_event_boundary(self) -> bool:
+        """Whether the next piece begins a frame."""
+        return not self._rest
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The frames that are whole now."""
@@ -56,23 +61,23 @@ class FrameSplitter:
 
     def _begun(self) -> int:
         """The size of the frame that the rest begins with; 0 as long as that is not known, or there can be none."""
-        if self.wrong or len(self._rest) < PRELUDE.size:
+        if self.problem or len(self._rest) < PRELUDE.size:
             return 0
         total, headers, checksum = PRELUDE.unpack_from(self._rest)
         if crc32(self._rest[:8]) != checksum:
-            self.wrong = "the checksum of its beginning is wrong"
+            self.problem = "the checksum of its beginning is wrong"
         elif headers > MOST_HEADERS or not SMALLEST + headers <= total <= SMALLEST + headers + MOST_PAYLOAD:
-            self.wrong = "its length cannot be"
+            self.problem = "its length cannot be"
         else:
             self._size = total
         return self._size
 
 
 def read_frame(raw: bytes) -> Frame:
-    """A whole frame read. Raises BadFrame where the checksum or a header is wrong."""
+    """A whole frame read. Raises InvalidFrame where the checksum or a header is wrong."""
     end = len(raw) - CHECKSUM.size
     if crc32(raw[:end]) != CHECKSUM.unpack_from(raw, end)[0]:
-        raise BadFrame("its checksum is wrong")
+        raise InvalidFrame("its checksum is wrong")
     begin = PRELUDE.size + PRELUDE.unpack_from(raw)[1]
     return Frame(_headers(raw, PRELUDE.size, begin), raw[begin:end])
 
@@ -90,7 +95,7 @@ def write_frame(headers: dict[str, str], payload: bytes) -> bytes:
 
 
 def _headers(raw: bytes, at: int, end: int) -> dict[str, str]:
-    found = {}
+    headers = {}
     try:
         while at < end:
             name_end = at + 1 + raw[at]
@@ -99,11 +104,11 @@ def _headers(raw: bytes, at: int, end: int) -> dict[str, str]:
                 begin = at + LENGTH.size
                 at = begin + LENGTH.unpack_from(raw, at)[0]
                 if kind == TEXT:
-                    found[name] = raw[begin:at].decode()
+                    headers[name] = raw[begin:at].decode()
             else:
                 at += SIZES[kind]
     except (KeyError, IndexError, ValueError, struct.error) as error:
-        raise BadFrame("its headers cannot be read") from error
+        raise InvalidFrame("its headers cannot be read") from error
     if at != end:
-        raise BadFrame("its headers cannot be read")
-    return found
+        raise InvalidFrame("its headers cannot be read")
+    return headers

@@ -2,15 +2,29 @@
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
-from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected, ProviderTimeout
+from gateway_project.json_types import JsonObject
 from providers.formats.anthropic.models import NO_CLAUDE, claude
-from providers.formats.anthropic.thinking import SAMPLING, can_think, disturbing, refused, sampling_of, thinking_of
+from providers.formats.anthropic.thinking import (
+    SAMPLING,
+    can_think,
+    conflicting_sampling,
+    sampling_of,
+    thinking_of,
+    unsupported_parameters,
+)
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
 from providers.formats.bedrock import embedding as bedrock_embedding
-from providers.formats.bedrock.embedding import counted, family_of
-from providers.formats.bedrock.event_stream import MEDIA_TYPE, BadFrame, Frame, FrameSplitter, read_frame, write_frame
+from providers.formats.bedrock.embedding import family_of, reported_usage
+from providers.formats.bedrock.event_stream import (
+    MEDIA_TYPE,
+    Frame,
+    FrameSplitter,
+    InvalidFrame,
+    read_frame,
+    write_frame,
+)
 from providers.formats.bedrock.request import (
     SOURCE,
     cannot_refuse_tools,
@@ -18,7 +32,7 @@ from providers.formats.bedrock.request import (
     system_of,
     tool_config,
     turns_of,
-    without_proofs,
+    without_signed_thoughts,
 )
 from providers.formats.cited_blocks import WEB, CitedBlocks
 from providers.formats.json_stream import JsonStreamReader
@@ -42,7 +56,7 @@ from providers.formats.neutral import (
     Vectors,
     Verbatim,
 )
-from providers.formats.parts import path_segment, reason_in, text_of
+from providers.formats.parts import normalise_reason, path_segment, text_of
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
 
@@ -95,20 +109,24 @@ class Bedrock(TranslatedFormat):
         return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
     def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
-        return super().unknown_parameters(chat, model) | refused(chat, model)
+        return super().unknown_parameters(chat, model) | unsupported_parameters(chat, model)
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> set[str]:
-        found = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
-        return found | disturbing(chat, model, SOURCE) | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
+        names = set() if can_think(chat, model, SOURCE) else {"reasoning_effort"}
+        return (
+            names
+            | conflicting_sampling(chat, model, SOURCE)
+            | ({"tool_choice"} if cannot_refuse_tools(chat) else set())
+        )
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         system, messages = system_of(chat)
         if claude(model, on_bedrock=True) is NO_CLAUDE:
-            messages = without_proofs(messages)
+            messages = without_signed_thoughts(messages)
         # Without a bound the model's own is reserved out of the account's quota: an administrator may know better.
         most = chat.max_tokens if chat.max_tokens is not None else options.max_output_tokens
         thinking, effort = thinking_of(chat, model, most or claude(model).max_output or 0, SOURCE)
-        given = {
+        fields = {
             "system": system,
             "messages": turns_of(messages),
             "inferenceConfig": _inference(chat, model, most),
@@ -116,32 +134,32 @@ class Bedrock(TranslatedFormat):
             "outputConfig": output_config(chat, effort),
             "additionalModelRequestFields": _additional(chat, model, thinking),
         }
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in fields.items() if value}
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         message = as_dict(value.get("output")).get("message")
         if not isinstance(message, dict):
             raise ProviderError("The provider answered 200 without a message.")
         reason = as_text(value.get("stopReason"))
-        reply = Reply([], reason_in(FINISH_REASONS, reason), reason, usage_of(value.get("usage")))
+        reply = Reply([], normalise_reason(FINISH_REASONS, reason), reason, usage_of(value.get("usage")))
         blocks = CitedBlocks(reply.dropped_kinds.append)
         for block in map(as_dict, as_list(message.get("content"))):
             reply.parts += (parts := _read_part(block))
-            reply.citations += blocks.whole(text_of(parts), _pages_of(as_dict(block.get("citationsContent"))))
+            reply.citations += blocks.add_block(text_of(parts), _pages_of(as_dict(block.get("citationsContent"))))
         return reply
 
     def embedding_parameters(self, model: str) -> tuple[Set[str], Set[str]]:
         family = family_of(model)
         return self.translated_embedding_parameters if family.dimensions else frozenset(), family.native_parameters
 
-    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
         return family_of(model).body(embedding, floats=self.translates(work))
 
-    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+    def read_vectors(self, value: JsonObject) -> Vectors:
         return bedrock_embedding.read_vectors(value)
 
     def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
-        usage = counted(headers) if work.operation == "embedding" else None
+        usage = reported_usage(headers) if work.operation == "embedding" else None
         if usage is None:
             return super().answer_from_response(work, headers, body)
         return self.build_embedding_answer(work, body, replace(self.read_vectors(read_object(body)), usage=usage))
@@ -167,26 +185,27 @@ class BedrockReader(JsonStreamReader):
     """Frames, of which `messageStop` says that the answer is whole, and `metadata` behind it what it used."""
 
     def __init__(self, work: WorkRequest) -> None:
+        self._frames = FrameSplitter()
         super().__init__(work)
         self._frame = Frame({}, b"")
         self._stopped = False
         self._calls: dict[int, int] = {}  # the calls among the blocks: which one of the answer's
-        self._thought = -1  # the block of the last thought
+        self._thought: object = -1  # the block of the last thought
         self._blocks = CitedBlocks(self.drop)
 
     def splitter(self) -> FrameSplitter:
-        return FrameSplitter()
+        return self._frames
 
     def feed(self, piece: bytes) -> bytes:
         handed_on = super().feed(piece)
-        if self._splitter.wrong and not self.done and self.error is None:
-            self.error = _no_frame(self._splitter.wrong)
+        if self._frames.problem and not self.done and self.error is None:
+            self.error = _no_frame(self._frames.problem)
         return handed_on
 
     def _event(self, event: bytes) -> bytes:
         try:
             return super()._event(event)
-        except BadFrame as error:
+        except InvalidFrame as error:
             self.error = _no_frame(error)
             return b""
 
@@ -204,23 +223,23 @@ class BedrockReader(JsonStreamReader):
         self._frame = frame = read_frame(event)
         return frame.payload or b"{}"
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         headers = self._frame.headers
         if headers.get(":message-type", EVENT) == EVENT:
             return None
         kind = headers.get(":exception-type") or headers.get(":error-code", "")
-        said = as_text(value.get("message")) or headers.get(":error-message", "") or kind
-        text = f"The provider failed in the middle of its answer: {said}"
+        reason = as_text(value.get("message")) or headers.get(":error-message", "") or kind
+        text = f"The provider failed in the middle of its answer: {reason}"
         return ProviderOverloaded(text, code=OVERLOADS[kind]) if kind in OVERLOADS else ProviderError(text)
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         if read := EVENTS.get(self._frame.headers.get(":event-type", "")):
             read(self, value)
 
-    def _started(self, value: dict[str, Any]) -> None:
+    def _started(self, value: JsonObject) -> None:
         self.emit(Began())
 
-    def _block_started(self, value: dict[str, Any]) -> None:
+    def _block_started(self, value: JsonObject) -> None:
         call, index = as_dict(as_dict(value.get("start")).get("toolUse")), value.get("contentBlockIndex")
         if call and isinstance(index, int):
             number = self._calls[index] = len(self._calls)
@@ -228,11 +247,11 @@ class BedrockReader(JsonStreamReader):
         else:
             self.drop(next(iter(as_dict(value.get("start"))), ""))
 
-    def _block_continued(self, value: dict[str, Any]) -> None:
+    def _block_continued(self, value: JsonObject) -> None:
         delta, index = as_dict(value.get("delta")), value.get("contentBlockIndex")
         if text := as_text(delta.get("text")):
             self.emit(TextDelta(text))
-            self._blocks.said(text)
+            self._blocks.add_text(text)
         elif arguments := as_text(as_dict(delta.get("toolUse")).get("input")):
             if isinstance(index, int) and index in self._calls:
                 self.emit(CallDelta(self._calls[index], arguments))
@@ -241,19 +260,19 @@ class BedrockReader(JsonStreamReader):
             words, signature = as_text(thought.get("text")), as_text(thought.get("signature"))
             self.emit(ReasoningDelta(words, signature, as_text(thought.get("redactedContent")), SOURCE, begins))
         elif place := as_dict(delta.get("citation")):
-            self._blocks.cites(_cited(place))
+            self._blocks.add_citation(_cited(place))
 
-    def _block_stopped(self, value: dict[str, Any]) -> None:
-        for citation in self._blocks.ended():
+    def _block_stopped(self, value: JsonObject) -> None:
+        for citation in self._blocks.end_block():
             self.emit(citation)
 
-    def _message_stopped(self, value: dict[str, Any]) -> None:
+    def _message_stopped(self, value: JsonObject) -> None:
         reason = as_text(value.get("stopReason"))
         self._stopped = True
-        self.finish(reason_in(FINISH_REASONS, reason), reason)
+        self.finish(normalise_reason(FINISH_REASONS, reason), reason)
         self.emit(Finished(self.finish_reason, reason))
 
-    def _ended(self, value: dict[str, Any]) -> None:
+    def _ended(self, value: JsonObject) -> None:
         self.usage = usage_of(value.get("usage"))
         self.done = self._stopped
 
@@ -272,37 +291,37 @@ def _no_frame(why: object) -> ProviderError:
     return ProviderError(f"The provider sent an invalid frame: {why}.")
 
 
-def usage_of(value: Any) -> Usage | None:
-    """Usage in disjoint buckets. What a cache had a part in is counted apart, as the total tells; where the total
-    says that it is counted among the input too, it is taken out."""
+def usage_of(value: object) -> Usage | None:
+    """Usage in disjoint buckets. Bedrock counts cached input apart from the input. Where the total shows that the
+    input includes it, it is subtracted."""
     usage = as_dict(value)
-    sent, output = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
-    if sent is None and output is None:
+    prompt, output = count(usage.get("inputTokens")), count(usage.get("outputTokens"))
+    if prompt is None and output is None:
         return None
     read, write = count(usage.get("cacheReadInputTokens")), count(usage.get("cacheWriteInputTokens"))
     cached = (read or 0) + (write or 0)
-    if sent is not None and cached and usage.get("totalTokens") == sent + (output or 0):
-        if cached > sent:  # the parts exceed the whole: believe the whole
-            return Usage(sent, output=output)
-        sent -= cached
-    return Usage(sent, read, write, output)
+    if prompt is not None and cached and usage.get("totalTokens") == prompt + (output or 0):
+        if cached > prompt:  # the parts exceed the whole: believe the whole
+            return Usage(prompt, output=output)
+        prompt -= cached
+    return Usage(prompt, read, write, output)
 
 
-def _inference(chat: Chat, model: str, most: int | None) -> dict[str, Any]:
-    refused = SAMPLING - sampling_of(chat, model, SOURCE)
-    values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in refused}
+def _inference(chat: Chat, model: str, most: int | None) -> JsonObject:
+    unsupported = SAMPLING - sampling_of(chat, model, SOURCE)
+    values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in unsupported}
     return {name: value for name, value in {**values, "maxTokens": most}.items() if value not in (None, [])}
 
 
-def _additional(chat: Chat, model: str, thinking: dict[str, Any] | None) -> dict[str, Any]:
+def _additional(chat: Chat, model: str, thinking: JsonObject | None) -> JsonObject:
     """What Converse has no place for goes to the model as it is."""
-    found: dict[str, Any] = {"thinking": thinking} if thinking else {}
+    fields: JsonObject = {"thinking": thinking} if thinking else {}
     if "top_k" in sampling_of(chat, model, SOURCE):
-        found["top_k"] = chat.top_k
-    return found
+        fields["top_k"] = chat.top_k
+    return fields
 
 
-def _read_part(block: dict[str, Any]) -> list[Part]:
+def _read_part(block: JsonObject) -> list[Part]:
     if isinstance(text := block.get("text"), str):
         return [Text(text)]
     if call := as_dict(block.get("toolUse")):
@@ -318,19 +337,19 @@ def _read_part(block: dict[str, Any]) -> list[Part]:
     return [Verbatim(block, SOURCE)]
 
 
-def _pages_of(cited: dict[str, Any]) -> list[Citation | None]:
+def _pages_of(cited: JsonObject) -> list[Citation | None]:
     return [_cited(as_dict(place)) for place in as_list(cited.get("citations"))]
 
 
-def _cited(place: dict[str, Any]) -> Citation | None:
+def _cited(place: JsonObject) -> Citation | None:
     """The page that a citation names; None for a place in a document."""
     addresses = as_text(as_dict(as_dict(place.get("location")).get("web")).get("url")), as_text(place.get("source"))
     url = next((address for address in addresses if address.startswith(WEB)), "")
-    said = "".join(as_text(as_dict(piece).get("text")) for piece in as_list(place.get("sourceContent")))
-    return Citation(url, as_text(place.get("title")), said) if url else None
+    quote = "".join(as_text(as_dict(piece).get("text")) for piece in as_list(place.get("sourceContent")))
+    return Citation(url, as_text(place.get("title")), quote) if url else None
 
 
-def _read_thought(thought: dict[str, Any]) -> Reasoning:
-    told = as_dict(thought.get("reasoningText"))
+def _read_thought(thought: JsonObject) -> Reasoning:
+    text = as_dict(thought.get("reasoningText"))
     data = as_text(thought.get("redactedContent"))
-    return Reasoning(as_text(told.get("text")), as_text(told.get("signature")), data, SOURCE)
+    return Reasoning(as_text(text.get("text")), as_text(text.get("signature")), data, SOURCE)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.ids import fitting_id
 from providers.formats.neutral import (
     Chat,
@@ -22,11 +23,11 @@ from providers.formats.neutral import (
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, unsendable
+from providers.formats.parts import arguments_object, unsupported_part
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
-Block = dict[str, Any]
+Block = JsonObject
 
 SOURCE = "bedrock"
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -59,7 +60,7 @@ def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
     return [block for text in texts for block in _text(text)], messages
 
 
-def without_proofs(messages: list[Message]) -> list[Message]:
+def without_signed_thoughts(messages: list[Message]) -> list[Message]:
     """The messages without the thoughts that a Claude has signed, for models that are none: they refuse them."""
     return [replace(message, parts=[part for part in message.parts if not _is_signed(part)]) for message in messages]
 
@@ -70,7 +71,7 @@ def _is_signed(part: Part) -> bool:
 
 def turns_of(messages: list[Message]) -> list[Block]:
     """The messages as turns of alternating roles."""
-    turns = [
+    turns: list[Block] = [
         {"role": turn.role, "content": [block for part in turn.parts for block in _blocks(part)]}
         for turn in alternating(messages, SOURCE)
     ]
@@ -89,21 +90,21 @@ def _documents(content: list[Block]) -> Iterator[Block]:
 
 def _name_apart(documents: list[Block]) -> None:
     """Number the documents of one name from the second on: a request in which a name comes twice is refused."""
-    taken: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     for document in documents:
         name = document["name"]
-        while taken[document["name"].lower()]:
-            taken[name.lower()] += 1
-            ending = f" {taken[name.lower()]}"
+        while uses[document["name"].lower()]:
+            uses[name.lower()] += 1
+            ending = f" {uses[name.lower()]}"
             document["name"] = name[: LONGEST_NAME - len(ending)].rstrip() + ending
-        taken[document["name"].lower()] += 1
+        uses[document["name"].lower()] += 1
 
 
 def _blocks(part: Part) -> list[Block]:
     return WRITERS[type(part)](part)
 
 
-def _marked(block: Block, cache: dict[str, Any] | None) -> list[Block]:
+def _marked(block: Block, cache: JsonObject | None) -> list[Block]:
     """What is to be cached ends in a block of its own."""
     if not cache:
         return [block]
@@ -162,7 +163,7 @@ def _result(part: ToolResult) -> list[Block]:
 
 def _verbatim(part: Verbatim) -> list[Block]:
     if part.source != SOURCE:
-        raise unsendable(part)
+        raise unsupported_part(part)
     return [part.value]
 
 

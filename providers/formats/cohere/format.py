@@ -1,9 +1,9 @@
 """Cohere's chat and embed, version 2 of its API (cohere-python, August 2026)."""
 
 from collections.abc import Callable
-from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import Options, StreamReader, WorkRequest
 from providers.formats.cohere.embedding import FLOATS, read_texts, written_texts
 from providers.formats.json_stream import JsonStreamReader, stream_error
@@ -32,17 +32,17 @@ from providers.formats.neutral import (
 )
 from providers.formats.openai.request import image_url
 from providers.formats.parts import (
-    answers_in_words,
-    at_most_stops,
+    answers_as_text,
+    check_stop_count,
     function_of,
+    normalise_reason,
     read_function_call,
-    reason_in,
     result_text,
-    results_apart,
-    results_in_words,
+    results_as_text,
+    split_results,
     text_of,
-    unsendable,
-    words_of_turn,
+    text_of_turn,
+    unsupported_part,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count
@@ -89,11 +89,11 @@ class Cohere(TranslatedFormat):
     def path(self, work: WorkRequest, model: str) -> str:
         return PATHS[work.operation]
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
-        at_most_stops(chat, MOST_STOPS)
-        messages = answers_in_words(results_in_words(chat.messages))
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
+        check_stop_count(chat, MOST_STOPS)
+        messages = answers_as_text(results_as_text(chat.messages))
         turns = [turn for message in messages for turn in _written(message)]
-        body: dict[str, Any] = {"model": model, "messages": turns, "stream": work.stream}
+        body: JsonObject = {"model": model, "messages": turns, "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in PARAMETERS.items()}
         body |= {name: value for name, value in values.items() if value not in (None, [])}
         if "p" in body:
@@ -109,7 +109,7 @@ class Cohere(TranslatedFormat):
             body |= _no_citations(chat)
         return body
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         message = value.get("message")
         if not isinstance(message, dict):
             raise ProviderError("The provider answered 200 without a message.")
@@ -121,14 +121,14 @@ class Cohere(TranslatedFormat):
         if citations := message.get("citations"):
             reply.parts.append(Verbatim({"citations": citations}, NAME))
         reply.provider_finish_reason = as_text(value.get("finish_reason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return CohereReader(work)
 
-    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": model, **written_texts(embedding)}
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
+        body: JsonObject = {"model": model, **written_texts(embedding)}
         if embedding.dimensions is not None:
             body["output_dimension"] = embedding.dimensions
         body |= self.native_embedding_values(embedding)
@@ -136,7 +136,7 @@ class Cohere(TranslatedFormat):
             body["embedding_types"] = FLOATS
         return body
 
-    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+    def read_vectors(self, value: JsonObject) -> Vectors:
         billed = as_dict(as_dict(value.get("meta")).get("billed_units"))
         tokens = _count(billed.get("input_tokens"))
         return Vectors(read_texts(value), None if tokens is None else Usage(tokens))
@@ -152,7 +152,7 @@ class CohereReader(JsonStreamReader):
         super().__init__(work)
         self._calls: dict[int | None, int] = {}  # ours, by theirs
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         kind, delta = as_text(value.get("type")), as_dict(value.get("delta"))
         if kind == "message-start":
             self.emit(Began(as_text(value.get("id"))))
@@ -164,46 +164,46 @@ class CohereReader(JsonStreamReader):
             index = value.get("index")
             read(self, as_dict(delta.get("message")), index if isinstance(index, int) else None)
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         delta = as_dict(value.get("delta")) if value.get("type") == "message-end" else {}
-        told = delta.get("error") or value.get("error")
-        if not told:
+        reason = delta.get("error") or value.get("error")
+        if not reason:
             return None
-        error = stream_error({"error": told})
+        error = stream_error({"error": reason})
         error.usage = usage_of(delta.get("usage"))
         return error
 
-    def _read_content(self, message: dict[str, Any], index: int | None) -> None:
+    def _read_content(self, message: JsonObject, index: int | None) -> None:
         content = as_dict(message.get("content"))
         if thought := as_text(content.get("thinking")):
             self.emit(ReasoningDelta(thought, source=NAME))
         if text := as_text(content.get("text")):
             self.emit(TextDelta(text))
 
-    def _read_plan(self, message: dict[str, Any], index: int | None) -> None:
+    def _read_plan(self, message: JsonObject, index: int | None) -> None:
         self.emit(ReasoningDelta(as_text(message.get("tool_plan")), source=NAME))
 
-    def _read_call_start(self, message: dict[str, Any], index: int | None) -> None:
+    def _read_call_start(self, message: JsonObject, index: int | None) -> None:
         number = self._calls[index] = len(self._calls)
         call = _call(as_dict(message.get("tool_calls")), "", number)
         self.emit(CallBegan(number, call.id, call.name))
         if call.arguments:
             self.emit(CallDelta(number, call.arguments))
 
-    def _read_call_delta(self, message: dict[str, Any], index: int | None) -> None:
+    def _read_call_delta(self, message: JsonObject, index: int | None) -> None:
         function = as_dict(as_dict(message.get("tool_calls")).get("function"))
         if index in self._calls:
             self.emit(CallDelta(self._calls[index], as_text(function.get("arguments"))))
 
-    def _read_end(self, delta: dict[str, Any]) -> None:
+    def _read_end(self, delta: JsonObject) -> None:
         reason = as_text(delta.get("finish_reason"))
-        self.finish(reason_in(FINISH_REASONS, reason), reason)
+        self.finish(normalise_reason(FINISH_REASONS, reason), reason)
         self.emit(Finished(self.finish_reason, reason))
         self.usage = usage_of(delta.get("usage"))
         self.done = True
 
 
-READERS: dict[str, Callable[[CohereReader, dict[str, Any], int | None], None]] = {
+READERS: dict[str, Callable[[CohereReader, JsonObject, int | None], None]] = {
     "content-start": CohereReader._read_content,
     "content-delta": CohereReader._read_content,
     "tool-plan-delta": CohereReader._read_plan,
@@ -215,9 +215,9 @@ READERS: dict[str, Callable[[CohereReader, dict[str, Any], int | None], None]] =
 # --- What is asked for ---
 
 
-def _written(message: Message) -> list[dict[str, Any]]:
+def _written(message: Message) -> list[JsonObject]:
     """A message as Cohere takes it; each result of a tool is one of its own."""
-    results, others = results_apart(message)
+    results, others = split_results(message)
     written = [_written_result(result) for result in results]
     if not others and results:
         return written
@@ -225,11 +225,11 @@ def _written(message: Message) -> list[dict[str, Any]]:
     return [*written, {"role": message.role, **turn}]
 
 
-def _written_result(result: ToolResult) -> dict[str, Any]:
+def _written_result(result: ToolResult) -> JsonObject:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
 
 
-def _written_answer(parts: list[Part]) -> dict[str, Any]:
+def _written_answer(parts: list[Part]) -> JsonObject:
     """A turn of the model's: its thoughts are the plan of its calls where it made any."""
     calls = [_written_call(part) for part in parts if isinstance(part, ToolCall)]
     thoughts = [part.text for part in parts if isinstance(part, Reasoning) and part.source == NAME and part.text]
@@ -241,45 +241,45 @@ def _written_answer(parts: list[Part]) -> dict[str, Any]:
     return {"content": [*items, {"type": "text", "text": text}] if items else text} | own
 
 
-def _own(parts: list[Part]) -> dict[str, Any]:
+def _own(parts: list[Part]) -> JsonObject:
     """What Cohere itself said beside text, thoughts and calls. Raises ValidationError for what others did."""
-    own: dict[str, Any] = {}
+    own: JsonObject = {}
     for part in parts:
         if isinstance(part, Verbatim) and part.source == NAME:
             own |= part.value
         elif not isinstance(part, Text | Refusal | Reasoning | ToolCall):
-            raise unsendable(part)
+            raise unsupported_part(part)
     return own
 
 
-def _content(role: str, parts: list[Part]) -> str | list[dict[str, Any]]:
+def _content(role: str, parts: list[Part]) -> str | list[JsonObject]:
     """The words as a string, or a list of parts where there is more than words."""
     if all(isinstance(part, Text | Refusal) for part in parts):
-        return words_of_turn(role, parts)
+        return text_of_turn(role, parts)
     return [_written_part(part) for part in parts]
 
 
-def _written_part(part: Part) -> dict[str, Any]:
+def _written_part(part: Part) -> JsonObject:
     if isinstance(part, Text | Refusal):
         return {"type": "text", "text": part.text}
     if not isinstance(part, Image):
-        raise unsendable(part)
+        raise unsupported_part(part)
     image = {"url": image_url(part)}
     if part.detail:
         image["detail"] = part.detail
     return {"type": "image_url", "image_url": image}
 
 
-def _written_call(call: ToolCall) -> dict[str, Any]:
+def _written_call(call: ToolCall) -> JsonObject:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
 
 
-def _tools(chat: Chat) -> dict[str, Any]:
+def _tools(chat: Chat) -> JsonObject:
     """Tools and the choice among them: to demand one of them is to offer no other."""
     choice, tools = chat.tool_choice, chat.tools
     if choice is not None and choice.kind == "tool":
         tools = [tool for tool in tools if tool.name == choice.name]
-    written: dict[str, Any] = {"tools": [function_of(tool) for tool in tools]}
+    written: JsonObject = {"tools": [function_of(tool) for tool in tools]}
     if choice is not None and choice.kind != "auto":
         written["tool_choice"] = "NONE" if choice.kind == "none" else "REQUIRED"
     if any(tool.strict for tool in tools):
@@ -287,7 +287,7 @@ def _tools(chat: Chat) -> dict[str, Any]:
     return written
 
 
-def _no_citations(chat: Chat) -> dict[str, Any]:
+def _no_citations(chat: Chat) -> JsonObject:
     """What keeps it from citing documents and results, for which other shapes have no place."""
     if as_dict(chat.extra.get("citation_options")).get("mode", NOT_CITED) != NOT_CITED:
         raise ValidationError(
@@ -298,7 +298,7 @@ def _no_citations(chat: Chat) -> dict[str, Any]:
     return {"citation_options": {"mode": NOT_CITED}} if cites else {}
 
 
-def _thinking(thinking: Thinking) -> dict[str, Any]:
+def _thinking(thinking: Thinking) -> JsonObject:
     """It thinks or does not, within a budget or without: efforts are all the same to it."""
     if thinking.enabled is False or thinking.effort == "none":
         return {"type": "disabled"}
@@ -310,29 +310,30 @@ def _thinking(thinking: Thinking) -> dict[str, Any]:
 # --- What is answered ---
 
 
-def usage_of(value: Any) -> Usage | None:
+def usage_of(value: object) -> Usage | None:
     """Tokens as the model saw them; what Cohere bills (billed_units) leaves out its own preamble."""
-    tokens = as_dict(as_dict(value).get("tokens"))
-    sent, said = _count(tokens.get("input_tokens")), _count(tokens.get("output_tokens"))
-    if sent is None and said is None:
+    usage = as_dict(value)
+    tokens = as_dict(usage.get("tokens"))
+    prompt, output = _count(tokens.get("input_tokens")), _count(tokens.get("output_tokens"))
+    if prompt is None and output is None:
         return None
-    cached = _count(value.get("cached_tokens"))
-    if cached is not None and sent is not None:
-        cached = None if cached > sent else cached  # the part exceeds the whole: believe the whole
-        sent -= cached or 0
-    return Usage(sent, cached, None, said)
+    cached = _count(usage.get("cached_tokens"))
+    if cached is not None and prompt is not None:
+        cached = None if cached > prompt else cached  # the part exceeds the whole: believe the whole
+        prompt -= cached or 0
+    return Usage(prompt, cached, None, output)
 
 
-def _count(value: Any) -> int | None:
+def _count(value: object) -> int | None:
     """A number of tokens, which Cohere's description says to be a float."""
     return count(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def _objects(value: object) -> list[JsonObject]:
     return [item for item in as_list(value) if isinstance(item, dict)]
 
 
-def _read_items(items: Any) -> list[Part]:
+def _read_items(items: object) -> list[Part]:
     return [
         Reasoning(as_text(item.get("thinking")), source=NAME)
         if item.get("type") == "thinking"
@@ -341,5 +342,5 @@ def _read_items(items: Any) -> list[Part]:
     ]
 
 
-def _call(call: dict[str, Any], reply_id: str, number: int) -> ToolCall:
+def _call(call: JsonObject, reply_id: str, number: int) -> ToolCall:
     return read_function_call(call, as_text(call.get("id")), reply_id, str(number))

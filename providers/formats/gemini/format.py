@@ -1,8 +1,7 @@
 """Google Gemini's generateContent and batchEmbedContents (Developer API v1beta; python-genai, August 2026)."""
 
-from typing import Any
-
 from gateway_project.errors import GatewayError, ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import (
     COUNT_TOKENS,
     DEFAULT_OPTIONS,
@@ -13,7 +12,7 @@ from providers.formats.base import (
     WorkRequest,
     read_object,
 )
-from providers.formats.gemini.grounding import GROUNDING, Streamed, citations_of
+from providers.formats.gemini.grounding import GROUNDING, StreamedGrounding, citations_of
 from providers.formats.gemini.request import CONFIG, NAME, resource, written_chat
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
@@ -38,10 +37,10 @@ from providers.formats.neutral import (
 )
 from providers.formats.parts import (
     arguments_text,
-    made_id,
-    reason_in,
+    derived_call_id,
+    normalise_reason,
+    require_texts,
     text_of,
-    texts_only,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count, count_or_zero
@@ -103,7 +102,7 @@ class Gemini(TranslatedFormat):
             raise ProviderError("The provider answered 200 without a number of tokens.")
         return Answer(dumped({"input_tokens": total}))
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         if self.translates(work) and as_dict(chat.extra.get("generationConfig")).get("candidateCount") not in (None, 1):
             raise ValidationError(
                 "generationConfig: this API returns one candidate; use /work to get several.",
@@ -111,7 +110,7 @@ class Gemini(TranslatedFormat):
             )
         return written_chat(chat, model)
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         reply_id = as_text(value.get("responseId"))
         reply = Reply(id=reply_id, model=as_text(value.get("modelVersion")), usage=usage_of(value.get("usageMetadata")))
         candidate = _candidate(value)
@@ -130,22 +129,23 @@ class Gemini(TranslatedFormat):
             reply.citations, reply.dropped_kinds = citations_of(grounding, reply.text, begins)
         calls = any(isinstance(part, ToolCall) for part in reply.parts)
         reply.provider_finish_reason = as_text(candidate.get("finishReason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=calls)
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason, called=calls)
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return GeminiReader(work)
 
-    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
-        about: dict[str, Any] = {"model": resource(model, quoted=False)}
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
+        about: JsonObject = {"model": resource(model, quoted=False)}
         if embedding.dimensions is not None:
             about["outputDimensionality"] = embedding.dimensions
         about |= self.native_embedding_values(embedding)
-        return {"requests": [about | {"content": {"parts": [{"text": text}]}} for text in texts_only(embedding)]}
+        return {"requests": [about | {"content": {"parts": [{"text": text}]}} for text in require_texts(embedding)]}
 
-    def read_vectors(self, value: dict[str, Any]) -> Vectors:
-        vectors = [as_dict(item).get("values") for item in as_list(value.get("embeddings"))]
-        if not vectors or not all(isinstance(vector, list) for vector in vectors):
+    def read_vectors(self, value: JsonObject) -> Vectors:
+        items = as_list(value.get("embeddings"))
+        vectors = [vector for item in items if isinstance(vector := as_dict(item).get("values"), list)]
+        if not vectors or len(vectors) != len(items):
             raise ProviderError("The provider answered 200 without embeddings.")
         return Vectors(vectors, usage_of(value.get("usageMetadata")))
 
@@ -162,8 +162,10 @@ class Gemini(TranslatedFormat):
 def _add(parts: list[Part], read: list[Part]) -> None:
     """Add what was read; texts in a row are one: Google cuts them anywhere, and many clients read the first alone."""
     for part in read:
-        follows = isinstance(part, Text) and parts and isinstance(parts[-1], Text)
-        parts.append(Text(parts.pop().text + part.text) if follows else part)
+        if isinstance(part, Text) and parts and isinstance(last := parts[-1], Text):
+            parts[-1] = Text(last.text + part.text)
+        else:
+            parts.append(part)
 
 
 class GeminiReader(JsonStreamReader):
@@ -175,9 +177,9 @@ class GeminiReader(JsonStreamReader):
         self._begun = False
         self._parts = self._calls = 0
         self._signed = False
-        self._grounding = Streamed()
+        self._grounding = StreamedGrounding()
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         if not self._begun:
             self._begun, self._id = True, as_text(value.get("responseId"))
             self.emit(Began(self._id, as_text(value.get("modelVersion"))))
@@ -193,7 +195,7 @@ class GeminiReader(JsonStreamReader):
         for part in parts:
             self._read_part(part)
         if reason := as_text(candidate.get("finishReason")):
-            self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
+            self.finish(normalise_reason(FINISH_REASONS, reason, called=self._calls > 0), reason)
 
     def end(self, is_complete: bool) -> bytes:
         rest = super().end(is_complete)
@@ -205,16 +207,16 @@ class GeminiReader(JsonStreamReader):
             self.done = True
         return rest
 
-    def _ground(self, parts: list[dict[str, Any]], grounding: Any) -> None:
+    def _ground(self, parts: list[JsonObject], grounding: object) -> None:
         """Say what is cited before anything of the piece, which may end the words that citations belong to."""
         for part in filter(_is_answer, parts):
-            self._grounding.said(part["text"])
+            self._grounding.add_text(part["text"])
         for kind in self._grounding.read(grounding):
             self.drop(kind)
         for citation in self._grounding.due():
             self.emit(citation)
 
-    def _read_part(self, part: dict[str, Any]) -> None:
+    def _read_part(self, part: JsonObject) -> None:
         text, signature = part.get("text"), as_text(part.get("thoughtSignature"))
         if part.get("thought") is True:
             # A signature ends what it signs: what comes behind it is another thought.
@@ -246,48 +248,48 @@ class GeminiReader(JsonStreamReader):
 # --- What is answered ---
 
 
-def usage_of(value: Any) -> Usage | None:
+def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets: thoughts stand beside the candidates, cached content inside the prompt."""
     if not isinstance(value, dict):
         return None
-    prompt, said = count(value.get("promptTokenCount")), count(value.get("candidatesTokenCount"))
+    prompt, output = count(value.get("promptTokenCount")), count(value.get("candidatesTokenCount"))
     thoughts, cached = count(value.get("thoughtsTokenCount")), count(value.get("cachedContentTokenCount"))
-    if prompt is None and said is None and thoughts is None:
+    if prompt is None and output is None and thoughts is None:
         return None
     if prompt is not None:
         if cached is not None and cached > prompt:  # the part exceeds the whole: believe the whole
             cached = None
         prompt += (count(value.get("toolUsePromptTokenCount")) or 0) - (cached or 0)
-    output = [count_or_zero(value.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
-    return Usage(prompt, cached, None, None if None in output else sum(output), thoughts)
+    visible, hidden = (count_or_zero(value.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
+    return Usage(prompt, cached, None, None if visible is None or hidden is None else visible + hidden, thoughts)
 
 
-def _candidate(value: dict[str, Any]) -> dict[str, Any] | None:
+def _candidate(value: JsonObject) -> JsonObject | None:
     """The first candidate, None where there is none."""
     candidates = value.get("candidates")
     first = candidates[0] if isinstance(candidates, list) and candidates else None
     return first if isinstance(first, dict) else None
 
 
-def _block_reason(value: dict[str, Any]) -> str:
+def _block_reason(value: JsonObject) -> str:
     return as_text(as_dict(value.get("promptFeedback")).get("blockReason"))
 
 
-def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+def _parts(candidate: JsonObject) -> list[JsonObject]:
     """What the model said; pictures that it only tried while thinking are neither thought nor answer elsewhere."""
     parts = as_dict(candidate.get("content")).get("parts")
     return [part for part in as_list(parts) if isinstance(part, dict) and not _is_draft(part)]
 
 
-def _is_answer(part: dict[str, Any]) -> bool:
+def _is_answer(part: JsonObject) -> bool:
     return isinstance(part.get("text"), str) and part.get("thought") is not True
 
 
-def _is_draft(part: dict[str, Any]) -> bool:
+def _is_draft(part: JsonObject) -> bool:
     return part.get("thought") is True and "inlineData" in part
 
 
-def _read_part(part: dict[str, Any], reply_id: str, number: int) -> list[Part]:
+def _read_part(part: JsonObject, reply_id: str, number: int) -> list[Part]:
     signature = as_text(part.get("thoughtSignature"))
     if part.get("thought") is True:
         return [Reasoning(as_text(part.get("text")), signature, source=NAME)]
@@ -301,21 +303,21 @@ def _read_part(part: dict[str, Any], reply_id: str, number: int) -> list[Part]:
     return [Verbatim(part, NAME)]
 
 
-def _image(part: dict[str, Any]) -> Image | None:
+def _image(part: JsonObject) -> Image | None:
     data = as_dict(part.get("inlineData"))
     kind = as_text(data.get("mimeType"))
     return Image(data=as_text(data.get("data")), media_type=kind) if kind.startswith("image/") else None
 
 
-def _call(part: dict[str, Any], reply_id: str, number: int) -> ToolCall:
+def _call(part: JsonObject, reply_id: str, number: int) -> ToolCall:
     """A call; where the provider gave it no id, one that is the same whenever this answer is read."""
     call = part["functionCall"]
     name, arguments = as_text(call.get("name")), arguments_text(call.get("args") or {})
-    call_id = as_text(call.get("id")) or made_id(reply_id, str(number), name, arguments)
+    call_id = as_text(call.get("id")) or derived_call_id(reply_id, str(number), name, arguments)
     return ToolCall(call_id, name, arguments, as_text(part.get("thoughtSignature")))
 
 
-def _details(body: bytes) -> list[dict[str, Any]]:
+def _details(body: bytes) -> list[JsonObject]:
     """The details of a refusal, which sometimes comes wrapped in a list."""
     value = read_json(body)
     error = as_dict(as_dict(value[0] if isinstance(value, list) and value else value).get("error"))

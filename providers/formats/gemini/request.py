@@ -1,9 +1,9 @@
 """A conversation as Gemini takes it: contents of parts, and everything about them in a generationConfig."""
 
-from typing import Any
 from urllib.parse import quote
 
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.neutral import (
     Chat,
     File,
@@ -14,12 +14,20 @@ from providers.formats.neutral import (
     Refusal,
     Text,
     Thinking,
+    Tool,
     ToolCall,
     ToolChoice,
     ToolResult,
     Verbatim,
 )
-from providers.formats.parts import arguments_object, at_most_stops, exact_json, lines_of, results_in_words, unsendable
+from providers.formats.parts import (
+    arguments_object,
+    check_stop_count,
+    exact_json,
+    lines_of,
+    results_as_text,
+    unsupported_part,
+)
 from providers.formats.translated import system_text
 
 NAME = "gemini"
@@ -67,16 +75,16 @@ INSIDE_ONLY = (
 NO_SIGNATURE = "skip_thought_signature_validator"
 
 
-def written_chat(chat: Chat, model: str) -> dict[str, Any]:
+def written_chat(chat: Chat, model: str) -> JsonObject:
     """The body of a request, without what passes as it is. Raises ValidationError for what has no place in it."""
-    at_most_stops(chat, MOST_STOPS)
+    check_stop_count(chat, MOST_STOPS)
     system, messages = system_text(chat)
     name = model.removeprefix("models/")
     if name.startswith(WITHOUT_ADDRESSES):
         _refuse_addresses(messages)
     signs = not name.startswith(BEFORE_3)
     # Since Gemini 3, results may hold pictures themselves.
-    body: dict[str, Any] = {"contents": _contents(messages if signs else results_in_words(messages), signs=signs)}
+    body: JsonObject = {"contents": _contents(messages if signs else results_as_text(messages), signs=signs)}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
     if config := _config(chat, leveled=signs):
@@ -96,9 +104,9 @@ def resource(model: str, *, quoted: bool = True) -> str:
     return f"{kind}/{quote(name, safe='') if quoted else name}"
 
 
-def _contents(messages: list[Message], *, signs: bool) -> list[dict[str, Any]]:
+def _contents(messages: list[Message], *, signs: bool) -> list[JsonObject]:
     """Turns of user and model in alternation: neighbours of one role, such as parallel results, are one turn."""
-    contents: list[dict[str, Any]] = []
+    contents: list[JsonObject] = []
     for message in messages:
         role = "model" if message.role == "assistant" else "user"
         parts = [written for part in message.parts if (written := _written(part)) is not None]
@@ -112,9 +120,9 @@ def _contents(messages: list[Message], *, signs: bool) -> list[dict[str, Any]]:
     return contents
 
 
-def _signed_pictures(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _signed_pictures(parts: list[JsonObject]) -> list[JsonObject]:
     """The parts with the signatures of pictures in their place: other shapes have them as a thought behind."""
-    signed: list[dict[str, Any]] = []
+    signed: list[JsonObject] = []
     for part in parts:
         if part.keys() == {"text", "thoughtSignature"} and signed and signed[-1].keys() == {"inlineData"}:
             signed[-1]["thoughtSignature"] = part["thoughtSignature"]
@@ -123,7 +131,7 @@ def _signed_pictures(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return signed
 
 
-def _vouch(parts: list[dict[str, Any]]) -> None:
+def _vouch(parts: list[JsonObject]) -> None:
     """Mark a turn's pictures and calls as made elsewhere where they are not signed.
 
     Of parallel calls only the first needs to be.
@@ -135,7 +143,7 @@ def _vouch(parts: list[dict[str, Any]]) -> None:
         calls[0]["thoughtSignature"] = NO_SIGNATURE
 
 
-def _written(part: Part) -> dict[str, Any] | None:
+def _written(part: Part) -> JsonObject | None:
     """A part in Gemini's shape; None for what is no business of its, such as the thoughts of another model."""
     match part:
         case Text() | Refusal():
@@ -154,10 +162,10 @@ def _written(part: Part) -> dict[str, Any] | None:
             return _written_result(part)
         case Verbatim(source="gemini"):
             return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
-def _written_address(part: Image | File) -> dict[str, Any]:
+def _written_address(part: Image | File) -> JsonObject:
     """What Google is to fetch itself; it wants to be told what it will find there."""
     ending = part.url.partition("?")[0].partition("#")[0].rpartition(".")[2].lower()
     kind = part.media_type or TYPES.get(ending) or ("image/jpeg" if isinstance(part, Image) else "")
@@ -173,9 +181,9 @@ def _refuse_addresses(messages: list[Message]) -> None:
         raise ValidationError(INSIDE_ONLY)
 
 
-def _written_thought(thought: Reasoning) -> dict[str, Any]:
+def _written_thought(thought: Reasoning) -> JsonObject:
     """A thought, or where there is only a signature the end of a text that it belongs to."""
-    written: dict[str, Any] = {"text": thought.text}
+    written: JsonObject = {"text": thought.text}
     if thought.text:
         written["thought"] = True
     if thought.signature:
@@ -183,18 +191,18 @@ def _written_thought(thought: Reasoning) -> dict[str, Any]:
     return written
 
 
-def _written_call(call: ToolCall) -> dict[str, Any]:
-    written: dict[str, Any] = {"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call)}}
+def _written_call(call: ToolCall) -> JsonObject:
+    written: JsonObject = {"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call)}}
     if call.signature:
         written["thoughtSignature"] = call.signature
     return written
 
 
-def _written_result(result: ToolResult) -> dict[str, Any]:
+def _written_result(result: ToolResult) -> JsonObject:
     if not result.name:
         raise ValidationError(f"messages: no call before it has the id {result.call_id!r} of this tool result.")
     text = lines_of(result.parts)
-    response: dict[str, Any] = {"id": result.call_id, "name": result.name}
+    response: JsonObject = {"id": result.call_id, "name": result.name}
     value = None if result.is_error else exact_json(text)
     response["response"] = value if isinstance(value, dict) else {"error" if result.is_error else "output": text}
     if others := [_written(part) for part in result.parts if not isinstance(part, Text)]:
@@ -202,7 +210,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     return {"functionResponse": response}
 
 
-def _config(chat: Chat, *, leveled: bool) -> dict[str, Any]:
+def _config(chat: Chat, *, leveled: bool) -> JsonObject:
     config = {theirs: value for ours, theirs in CONFIG.items() if (value := getattr(chat, ours)) not in (None, [])}
     if chat.output is not None:
         config["responseMimeType"] = "application/json"
@@ -213,9 +221,9 @@ def _config(chat: Chat, *, leveled: bool) -> dict[str, Any]:
     return config
 
 
-def _thinking(thinking: Thinking, *, leveled: bool) -> dict[str, Any]:
+def _thinking(thinking: Thinking, *, leveled: bool) -> JsonObject:
     effort = "none" if thinking.enabled is False else thinking.effort
-    config: dict[str, Any] = {}
+    config: JsonObject = {}
     if thinking.budget is not None and effort != "none":
         config["thinkingBudget"] = thinking.budget
     elif effort and leveled:
@@ -227,8 +235,8 @@ def _thinking(thinking: Thinking, *, leveled: bool) -> dict[str, Any]:
     return config
 
 
-def _declaration(tool: Any) -> dict[str, Any]:
-    declaration: dict[str, Any] = {"name": tool.name}
+def _declaration(tool: Tool) -> JsonObject:
+    declaration: JsonObject = {"name": tool.name}
     if tool.description:
         declaration["description"] = tool.description
     if tool.schema is not None:  # as it is: the other field knows a part of JSON schema alone
@@ -236,8 +244,8 @@ def _declaration(tool: Any) -> dict[str, Any]:
     return declaration
 
 
-def _calling(choice: ToolChoice) -> dict[str, Any]:
-    calling: dict[str, Any] = {"mode": CALLING_MODES[choice.kind]}
+def _calling(choice: ToolChoice) -> JsonObject:
+    calling: JsonObject = {"mode": CALLING_MODES[choice.kind]}
     if choice.name:
         calling["allowedFunctionNames"] = [choice.name]
     return calling

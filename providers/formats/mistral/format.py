@@ -1,9 +1,10 @@
 """Mistral's chat completions and embeddings: close to OpenAI's, and strict (mistralai/client-python, June 2026)."""
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from gateway_project.errors import GatewayError, ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import Options, StreamReader, WorkRequest
 from providers.formats.ids import fitting_id
 from providers.formats.json_stream import JsonStreamReader, stream_error
@@ -39,16 +40,16 @@ from providers.formats.openai.reply import usage_of
 from providers.formats.openai.request import image_url, response_format_of
 from providers.formats.openai.responses import DIALECT as RESPONSES
 from providers.formats.parts import (
-    answers_in_words,
+    answers_as_text,
     function_of,
+    normalise_reason,
     read_function_call,
-    reason_in,
+    require_texts,
     result_text,
-    results_apart,
-    results_in_words,
-    texts_only,
-    unsendable,
-    words_of_turn,
+    results_as_text,
+    split_results,
+    text_of_turn,
+    unsupported_part,
 )
 from providers.formats.translated import TranslatedFormat, system_as_user
 from providers.formats.usage import Usage, count
@@ -92,15 +93,15 @@ class Mistral(TranslatedFormat):
     translated_embedding_parameters = frozenset({"dimensions"})
     native_embedding_parameters = frozenset({"output_dtype", "metadata"})
 
-    def native_tools_in(self, chat: Chat) -> dict[str, list[dict[str, Any]]]:
+    def native_tools_in(self, chat: Chat) -> dict[str, list[JsonObject]]:
         # Responses has tools of the same names, which are OpenAI's and have fields of their own.
         return {} if chat.source == RESPONSES else super().native_tools_in(chat)
 
     def path(self, work: WorkRequest, model: str) -> str:
         return "/embeddings" if work.operation == "embedding" else "/chat/completions"
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": model, "messages": _messages(chat), "stream": work.stream}
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
+        body: JsonObject = {"model": model, "messages": _messages(chat), "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in PARAMETERS.items()}
         body |= {name: value for name, value in values.items() if value not in (None, [])}
         if chat.tools:
@@ -113,33 +114,33 @@ class Mistral(TranslatedFormat):
             body["reasoning_effort"] = effort
         return body
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         choices = as_list(value.get("choices"))
         choice = as_dict(choices[0]) if choices else {}
-        said = _said(choice)
-        if not said:
+        messages = _said(choice)
+        if not messages:
             raise ProviderError("The provider answered 200 without a message.")
         reply = Reply(id=as_text(value.get("id")), model=as_text(value.get("model")))
         reply.usage = usage_of(value.get("usage"))
-        reply.parts = [part for message in said for part in _read_content(message.get("content"))]
-        calls = [call for call in as_list(said[-1].get("tool_calls")) if isinstance(call, dict)]
+        reply.parts = [part for message in messages for part in _read_content(message.get("content"))]
+        calls = [call for call in as_list(messages[-1].get("tool_calls")) if isinstance(call, dict)]
         reply.parts += [_call(call, reply.id, number) for number, call in enumerate(calls)]
         reply.provider_finish_reason = as_text(choice.get("finish_reason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason)
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason)
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return MistralReader(work)
 
-    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": model, "input": texts_only(embedding)}
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
+        body: JsonObject = {"model": model, "input": require_texts(embedding)}
         if embedding.dimensions is not None:
             body["output_dimension"] = embedding.dimensions
         if embedding.base64 and not self.translates(work):
             body["encoding_format"] = "base64"
         return body | self.native_embedding_values(embedding)
 
-    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+    def read_vectors(self, value: JsonObject) -> Vectors:
         vectors = [item["embedding"] for item in sorted(check_embeddings(value), key=_place)]
         tokens = count(as_dict(value.get("usage")).get("prompt_tokens"))
         return Vectors(vectors, None if tokens is None else Usage(tokens), as_text(value.get("model")))
@@ -157,10 +158,10 @@ class MistralReader(JsonStreamReader):
     def is_end_mark(self, data: bytes) -> bool:
         return data.startswith(DONE)
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         return stream_error(value) if value.get("error") or value.get("object") == "error" else None
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         if self._id is None:
             self._id = as_text(value.get("id"))
             self.emit(Began(self._id, as_text(value.get("model"))))
@@ -169,7 +170,7 @@ class MistralReader(JsonStreamReader):
             if isinstance(choice, dict) and not choice.get("index"):  # the others are other answers
                 self._read_choice(choice)
 
-    def _read_choice(self, choice: dict[str, Any]) -> None:
+    def _read_choice(self, choice: JsonObject) -> None:
         delta = as_dict(choice.get("delta"))
         for part in _read_content(delta.get("content")):
             if isinstance(part, Text):
@@ -182,15 +183,15 @@ class MistralReader(JsonStreamReader):
             if isinstance(call, dict):
                 self._read_call(call)
         if reason := as_text(choice.get("finish_reason")):
-            self.finish(reason_in(FINISH_REASONS, reason), reason)
+            self.finish(normalise_reason(FINISH_REASONS, reason), reason)
             self.emit(Finished(self.finish_reason, reason))
 
-    def _read_call(self, piece: dict[str, Any]) -> None:
+    def _read_call(self, piece: JsonObject) -> None:
         call, index = _call(piece, self._id or "", self._calls), piece.get("index")
         index = index if isinstance(index, int) else 0
-        given = _given_id(piece)
-        number = self._numbers.get(given or index)
-        if number is None or (call.name and not given):  # what goes on with a call names it no more
+        given_id = _given_id(piece)
+        number = self._numbers.get(given_id or index)
+        if number is None or (call.name and not given_id):  # what goes on with a call names it no more
             number = self._numbers[call.id] = self._numbers[index] = self._calls
             self._calls += 1
             self.emit(CallBegan(number, call.id, call.name))
@@ -201,10 +202,10 @@ class MistralReader(JsonStreamReader):
 # --- What is asked for ---
 
 
-def _messages(chat: Chat) -> list[dict[str, Any]]:
+def _messages(chat: Chat) -> list[JsonObject]:
     """The messages in an order that Mistral takes; a last one of the model's is the beginning of its answer."""
-    written: list[dict[str, Any]] = []
-    for message in answers_in_words(results_in_words(chat.messages)):
+    written: list[JsonObject] = []
+    for message in answers_as_text(results_as_text(chat.messages)):
         # A system message behind an answer or a result is refused.
         late = message.role == "system" and written and written[-1]["role"] in ("assistant", "tool")
         written += _written(system_as_user(message) if late else message)
@@ -213,9 +214,9 @@ def _messages(chat: Chat) -> list[dict[str, Any]]:
     return written
 
 
-def _written(message: Message) -> list[dict[str, Any]]:
+def _written(message: Message) -> list[JsonObject]:
     """A message as Mistral takes it; each result of a tool is one of its own, and an empty answer none."""
-    results, others = results_apart(message)
+    results, others = split_results(message)
     written = [_written_result(result) for result in results]
     if message.role == "assistant":
         return written + _written_answer(others)
@@ -224,45 +225,45 @@ def _written(message: Message) -> list[dict[str, Any]]:
     return [*written, {"role": message.role, "content": _content(message.role, others)}]
 
 
-def _written_result(result: ToolResult) -> dict[str, Any]:
+def _written_result(result: ToolResult) -> JsonObject:
     call_id = fitting_id(result.call_id, CALL_ID, CALL_ID_LENGTH)
-    written: dict[str, Any] = {"role": "tool", "tool_call_id": call_id, "content": result_text(result)}
+    written: JsonObject = {"role": "tool", "tool_call_id": call_id, "content": result_text(result)}
     if result.name:
         written["name"] = result.name
     return written
 
 
-def _written_answer(parts: list[Part]) -> list[dict[str, Any]]:
+def _written_answer(parts: list[Part]) -> list[JsonObject]:
     calls = [_written_call(part) for part in parts if isinstance(part, ToolCall)]
     thoughts = [_written_thought(part) for part in parts if isinstance(part, Reasoning) and part.source == NAME]
-    said = [part for part in parts if not isinstance(part, ToolCall | Reasoning)]
-    content = [*thoughts, *_chunks(said)] if thoughts else _content("assistant", said)
+    others = [part for part in parts if not isinstance(part, ToolCall | Reasoning)]
+    content = [*thoughts, *_chunks(others)] if thoughts else _content("assistant", others)
     answer = ({"content": content} if content else {}) | ({"tool_calls": calls} if calls else {})
     return [{"role": "assistant", **answer}] if answer else []
 
 
-def _written_call(call: ToolCall) -> dict[str, Any]:
+def _written_call(call: ToolCall) -> JsonObject:
     function = {"name": call.name, "arguments": call.arguments or "{}"}
     return {"id": fitting_id(call.id, CALL_ID, CALL_ID_LENGTH), "type": "function", "function": function}
 
 
-def _written_thought(thought: Reasoning) -> dict[str, Any]:
-    written: dict[str, Any] = {"type": "thinking", "thinking": [{"type": "text", "text": thought.text}]}
+def _written_thought(thought: Reasoning) -> JsonObject:
+    written: JsonObject = {"type": "thinking", "thinking": [{"type": "text", "text": thought.text}]}
     if thought.signature:
         written["signature"] = thought.signature
     return written
 
 
-def _content(role: str, parts: list[Part]) -> str | list[dict[str, Any]]:
+def _content(role: str, parts: Sequence[Part]) -> str | list[JsonObject]:
     """The words as a string, or chunks where there is more than words."""
-    return words_of_turn(role, parts) if all(isinstance(part, Text | Refusal) for part in parts) else _chunks(parts)
+    return text_of_turn(role, parts) if all(isinstance(part, Text | Refusal) for part in parts) else _chunks(parts)
 
 
-def _chunks(parts: list[Part]) -> list[dict[str, Any]]:
+def _chunks(parts: Sequence[Part]) -> list[JsonObject]:
     return [_chunk(part) for part in parts]
 
 
-def _chunk(part: Part) -> dict[str, Any]:
+def _chunk(part: Part) -> JsonObject:
     match part:
         case Text() | Refusal():
             return {"type": "text", "text": part.text}
@@ -273,10 +274,10 @@ def _chunk(part: Part) -> dict[str, Any]:
             return _file(part)
         case Verbatim(value={"type": str(kind)}) if kind in CHUNKS:
             return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
-def _file(part: File) -> dict[str, Any]:
+def _file(part: File) -> JsonObject:
     if part.id:
         return {"type": "file", "file_id": part.id}
     if part.media_type.startswith("audio/"):
@@ -285,14 +286,14 @@ def _file(part: File) -> dict[str, Any]:
     return document | ({"document_name": part.name} if part.name else {})
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _tool(tool: Tool) -> JsonObject:
     written = function_of(tool)
     if tool.strict is not None:
         written["function"]["strict"] = tool.strict
     return written
 
 
-def _choice(choice: ToolChoice) -> Any:
+def _choice(choice: ToolChoice) -> str | JsonObject:
     if choice.kind == "tool":
         return {"type": "function", "function": {"name": choice.name}}
     return "any" if choice.kind == "required" else choice.kind
@@ -310,21 +311,21 @@ def _effort(thinking: Thinking) -> str:
 # --- What is answered ---
 
 
-def _said(choice: dict[str, Any]) -> list[dict[str, Any]]:
+def _said(choice: JsonObject) -> list[JsonObject]:
     """The model's message, or all of them where it ran tools of the provider's own between them."""
     if isinstance(message := choice.get("message"), dict):
         return [message]
-    found = [as_dict(message) for message in as_list(choice.get("messages"))]
-    return [message for message in found if message.get("role") == "assistant"]
+    messages = [as_dict(message) for message in as_list(choice.get("messages"))]
+    return [message for message in messages if message.get("role") == "assistant"]
 
 
-def _read_content(content: Any) -> list[Part]:
+def _read_content(content: object) -> list[Part]:
     if isinstance(content, str):
         return [Text(content)] if content else []
     return [_read_chunk(chunk) for chunk in as_list(content) if isinstance(chunk, dict)]
 
 
-def _read_chunk(chunk: dict[str, Any]) -> Part:
+def _read_chunk(chunk: JsonObject) -> Part:
     if chunk.get("type") == "text":
         return Text(as_text(chunk.get("text")))
     if chunk.get("type") == "thinking":
@@ -334,17 +335,17 @@ def _read_chunk(chunk: dict[str, Any]) -> Part:
     return Verbatim(chunk, NAME)
 
 
-def _place(item: dict[str, Any]) -> int:
+def _place(item: JsonObject) -> int:
     """Which of the inputs an embedding is of."""
     index = item.get("index")
     return index if isinstance(index, int) else 0
 
 
-def _given_id(call: dict[str, Any]) -> str:
+def _given_id(call: JsonObject) -> str:
     """The id in a call; "null" stands for none."""
-    found = as_text(call.get("id"))
-    return "" if found == "null" else found
+    call_id = as_text(call.get("id"))
+    return "" if call_id == "null" else call_id
 
 
-def _call(call: dict[str, Any], reply_id: str, number: int) -> ToolCall:
+def _call(call: JsonObject, reply_id: str, number: int) -> ToolCall:
     return read_function_call(call, _given_id(call), reply_id, str(number))

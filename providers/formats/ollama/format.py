@@ -1,9 +1,9 @@
 """Ollama's own /api/chat and /api/embed (ollama, August 2026)."""
 
-from collections.abc import Set
-from typing import Any
+from collections.abc import Sequence, Set
 
 from gateway_project.errors import ProviderError, ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import Options, StreamReader, WorkRequest
 from providers.formats.json_stream import JsonLinesReader
 from providers.formats.json_values import as_dict, as_list, as_text
@@ -32,13 +32,13 @@ from providers.formats.neutral import (
 from providers.formats.parts import (
     arguments_object,
     function_of,
+    normalise_reason,
     read_function_call,
-    reason_in,
+    require_texts,
     result_text,
-    results_apart,
-    texts_only,
-    unsendable,
-    words_of_turn,
+    split_results,
+    text_of_turn,
+    unsupported_part,
 )
 from providers.formats.translated import TranslatedFormat
 from providers.formats.usage import Usage, count, count_or_zero
@@ -59,7 +59,7 @@ OPTIONS = {
     "frequency_penalty": "frequency_penalty",
 }
 # As Ollama's own OpenAI face takes efforts that it does not know.
-EFFORTS = {"none": False, "minimal": "low", "xhigh": "max"}
+EFFORTS: dict[str, bool | str] = {"none": False, "minimal": "low", "xhigh": "max"}
 
 
 class Ollama(TranslatedFormat):
@@ -84,9 +84,9 @@ class Ollama(TranslatedFormat):
         forced = chat.tool_choice is not None and chat.tool_choice.kind in ("required", "tool")
         return frozenset({"tool_choice"} if forced else ())
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
         messages = [written for message in chat.messages for written in _written(message)]
-        body: dict[str, Any] = {"model": model, "messages": messages, "stream": work.stream}
+        body: JsonObject = {"model": model, "messages": messages, "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in OPTIONS.items()}
         if given := {name: value for name, value in values.items() if value not in (None, [])}:
             body["options"] = given
@@ -98,7 +98,7 @@ class Ollama(TranslatedFormat):
             body["think"] = think
         return body
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         message = value.get("message")
         if not isinstance(message, dict):
             raise ProviderError("The provider answered 200 without a message.")
@@ -110,19 +110,19 @@ class Ollama(TranslatedFormat):
         calls = [_call(call, value, number) for number, call in enumerate(_calls(message))]
         reply.parts += calls
         reply.provider_finish_reason = as_text(value.get("done_reason"))
-        reply.finish_reason = reason_in(FINISH_REASONS, reply.provider_finish_reason, called=bool(calls))
+        reply.finish_reason = normalise_reason(FINISH_REASONS, reply.provider_finish_reason, called=bool(calls))
         return reply
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return OllamaReader(work)
 
-    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": model, "input": texts_only(embedding)}
+    def embedding_body(self, work: WorkRequest, embedding: Embedding, model: str) -> JsonObject:
+        body: JsonObject = {"model": model, "input": require_texts(embedding)}
         if embedding.dimensions is not None:
             body["dimensions"] = embedding.dimensions
         return body | self.native_embedding_values(embedding)
 
-    def read_vectors(self, value: dict[str, Any]) -> Vectors:
+    def read_vectors(self, value: JsonObject) -> Vectors:
         vectors = value.get("embeddings")
         if not isinstance(vectors, list) or not all(isinstance(vector, list) for vector in vectors):
             raise ProviderError("The provider answered 200 without embeddings.")
@@ -137,7 +137,7 @@ class OllamaReader(JsonLinesReader):
         self._begun = False
         self._calls = 0
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         if not self._begun:
             self._begun = True
             self.emit(Began(model=as_text(value.get("model"))))
@@ -157,9 +157,9 @@ class OllamaReader(JsonLinesReader):
         self.emit(CallDelta(self._calls, call.arguments))
         self._calls += 1
 
-    def _read_end(self, value: dict[str, Any]) -> None:
+    def _read_end(self, value: JsonObject) -> None:
         reason = as_text(value.get("done_reason"))
-        self.finish(reason_in(FINISH_REASONS, reason, called=self._calls > 0), reason)
+        self.finish(normalise_reason(FINISH_REASONS, reason, called=self._calls > 0), reason)
         self.emit(Finished(self.finish_reason, reason))
         self.usage = usage_of(value)
         self.done = True
@@ -168,15 +168,15 @@ class OllamaReader(JsonLinesReader):
 # --- What is asked for ---
 
 
-def _written(message: Message) -> list[dict[str, Any]]:
+def _written(message: Message) -> list[JsonObject]:
     """A message as Ollama takes it; each result of a tool is one of its own."""
-    results, others = results_apart(message)
+    results, others = split_results(message)
     written = [_written_result(result) for result in results]
     return [*written, _written_turn(message.role, others)] if others or not results else written
 
 
-def _written_turn(role: str, parts: list[Part]) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": role, "content": words_of_turn(role, parts)}
+def _written_turn(role: str, parts: list[Part]) -> JsonObject:
+    written: JsonObject = {"role": role, "content": text_of_turn(role, parts)}
     if thoughts := "".join(part.text for part in parts if isinstance(part, Reasoning) and part.source == NAME):
         written["thinking"] = thoughts
     if calls := [part for part in parts if isinstance(part, ToolCall)]:
@@ -186,9 +186,9 @@ def _written_turn(role: str, parts: list[Part]) -> dict[str, Any]:
     return written
 
 
-def _images(parts: list[Part]) -> list[str]:
+def _images(parts: Sequence[Part]) -> list[str]:
     """The base64 of images and sounds, which Ollama takes in the same place. Raises ValidationError for the rest."""
-    found = []
+    images = []
     for part in parts:
         if isinstance(part, Image) or (isinstance(part, File) and part.media_type.startswith("audio/")):
             if not part.data:
@@ -196,18 +196,18 @@ def _images(parts: list[Part]) -> list[str]:
                     "messages: this provider takes images inside the request only: "
                     "send data:TYPE;base64,… in place of an address."
                 )
-            found.append(part.data)
+            images.append(part.data)
         elif not isinstance(part, Text | Refusal | Reasoning | ToolCall):
-            raise unsendable(part)
-    return found
+            raise unsupported_part(part)
+    return images
 
 
-def _written_call(call: ToolCall) -> dict[str, Any]:
+def _written_call(call: ToolCall) -> JsonObject:
     return {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call)}}
 
 
-def _written_result(result: ToolResult) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": "tool", "content": result_text(result), "tool_call_id": result.call_id}
+def _written_result(result: ToolResult) -> JsonObject:
+    written: JsonObject = {"role": "tool", "content": result_text(result), "tool_call_id": result.call_id}
     if result.name:
         written["tool_name"] = result.name
     if images := _images(result.parts):
@@ -226,7 +226,7 @@ def _think(thinking: Thinking) -> bool | str | None:
 # --- What is answered ---
 
 
-def usage_of(value: dict[str, Any]) -> Usage | None:
+def usage_of(value: JsonObject) -> Usage | None:
     """Its counts; that of the prompt leaves out what the server still had in its cache, and is missing when it is 0."""
     prompt, output = count(value.get("prompt_eval_count")), count(value.get("eval_count"))
     if prompt is None and output is None:
@@ -234,11 +234,11 @@ def usage_of(value: dict[str, Any]) -> Usage | None:
     return Usage(count_or_zero(value.get("prompt_eval_count")), output=output)
 
 
-def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+def _calls(message: JsonObject) -> list[JsonObject]:
     calls = as_list(message.get("tool_calls"))
     return [call for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
 
 
-def _call(call: dict[str, Any], value: dict[str, Any], number: int) -> ToolCall:
+def _call(call: JsonObject, value: JsonObject, number: int) -> ToolCall:
     """A call; where the server gave it no id, one that is the same whenever this answer is read."""
     return read_function_call(call, as_text(call.get("id")), as_text(value.get("created_at")), str(number))

@@ -2,13 +2,13 @@
 
 import base64
 import struct
-from typing import Any
 
 from gateway_project.errors import ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.json_values import dumped
 
 
-def check_embeddings(value: dict[str, Any]) -> list[dict[str, Any]]:
+def check_embeddings(value: JsonObject) -> list[JsonObject]:
     """The items of an answer that holds vectors. Raises ProviderError for one that does not."""
     data = value.get("data")
     if not isinstance(data, list) or not data:
@@ -18,9 +18,9 @@ def check_embeddings(value: dict[str, Any]) -> list[dict[str, Any]]:
     return data
 
 
-def as_asked(value: dict[str, Any], data: list[dict[str, Any]], body: bytes, wanted: Any) -> bytes:
+def in_encoding(value: JsonObject, data: list[JsonObject], body: bytes, encoding: object) -> bytes:
     """The answer's body with its vectors in the encoding that is wanted: the same bytes where they are."""
-    kind, change = (str, packed) if wanted == "base64" else (list, unpacked)
+    kind, change = (str, packed) if encoding == "base64" else (list, unpacked)
     if all(isinstance(item["embedding"], kind) for item in data):
         return body
     changed = [

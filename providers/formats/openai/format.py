@@ -1,15 +1,15 @@
 """OpenAI's chat completions, completions and embeddings, and whatever speaks them (openai-openapi, August 2026)."""
 
 import re
-from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderRejected
+from gateway_project.json_types import JsonObject
 from providers.formats.base import Answer, Options, StreamReader, WorkRequest, read_object
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import Chat, Reply
 from providers.formats.openai.calls import CallIndexes
-from providers.formats.openai.embedding import as_asked, check_embeddings
+from providers.formats.openai.embedding import check_embeddings, in_encoding
 from providers.formats.openai.reply import (
     AUDIO,
     ChunkReader,
@@ -23,7 +23,7 @@ from providers.formats.openai.reply import (
 )
 from providers.formats.openai.request import (
     DIALECT,
-    REASONS,
+    REASONING_MODELS,
     effort_of,
     messages_of,
     response_format_of,
@@ -36,7 +36,7 @@ from providers.formats.translated import PARAMETERS, TranslatedFormat
 PATHS = {"chat": "/chat/completions", "completion": "/completions", "embedding": "/embeddings"}
 DONE = b"[DONE]"
 # What an account that cannot pay is told, with the status of one that asks too often.
-SPENT = {"insufficient_quota", "credit_balance_exhausted"}
+BILLING_ERRORS = {"insufficient_quota", "credit_balance_exhausted"}
 # Most chunks say nothing that is read here; these spellings let them pass unparsed.
 NOTHING_FINISHED = (b'"finish_reason":null', b'"finish_reason": null')
 CALLS = re.compile(rb'"tool_calls"\s*:\s*\[\s*\{')
@@ -77,13 +77,13 @@ class OpenAI(TranslatedFormat):
         lost = thinking is not None and thinking.budget is not None and effort_of(thinking, model) is None
         return {"reasoning_effort"} if lost else set()
 
-    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> dict[str, Any]:
-        given = {
+    def chat_body(self, work: WorkRequest, chat: Chat, model: str, options: Options) -> JsonObject:
+        parameters = {
             "tools": tools_of(chat) or None,
             "tool_choice": tool_choice_of(chat),
             "parallel_tool_calls": chat.parallel_tools if chat.tools else None,
             # Models that think refuse the old name, other servers may not know the new one.
-            "max_completion_tokens" if REASONS.match(model) else "max_tokens": chat.max_tokens,
+            "max_completion_tokens" if REASONING_MODELS.match(model) else "max_tokens": chat.max_tokens,
             "temperature": chat.temperature,
             "top_p": chat.top_p,
             "stop": chat.stop or None,
@@ -95,10 +95,10 @@ class OpenAI(TranslatedFormat):
             "reasoning_effort": effort_of(chat.thinking, model),
             "user": chat.user or None,
         }
-        body: dict[str, Any] = {"model": model, "messages": messages_of(chat)}
+        body: JsonObject = {"model": model, "messages": messages_of(chat)}
         if work.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return body | {name: value for name, value in given.items() if value is not None}
+        return body | {name: value for name, value in parameters.items() if value is not None}
 
     def answer(self, work: WorkRequest, body: bytes) -> Answer:
         if work.operation == "embedding":
@@ -109,7 +109,7 @@ class OpenAI(TranslatedFormat):
             return self.build_answer(work, body, read_completion(read_object(body)))
         return super().answer(work, body)
 
-    def read_reply(self, value: dict[str, Any]) -> Reply:
+    def read_reply(self, value: JsonObject) -> Reply:
         return read_reply(value)
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
@@ -117,7 +117,7 @@ class OpenAI(TranslatedFormat):
 
     def refusal(self, status: int, body: bytes, retry_after: float | None = None) -> GatewayError:
         error = as_dict(as_dict(read_json(body)).get("error"))
-        if SPENT & {as_text(error.get("code")), as_text(error.get("type"))}:
+        if BILLING_ERRORS & {as_text(error.get("code")), as_text(error.get("type"))}:
             return super().refusal(ProviderRejected.PAYMENT_REQUIRED, body)
         return super().refusal(status, body, retry_after)
 
@@ -162,7 +162,7 @@ class OpenAIReader(JsonStreamReader):
         indexes = self._call_indexes
         return indexes is not None and (indexes.has_changed or CONTINUED.search(data) is None)
 
-    def read(self, value: dict[str, Any]) -> bytes | None:
+    def read(self, value: JsonObject) -> bytes | None:
         if self.deltas is not None:
             self.deltas += self._chunks.read(value)
             if self._chunks.has_sound:
@@ -181,7 +181,7 @@ class OpenAIReader(JsonStreamReader):
         return _event(value) if is_changed else None
 
 
-def _without_usage(value: dict[str, Any]) -> bytes:
+def _without_usage(value: JsonObject) -> bytes:
     """The chunk as it would be had nobody asked for the usage; b"" where there would be none."""
     if not value.get("choices"):
         return b""
@@ -189,7 +189,7 @@ def _without_usage(value: dict[str, Any]) -> bytes:
     return _event(value)
 
 
-def _event(value: dict[str, Any]) -> bytes:
+def _event(value: JsonObject) -> bytes:
     return b"data: " + dumped(value) + b"\n\n"
 
 
@@ -204,5 +204,5 @@ def _read_embeddings(work: WorkRequest, body: bytes) -> Answer:
     value = read_object(body)
     data = check_embeddings(value)
     if work.via_door:
-        body = as_asked(value, data, body, work.body.get("encoding_format"))
+        body = in_encoding(value, data, body, work.body.get("encoding_format"))
     return Answer(body, usage=usage_of(value.get("usage")))

@@ -1,9 +1,9 @@
 """What OpenAI's chat completions answer, and whatever speaks them: messages and chunks read into the neutral form."""
 
 from collections import defaultdict
-from typing import Any
 
 from gateway_project.errors import ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text, read_json
 from providers.formats.neutral import (
     Began,
@@ -27,7 +27,7 @@ from providers.formats.neutral import (
 from providers.formats.openai.annotations import citations_in
 from providers.formats.openai.calls import OpenCalls
 from providers.formats.openai.request import THOUGHTS
-from providers.formats.parts import arguments_text, made_id, reason_in
+from providers.formats.parts import arguments_text, derived_call_id, normalise_reason
 from providers.formats.sse import data_of, events_in
 from providers.formats.usage import Usage, count, money
 
@@ -45,7 +45,7 @@ SOURCE = "openai"
 AUDIO = "audio"
 
 
-def read_reply(value: dict[str, Any]) -> Reply:
+def read_reply(value: JsonObject) -> Reply:
     """The first choice of an answer. Raises ProviderError where there is none."""
     choice = first_choice(value)
     message = choice.get("message")
@@ -65,7 +65,7 @@ def read_reply(value: dict[str, Any]) -> Reply:
     )
 
 
-def read_completion(value: dict[str, Any]) -> Reply:
+def read_completion(value: JsonObject) -> Reply:
     """The same of a text completion's answer."""
     choice = first_choice(value)
     if not isinstance(text := choice.get("text"), str):
@@ -75,26 +75,27 @@ def read_completion(value: dict[str, Any]) -> Reply:
     return Reply([Text(text)], finish_reason(reason), reason, usage, *about)
 
 
-def check_one_choice(value: dict[str, Any]) -> None:
+def check_one_choice(value: JsonObject) -> None:
     """Raises ProviderError for several choices, of which a stream that is made of an answer would lose all but one."""
     if len(as_list(value.get("choices"))) > 1:
         raise ProviderError("The provider answered with several choices at once where a stream was asked for.")
 
 
-def first_choice(value: dict[str, Any]) -> dict[str, Any]:
+def first_choice(value: JsonObject) -> JsonObject:
     """The first of an answer's choices. Raises ProviderError where there is none."""
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
         raise ProviderError("The provider answered 200 without choices.")
-    return choices[0]
+    choice: JsonObject = choices[0]
+    return choice
 
 
 def finish_reason(reason: str, *, called: bool = False) -> str:
     """The reason normalised; some servers say `stop` where the model has made calls."""
-    return reason_in(FINISH_REASONS, reason, called=called)
+    return normalise_reason(FINISH_REASONS, reason, called=called)
 
 
-def usage_of(value: Any) -> Usage | None:
+def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets: OpenAI counts cached input inside prompt_tokens."""
     if not isinstance(value, dict):
         return None
@@ -107,7 +108,8 @@ def usage_of(value: Any) -> Usage | None:
     if rest is not None and rest < 0:  # the parts exceed the whole: believe the whole
         rest, read, write = prompt, None, None
     reasoning = count(as_dict(value.get("completion_tokens_details")).get("reasoning_tokens"))
-    if reasoning and None not in (prompt, output) and value.get("total_tokens") == prompt + output + reasoning:
+    total = value.get("total_tokens")
+    if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
         output += reasoning  # xAI counts thoughts beside the answer, as the total tells
     return Usage(rest, read, write, output, reasoning, cost=money(value.get("cost")))  # OpenRouter's
 
@@ -118,7 +120,7 @@ def stream_text(events: bytes) -> str:
     return "".join(_piece_text(value) for value in values if isinstance(value, dict))
 
 
-def _piece_text(value: dict[str, Any]) -> str:
+def _piece_text(value: JsonObject) -> str:
     choices = as_list(value.get("choices"))
     first = as_dict(choices[0]) if choices else {}
     return text_in(as_dict(first.get("delta")).get("content")) or as_text(first.get("text"))
@@ -126,15 +128,16 @@ def _piece_text(value: dict[str, Any]) -> str:
 
 def stream_produced(events: bytes) -> str:
     """All that a model wrote in a recorded stream of chunks, or of pieces of a text, as each of its choices."""
-    readers, said = defaultdict(ChunkReader), []
+    readers: defaultdict[str, ChunkReader] = defaultdict(ChunkReader)
+    texts: list[str] = []
     for value in (as_dict(read_json(data_of(event))) for event in events_in(events)):
         for choice in map(as_dict, as_list(value.get("choices"))):
-            said += map(words_of, readers[str(choice.get("index"))].read({"choices": [choice | {"index": 0}]}))
-            said.append(as_text(choice.get("text")))
-    return "".join(said)
+            texts += map(words_of, readers[str(choice.get("index"))].read({"choices": [choice | {"index": 0}]}))
+            texts.append(as_text(choice.get("text")))
+    return "".join(texts)
 
 
-def text_in(content: Any) -> str:
+def text_in(content: object) -> str:
     """The words of a content: a string, or what is text in a list of parts."""
     if isinstance(content, str):
         return content
@@ -145,7 +148,7 @@ def text_in(content: Any) -> str:
 # --- Whole messages ---
 
 
-def _said(message: dict[str, Any]) -> list[Part]:
+def _said(message: JsonObject) -> list[Part]:
     parts: list[Part] = []
     if message.get("content") is not None:
         parts.append(Text(text_in(message["content"])))
@@ -156,12 +159,12 @@ def _said(message: dict[str, Any]) -> list[Part]:
     return [*parts, *_images(message)]
 
 
-def transcript_in(message: dict[str, Any]) -> str:
+def transcript_in(message: JsonObject) -> str:
     """What is said in the sound that an answer is, or a piece of one."""
     return as_text(as_dict(message.get(AUDIO)).get("transcript"))
 
 
-def _images(message: dict[str, Any]) -> list[Image]:
+def _images(message: JsonObject) -> list[Image]:
     """OpenRouter's."""
     found = (as_dict(as_dict(image).get("image_url")) for image in as_list(message.get("images")))
     return [_image(url) for value in found if (url := as_text(value.get("url")))]
@@ -172,14 +175,14 @@ def _image(url: str) -> Image:
     return Image(data=data, media_type=about.removeprefix("data:")) if comma else Image(url)
 
 
-def _thoughts(message: dict[str, Any]) -> list[Part]:
+def _thoughts(message: JsonObject) -> list[Part]:
     if details := [as_dict(detail) for detail in as_list(message.get("reasoning_details"))]:
         return [_thought(detail) for detail in details]
-    found = ((source, as_text(message.get(name))) for source, name in THOUGHTS.items())
-    return [Reasoning(text, source=source) for source, text in found if text][:1]
+    texts = ((source, as_text(message.get(name))) for source, name in THOUGHTS.items())
+    return next(([Reasoning(text, source=source)] for source, text in texts if text), [])
 
 
-def _thought(detail: dict[str, Any]) -> Reasoning:
+def _thought(detail: JsonObject) -> Reasoning:
     return Reasoning(
         as_text(detail.get("text")) or as_text(detail.get("summary")),
         as_text(detail.get("signature")),
@@ -189,12 +192,12 @@ def _thought(detail: dict[str, Any]) -> Reasoning:
     )
 
 
-def _calls(message: dict[str, Any], reply_id: str) -> list[Part]:
+def _calls(message: JsonObject, reply_id: str) -> list[Part]:
     calls = [as_dict(call) for call in as_list(message.get("tool_calls"))]
-    return [_call(call, made_id(reply_id, str(number))) for number, call in enumerate(calls)]
+    return [_call(call, derived_call_id(reply_id, str(number))) for number, call in enumerate(calls)]
 
 
-def _call(call: dict[str, Any], spare_id: str) -> ToolCall:
+def _call(call: JsonObject, spare_id: str) -> ToolCall:
     function = as_dict(call.get("function"))
     return ToolCall(
         as_text(call.get("id")) or spare_id,
@@ -204,7 +207,7 @@ def _call(call: dict[str, Any], spare_id: str) -> ToolCall:
     )
 
 
-def signature_of(call: dict[str, Any]) -> str:
+def signature_of(call: JsonObject) -> str:
     """The signature of a call, where Google's own OpenAI face has it."""
     return as_text(as_dict(as_dict(call.get("extra_content")).get("google")).get("thought_signature"))
 
@@ -219,10 +222,10 @@ class ChunkReader:
         self._begun = self._finished = False
         self._id = ""
         self._calls = OpenCalls()
-        self._thought: Any = None  # which of several thoughts it was that came last
+        self._thought: object = None  # which of several thoughts it was that came last
         self.has_sound = False
 
-    def read(self, value: dict[str, Any]) -> list[Delta]:
+    def read(self, value: JsonObject) -> list[Delta]:
         """What a chunk says of the first choice."""
         deltas: list[Delta] = []
         if not self._begun and (value.get("id") or value.get("choices")):  # Azure's first chunk is of nobody's answer
@@ -233,7 +236,7 @@ class ChunkReader:
                 self._read_choice(choice, deltas)
         return deltas
 
-    def _read_choice(self, choice: dict[str, Any], deltas: list[Delta]) -> None:
+    def _read_choice(self, choice: JsonObject, deltas: list[Delta]) -> None:
         delta = as_dict(choice.get("delta"))
         self._read_thoughts(delta, deltas)
         if text := text_in(delta.get("content")):
@@ -251,13 +254,13 @@ class ChunkReader:
             self._finished = True
             deltas.append(Finished(finish_reason(reason, called=bool(self._calls)), reason))
 
-    def _read_sound(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
+    def _read_sound(self, delta: JsonObject, deltas: list[Delta]) -> None:
         """The words that are said in it; no other shape has a place for the sound."""
         self.has_sound = True
         if spoken := transcript_in(delta):
             deltas.append(TextDelta(spoken))
 
-    def _read_thoughts(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
+    def _read_thoughts(self, delta: JsonObject, deltas: list[Delta]) -> None:
         if details := as_list(delta.get("reasoning_details")):
             for detail in map(as_dict, details):
                 self._read_detail(detail, deltas)
@@ -267,12 +270,12 @@ class ChunkReader:
                 deltas.append(ReasoningDelta(text, source=source))
                 return
 
-    def _read_detail(self, detail: dict[str, Any], deltas: list[Delta]) -> None:
+    def _read_detail(self, detail: JsonObject, deltas: list[Delta]) -> None:
         thought, which = _thought(detail), (detail.get("type"), detail.get("index"))
         begins, self._thought = self._thought not in (None, which), which
         deltas.append(ReasoningDelta(thought.text, thought.signature, thought.data, thought.source, begins))
 
-    def _read_call(self, piece: dict[str, Any], deltas: list[Delta]) -> None:
+    def _read_call(self, piece: JsonObject, deltas: list[Delta]) -> None:
         function = as_dict(piece.get("function"))
         call, name = self._calls.call_of(piece, self._id), as_text(function.get("name"))
         arguments = arguments_text(function.get("arguments"))

@@ -1,15 +1,16 @@
 """A neutral conversation as OpenAI's chat completions take it: messages, tools, and what the answer is to be."""
 
 import re
-from typing import Any
 
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from providers.formats.neutral import (
     Chat,
     File,
     Image,
     Part,
     Reasoning,
+    ReasoningDelta,
     Refusal,
     Text,
     Thinking,
@@ -19,51 +20,49 @@ from providers.formats.neutral import (
     Verbatim,
 )
 from providers.formats.parts import (
-    answers_in_words,
+    answers_as_text,
     paragraphs_of,
     result_text,
-    results_apart,
-    results_in_words,
-    unsendable,
+    results_as_text,
+    split_results,
+    unsupported_part,
 )
-
-Json = dict[str, Any]
 
 DIALECT = "openai-chat"
 # How thoughts are told apart that came in different fields: each goes back in its own.
 THOUGHTS = {"openai": "reasoning_content", "openai.reasoning": "reasoning"}
 # The models that think before they answer, with or without a vendor's name in front (openai-python, August 2026).
-REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d)|codex)")
+REASONING_MODELS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d)|codex)")
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
 # Up to so many tokens of thought are this effort; more are high.
 EFFORTS = ((2048, "low"), (8192, "medium"))
 
 
-def messages_of(chat: Chat) -> list[Json]:
+def messages_of(chat: Chat) -> list[JsonObject]:
     """The messages; pictures that tools gave, or another model made, follow in a message of the user's."""
-    written: list[Json] = []
-    for message in answers_in_words(results_in_words(chat.messages)):
-        results, others = results_apart(message)
+    written: list[JsonObject] = []
+    for message in answers_as_text(results_as_text(chat.messages)):
+        results, others = split_results(message)
         written += [_result(result) for result in results]
         if others or not results:
             written += WRITERS[message.role](others, message.name)
     return written
 
 
-def _result(result: ToolResult) -> Json:
+def _result(result: ToolResult) -> JsonObject:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result_text(result)}
 
 
-def _system(parts: list[Part], name: str = "") -> list[Json]:
+def _system(parts: list[Part], name: str = "") -> list[JsonObject]:
     return [{"role": "system", "content": paragraphs_of(parts)}]
 
 
-def _user(parts: list[Part], name: str = "") -> list[Json]:
+def _user(parts: list[Part], name: str = "") -> list[JsonObject]:
     if not parts:
         return []
     content = [_part(part) for part in parts]
     only = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
-    message: Json = {"role": "user", "content": content if only is None else only}
+    message: JsonObject = {"role": "user", "content": content if only is None else only}
     return [message | {"name": name}] if name else [message]
 
 
@@ -71,11 +70,11 @@ def _user(parts: list[Part], name: str = "") -> list[Json]:
 ASSISTANTS = (Text, Refusal, ToolCall, Reasoning)
 
 
-def _assistant(parts: list[Part], name: str = "") -> list[Json]:
+def _assistant(parts: list[Part], name: str = "") -> list[JsonObject]:
     """The model's own turn; thoughts of other providers' models have no place in it."""
     if lost := next((part for part in parts if not isinstance(part, ASSISTANTS)), None):
-        raise unsendable(lost)
-    message: Json = {"role": "assistant", "content": None}
+        raise unsupported_part(lost)
+    message: JsonObject = {"role": "assistant", "content": None}
     if texts := [part.text for part in parts if isinstance(part, Text)]:
         message["content"] = "".join(texts)
     if refusal := "".join(part.text for part in parts if isinstance(part, Refusal)):
@@ -91,10 +90,10 @@ def _assistant(parts: list[Part], name: str = "") -> list[Json]:
 WRITERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _user}
 
 
-def _thoughts(thoughts: list[Reasoning]) -> Json:
+def _thoughts(thoughts: list[Reasoning]) -> JsonObject:
     """Thoughts in the fields that they came in."""
     fields: dict[str, list[str]] = {}
-    details = []
+    details: list[JsonObject] = []
     for thought in thoughts:
         if thought.source.endswith("-v1") or (thought.source in THOUGHTS and (thought.signature or thought.data)):
             details.append(written_thought(thought, len(details)))
@@ -104,28 +103,28 @@ def _thoughts(thoughts: list[Reasoning]) -> Json:
     return joined | ({"reasoning_details": details} if details else {})
 
 
-def written_thought(thought: Any, index: int) -> Json:
+def written_thought(thought: Reasoning | ReasoningDelta, index: int) -> JsonObject:
     """A thought with its proof, or a piece of one, as OpenRouter writes them."""
-    detail: Json = {"type": "reasoning.text", "text": thought.text}
+    detail: JsonObject = {"type": "reasoning.text", "text": thought.text}
     if thought.data:
         detail = {"type": "reasoning.encrypted", "data": thought.data}
     if thought.signature:
         detail["signature"] = thought.signature
-    if getattr(thought, "id", ""):
+    if isinstance(thought, Reasoning) and thought.id:
         detail["id"] = thought.id
     return detail | {"format": thought.source, "index": index}
 
 
-def written_call(call: ToolCall, *, nothing: str = "{}") -> Json:
+def written_call(call: ToolCall, *, nothing: str = "{}") -> JsonObject:
     """A call, with `nothing` where it has no arguments; a signature lies where Google's own OpenAI face has it."""
     function = {"name": call.name, "arguments": call.arguments or nothing}
-    written: Json = {"id": call.id, "type": "function", "function": function}
+    written: JsonObject = {"id": call.id, "type": "function", "function": function}
     if call.signature:
         written["extra_content"] = {"google": {"thought_signature": call.signature}}
     return written
 
 
-def _part(part: Part) -> Json:
+def _part(part: Part) -> JsonObject:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, Image):
@@ -135,7 +134,7 @@ def _part(part: Part) -> Json:
         return _file(part)
     if isinstance(part, Verbatim) and part.source == DIALECT:
         return part.value
-    raise unsendable(part)
+    raise unsupported_part(part)
 
 
 def image_url(image: Image) -> str:
@@ -143,7 +142,7 @@ def image_url(image: Image) -> str:
     return image.url or f"data:{image.media_type};base64,{image.data}"
 
 
-def _file(part: File) -> Json:
+def _file(part: File) -> JsonObject:
     if part.id:
         return {"type": "file", "file": {"file_id": part.id}}
     if not part.data:
@@ -154,17 +153,17 @@ def _file(part: File) -> Json:
     return {"type": "file", "file": {"filename": part.name or "file", "file_data": content}}
 
 
-def tools_of(chat: Chat) -> list[Json]:
+def tools_of(chat: Chat) -> list[JsonObject]:
     """The functions that the model may call."""
     return [{"type": "function", "function": _function(tool)} for tool in chat.tools]
 
 
-def _function(tool: Tool) -> Json:
-    given = {"description": tool.description or None, "parameters": tool.schema, "strict": tool.strict}
-    return {"name": tool.name} | {name: value for name, value in given.items() if value is not None}
+def _function(tool: Tool) -> JsonObject:
+    fields = {"description": tool.description or None, "parameters": tool.schema, "strict": tool.strict}
+    return {"name": tool.name} | {name: value for name, value in fields.items() if value is not None}
 
 
-def tool_choice_of(chat: Chat) -> str | Json | None:
+def tool_choice_of(chat: Chat) -> str | JsonObject | None:
     """Which of them it is to call."""
     choice = chat.tool_choice
     if choice is None or not chat.tools:
@@ -175,24 +174,24 @@ def tool_choice_of(chat: Chat) -> str | Json | None:
     return _named(choice.name) if choice.kind == "tool" else choice.kind
 
 
-def _named(name: str) -> Json:
+def _named(name: str) -> JsonObject:
     return {"type": "function", "function": {"name": name}}
 
 
-def response_format_of(chat: Chat) -> Json | None:
+def response_format_of(chat: Chat) -> JsonObject | None:
     """The shape that the answer has to have."""
     output = chat.output
     if output is None:
         return None
     if output.kind == "json":
         return {"type": "json_object"}
-    given = {"schema": output.schema, "strict": output.strict, "description": output.description or None}
-    named = {"name": output.name or "answer"} | {name: value for name, value in given.items() if value is not None}
+    fields = {"schema": output.schema, "strict": output.strict, "description": output.description or None}
+    named = {"name": output.name or "answer"} | {name: value for name, value in fields.items() if value is not None}
     return {"type": "json_schema", "json_schema": named}
 
 
 def effort_of(thinking: Thinking | None, model: str) -> str | None:
     """The effort: as it is given, or what a budget comes to for a model that is known to think."""
-    if thinking is None or thinking.effort or thinking.budget is None or not REASONS.match(model):
+    if thinking is None or thinking.effort or thinking.budget is None or not REASONING_MODELS.match(model):
         return thinking.effort or None if thinking is not None else None
     return next((effort for most, effort in EFFORTS if thinking.budget <= most), "high")

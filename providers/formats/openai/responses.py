@@ -4,15 +4,14 @@ Conversations that the provider keeps work here alone. Servers that only have ch
 `openai`, for which Responses are translated.
 """
 
-from typing import Any
-
 from gateway_project.errors import GatewayError, ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import EVENT_STREAM, Answer, StreamReader, WorkRequest, error_message, read_object
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
 from providers.formats.neutral import ReasoningDelta, TextDelta
 from providers.formats.openai.format import OpenAI
-from providers.formats.parts import reason_in
+from providers.formats.parts import normalise_reason
 from providers.formats.usage import Usage, count
 
 DIALECT = "openai-responses"
@@ -65,7 +64,7 @@ class ResponsesReader(JsonStreamReader):
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
         self._last = b""  # the last event that was handed on
-        self._response: dict[str, Any] = {}  # as the first one said it to be
+        self._response: JsonObject = {}  # as the first one said it to be
 
     def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
         writer = self.work.dialect.writer(self.work)
@@ -81,18 +80,18 @@ class ResponsesReader(JsonStreamReader):
             self._last = handed_on
         return handed_on
 
-    def error_in_event(self, value: dict[str, Any]) -> GatewayError | None:
+    def error_in_event(self, value: JsonObject) -> GatewayError | None:
         if value.get("type") == "error":
-            said = error_message(value)
+            message = error_message(value)
         elif value.get("type") == "response.failed":
-            said = error_message(as_dict(value.get("response")))
+            message = error_message(as_dict(value.get("response")))
         else:
             return None
-        error = ProviderError(f"The provider failed in the middle of its answer: {said}")
+        error = ProviderError(f"The provider failed in the middle of its answer: {message}")
         error.usage = usage_of(as_dict(value.get("response")).get("usage"))
         return error
 
-    def read(self, value: dict[str, Any]) -> None:
+    def read(self, value: JsonObject) -> None:
         kind = value.get("type")
         if kind == "response.created":
             self._response = as_dict(value.get("response"))
@@ -107,7 +106,7 @@ class ResponsesReader(JsonStreamReader):
             self.done = True
 
 
-def _read(body: bytes) -> dict[str, Any]:
+def _read(body: bytes) -> JsonObject:
     """As read_object() does; the error of a response that failed holds what it had used by then."""
     try:
         return read_object(body)
@@ -116,58 +115,58 @@ def _read(body: bytes) -> dict[str, Any]:
         raise
 
 
-def _as_stream(response: dict[str, Any]) -> bytes:
+def _as_stream(response: JsonObject) -> bytes:
     """A whole response for a client that waits for events: its items as they are, the words of messages as pieces."""
     begun = {"response": {**response, "status": "in_progress", "output": [], "usage": None}}
-    events = [("response.created", begun), ("response.in_progress", begun)]
+    events: list[tuple[str, JsonObject]] = [("response.created", begun), ("response.in_progress", begun)]
     for index, item in enumerate(as_dict(item) for item in response["output"]):
         place = {"item_id": item.get("id"), "output_index": index}
-        said = as_list(item.get("content")) if item.get("type") == "message" else []
-        events.append(("response.output_item.added", place | {"item": {**item, "content": []} if said else item}))
-        for number, part in enumerate(said):
+        content = as_list(item.get("content")) if item.get("type") == "message" else []
+        events.append(("response.output_item.added", place | {"item": {**item, "content": []} if content else item}))
+        for number, part in enumerate(content):
             events += _pieces(as_dict(part), place | {"content_index": number})
         events.append(("response.output_item.done", place | {"item": item}))
     events.append((f"response.{response.get('status') or 'completed'}", {"response": response}))
     return b"".join(
-        b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, "sequence_number": number, **told}))
-        for number, (name, told) in enumerate(events)
+        b"event: %b\ndata: %b\n\n" % (name.encode(), dumped({"type": name, "sequence_number": number, **fields}))
+        for number, (name, fields) in enumerate(events)
     )
 
 
-def _pieces(part: dict[str, Any], place: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _pieces(part: JsonObject, place: JsonObject) -> list[tuple[str, JsonObject]]:
     """The events of one part of a message."""
-    told: list[tuple[str, dict[str, Any]]] = []
+    text_events: list[tuple[str, JsonObject]] = []
     if part.get("type") == "output_text":
         text = as_text(part.get("text"))
-        told = [
+        text_events = [
             ("response.output_text.delta", place | {"delta": text, "logprobs": []}),
             ("response.output_text.done", place | {"text": text, "logprobs": []}),
         ]
-    emptied = {**part, "text": ""} if told else part
-    begun, done = "response.content_part.added", "response.content_part.done"
-    return [(begun, place | {"part": emptied}), *told, (done, place | {"part": part})]
+    emptied = {**part, "text": ""} if text_events else part
+    start, end = "response.content_part.added", "response.content_part.done"
+    return [(start, place | {"part": emptied}), *text_events, (end, place | {"part": part})]
 
 
-def finish_of(response: dict[str, Any]) -> tuple[str, str]:
+def finish_of(response: JsonObject) -> tuple[str, str]:
     """How a response ended: normalised, and in the provider's words."""
     status = as_text(response.get("status"))
     if status == "incomplete":
         reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
         return INCOMPLETE.get(reason, "other"), reason
     if status != "completed":
-        return reason_in(UNFINISHED, status), status
+        return normalise_reason(UNFINISHED, status), status
     called = any(as_dict(item).get("type") == "function_call" for item in as_list(response.get("output")))
     return ("tool" if called else "stop"), status
 
 
-def text_of(response: dict[str, Any]) -> str:
+def text_of(response: JsonObject) -> str:
     """The words of the messages in a response."""
     messages = (as_list(as_dict(item).get("content")) for item in as_list(response.get("output")))
     parts = (as_dict(part) for content in messages for part in content)
     return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "output_text")
 
 
-def usage_of(value: Any) -> Usage | None:
+def usage_of(value: object) -> Usage | None:
     """Usage in disjoint buckets: cached input is counted inside input_tokens."""
     value = as_dict(value)
     prompt, output = count(value.get("input_tokens")), count(value.get("output_tokens"))

@@ -1,8 +1,7 @@
 """Any JSON service: the body goes to exactly the provider's URL, and the answer comes back as it is."""
 
-from typing import Any
-
 from gateway_project.errors import ProviderError
+from gateway_project.json_types import JsonObject
 from providers.formats.base import (
     DEFAULT_OPTIONS,
     Answer,
@@ -68,22 +67,22 @@ class PassthroughReader(StreamReader):
         self._rest = bytearray()  # of a line that is not whole yet
         self._is_long = False  # whether that line has begun to be handed on
         self._marked = False
-        self._said: dict[str, Any] = {}  # the usage: counts are totals, the last of each is the one
+        self._said: JsonObject = {}  # the usage: counts are totals, the last of each is the one
 
     def feed(self, piece: bytes) -> bytes:
         whole = _end_of_lines(piece)
-        told = self._take(piece[:whole]) if whole else b""
+        output = self._take(piece[:whole]) if whole else b""
         self._rest += piece[whole:]
         if self.error is None and (self._is_long or len(self._rest) > LINE_LIMIT):
             self._is_long = True  # handed on all the same, only not read
-            told += self._give()
-        return told
+            output += self._give()
+        return output
 
     def end(self, is_complete: bool) -> bytes:
-        told = self._take(b"")
+        output = self._take(b"")
         # A protocol we do not know has no mark that we could ask for; the framing's own end is one.
         self.done = self.done or self._marked or is_complete
-        return told
+        return output
 
     def text(self, events: bytes) -> str:
         values = (read_json(line.removeprefix(b"data:").strip()) for line in events.splitlines())
@@ -92,15 +91,15 @@ class PassthroughReader(StreamReader):
     def _take(self, piece: bytes) -> bytes:
         """What goes to the client now that this ends a line: all that has arrived, up to a line that tells an error."""
         self._rest += piece
-        told = []
+        lines = []
         for line in self._give().splitlines(keepends=True):
             if not self._is_long:
                 self._line(line)
             if self.error is not None:
                 break
             self._is_long = False
-            told.append(line)
-        return b"".join(told)
+            lines.append(line)
+        return b"".join(lines)
 
     def _give(self) -> bytes:
         rest, self._rest = bytes(self._rest), bytearray()
@@ -115,7 +114,7 @@ class PassthroughReader(StreamReader):
         elif data.startswith(b"{") and isinstance(value := read_json(data), dict):
             self._read(value)
 
-    def _read(self, value: dict) -> None:
+    def _read(self, value: JsonObject) -> None:
         if value.get("error"):
             self.error = stream_error(value)
         self._marked = self._marked or value.get("type") == "message_stop"
@@ -134,7 +133,7 @@ def _end_of_lines(piece: bytes) -> int:
     return max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1)) + 1
 
 
-def familiar_usage(value: dict) -> Usage | None:
+def familiar_usage(value: JsonObject) -> Usage | None:
     """Usage as OpenAI or Anthropic write it."""
     usage = value.get("usage")
     if not isinstance(usage, dict):
@@ -151,18 +150,18 @@ def familiar_usage(value: dict) -> Usage | None:
     )
 
 
-def familiar_text(value: dict) -> str:
+def familiar_text(value: JsonObject) -> str:
     """The text of an answer, or of a piece of one, as OpenAI, Anthropic, Ollama or Cohere write it."""
     choices = value.get("choices")
     inner = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else value
-    inner = next((found for name in ("message", "delta") if isinstance(found := inner.get(name), dict)), inner)
+    inner = next((holder for name in ("message", "delta") if isinstance(holder := inner.get(name), dict)), inner)
     text = next((inner[name] for name in ("content", "text", "response") if inner.get(name)), "")
     parts = text if isinstance(text, list) else [text]
     texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _finish(value: dict[str, Any]) -> tuple[str, str]:
+def _finish(value: JsonObject) -> tuple[str, str]:
     choices = value.get("choices")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else value
     reason = first.get("finish_reason") or first.get("stop_reason")

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from gateway_project.json_types import JsonObject
 from providers.demo import DemoServer
 
 
@@ -55,7 +56,7 @@ def seconds(value: str) -> float:
     return number
 
 
-def open_server(options: dict[str, Any]) -> DemoServer:
+def open_server(options: JsonObject) -> DemoServer:
     """The listening server; raises CommandError if the address cannot be had."""
     host, port = options["host"], options["port"]
     try:

@@ -31,26 +31,27 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         keys = settings.GATEWAY_ENCRYPTION_KEYS
-        kept_here = isinstance(keys, KeyFile)
-        if (options["new_key"] or options["drop_old_keys"]) and not kept_here:
+        key_file = keys if isinstance(keys, KeyFile) else None
+        if (options["new_key"] or options["drop_old_keys"]) and key_file is None:
             raise CommandError(FROM_ENVIRONMENT)
-        with keys.locked() if kept_here else nullcontext():
-            if options["new_key"]:
-                keys.prepend(new_key())
+        with key_file.locked() if key_file else nullcontext():
+            if key_file and options["new_key"]:
+                key_file.prepend(new_key())
                 self._record("created a new encryption key")
             self._reseal()
-            if options["drop_old_keys"]:
-                self._drop(keys)
+            if key_file and options["drop_old_keys"]:
+                self._drop(key_file)
 
     def _reseal(self) -> None:
         progress = Progress(self.stderr)
-        done = reseal_credentials(lambda providers: progress.counting(providers, "Encrypting credentials"))
-        self.stdout.write(f"Credentials re-encrypted: {done.rewritten}; already under this key: {done.current}.")
-        if done.rewritten:
-            self._record(f"re-encrypted the credentials of providers: {done.rewritten}")
-        if done.unreadable:
+        result = reseal_credentials(lambda providers: progress.counting(providers, "Encrypting credentials"))
+        self.stdout.write(f"Credentials re-encrypted: {result.rewritten}; already under this key: {result.current}.")
+        if result.rewritten:
+            self._record(f"re-encrypted the credentials of providers: {result.rewritten}")
+        if result.unreadable:
             raise CommandError(
-                f"{len(done.unreadable)} could not be decrypted and stay as they were: {', '.join(done.unreadable)}. "
+                f"{len(result.unreadable)} could not be decrypted and stay as they were: "
+                f"{', '.join(result.unreadable)}. "
                 "Enter their credentials again, or restore the key that they were encrypted with."
             )
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway_project.errors import GatewayError
-from providers.pricing.public_prices import BUNDLED, load, told
+from providers.pricing.public_prices import BUNDLED, describe_counts, load
 
 
 class Command(BaseCommand):
@@ -22,4 +22,4 @@ class Command(BaseCommand):
             counted = load(file)
         except GatewayError as error:
             raise CommandError(error.sentence) from None
-        self.stdout.write(f"Prices: {told(counted)}.")
+        self.stdout.write(f"Prices: {describe_counts(counted)}.")

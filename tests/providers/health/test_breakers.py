@@ -44,36 +44,36 @@ def fail(breakers, provider_id, times):
 
 
 def test_who_never_failed_is_tried_in_the_given_order(breakers):
-    assert breakers.rested([TWO, ONE]) == [TWO, ONE]
+    assert breakers.with_closed_breakers([TWO, ONE]) == [TWO, ONE]
 
 
 def test_so_many_failures_in_a_row_begin_a_rest(breakers):
     fail(breakers, 1, 2)
-    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [ONE, TWO]
     fail(breakers, 1, 1)
-    assert breakers.rested([ONE, TWO]) == [TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [TWO]
 
 
 def test_a_success_between_failures_forgets_them(breakers):
     fail(breakers, 1, 2)
     breakers.succeeded(1)
     fail(breakers, 1, 2)
-    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [ONE, TWO]
 
 
 def test_when_all_rest_all_are_tried(breakers):
     fail(breakers, 1, 3)
     fail(breakers, 2, 3)
-    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
-    assert breakers.rested([ONE]) == [ONE]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [ONE, TWO]
+    assert breakers.with_closed_breakers([ONE]) == [ONE]
 
 
 def test_after_the_rest_one_request_tries_and_the_others_wait(breakers, clock):
     fail(breakers, 1, 3)
     clock.passes(COOLDOWN - 1)
-    assert breakers.rested([ONE, TWO]) == [TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [TWO]
     clock.passes(1)
-    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [ONE, TWO]
     assert breakers.admits(1)
     assert not breakers.admits(1)
     assert breakers.admits(2)
@@ -82,7 +82,7 @@ def test_after_the_rest_one_request_tries_and_the_others_wait(breakers, clock):
 def test_to_be_a_candidate_uses_no_probe_up(breakers, clock):
     fail(breakers, 1, 3)
     clock.passes(COOLDOWN)
-    assert [breakers.rested([ONE, TWO]) for _ in range(3)] == [[ONE, TWO]] * 3
+    assert [breakers.with_closed_breakers([ONE, TWO]) for _ in range(3)] == [[ONE, TWO]] * 3
     assert breakers.admits(1)
 
 
@@ -91,7 +91,7 @@ def test_a_probe_that_succeeds_ends_the_rest_for_all(breakers, clock):
     clock.passes(COOLDOWN)
     assert breakers.admits(1)
     breakers.succeeded(1)
-    assert [breakers.rested([ONE, TWO]) for _ in range(2)] == [[ONE, TWO]] * 2
+    assert [breakers.with_closed_breakers([ONE, TWO]) for _ in range(2)] == [[ONE, TWO]] * 2
 
 
 def test_a_probe_that_fails_begins_another_rest(breakers, clock):
@@ -99,9 +99,9 @@ def test_a_probe_that_fails_begins_another_rest(breakers, clock):
     clock.passes(COOLDOWN)
     assert breakers.admits(1)
     breakers.failed(1)
-    assert breakers.rested([ONE, TWO]) == [TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [TWO]
     clock.passes(COOLDOWN)
-    assert breakers.rested([ONE, TWO]) == [ONE, TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [ONE, TWO]
     assert [breakers.admits(1) for _ in range(2)] == [True, False]
 
 
@@ -119,7 +119,7 @@ def test_a_probe_that_never_reports_back_is_followed_by_another(breakers, clock)
 def test_one_providers_rest_is_nobody_elses(breakers, clock):
     fail(breakers, 1, 3)
     fail(breakers, 2, 2)
-    assert breakers.rested([ONE, TWO]) == [TWO]
+    assert breakers.with_closed_breakers([ONE, TWO]) == [TWO]
     assert breakers.resting() == {1}
     clock.passes(COOLDOWN)
     assert breakers.resting() == set()

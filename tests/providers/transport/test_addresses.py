@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.transport.addresses import odd_host, refusal
+from providers.transport.addresses import is_disguised_address, refusal
 
 METADATA = ["169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "0.0.0.0", "224.0.0.1"]
 PRIVATE = ["127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "192.0.0.8", "198.18.0.1"]
@@ -137,7 +137,7 @@ def test_every_address_gets_an_answer_and_public_is_the_stricter_one(address):
     ],
 )
 def test_a_number_in_disguise_is_odd(host):
-    assert odd_host(host)
+    assert is_disguised_address(host)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_number_in_disguise_is_odd(host):
     + ["::1", "[::1]", "::ffff:127.0.0.1"],
 )
 def test_a_plain_name_or_address_is_not(host):
-    assert not odd_host(host)
+    assert not is_disguised_address(host)
 
 
 @given(st.lists(st.sampled_from(["0x7f", "127", "0", "1", "0177", "2130706433", "00"]), min_size=1, max_size=4))
@@ -157,4 +157,4 @@ def test_what_the_system_reads_as_an_address_is_plain_or_odd(parts):
         read = socket.inet_ntoa(socket.inet_aton(host))
     except OSError:
         return
-    assert odd_host(host) or host == read
+    assert is_disguised_address(host) or host == read

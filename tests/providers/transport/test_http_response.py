@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.transport.http_response import MAX_HEAD_BYTES, BadReply, HTTPResponse, NoReply, Truncated
+from providers.transport.http_response import MAX_HEAD_BYTES, HTTPResponse, InvalidResponse, NoResponse, Truncated
 from tests.support.provider import NO_LINGER
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n" + b'{"a": 12}'
@@ -82,9 +82,9 @@ def test_an_interim_answer_is_not_the_answer(interim):
 @pytest.mark.parametrize(("said", "framing"), [(LENGTH, "length"), (CHUNKED, "chunked")])
 def test_an_answer_cut_off_at_any_byte_is_truncated(said, framing):
     for size in range(len(said)):
-        with pytest.raises(BadReply) as caught:
+        with pytest.raises(InvalidResponse) as caught:
             whole(said[:size])
-        assert type(caught.value) is (Truncated if size else NoReply), size
+        assert type(caught.value) is (Truncated if size else NoResponse), size
 
 
 def test_a_body_that_ends_with_the_connection_is_not_settled_at_any_byte():
@@ -93,7 +93,7 @@ def test_a_body_that_ends_with_the_connection_is_not_settled_at_any_byte():
         assert whole(CLOSED[:size]) == (200, CLOSED[start:size], False, False)
 
 
-@pytest.mark.parametrize(("said", "error"), [(b"", NoReply), (b"HTTP/1.1 200 OK\r\nContent-", Truncated)])
+@pytest.mark.parametrize(("said", "error"), [(b"", NoResponse), (b"HTTP/1.1 200 OK\r\nContent-", Truncated)])
 def test_a_reset_connection_is_no_reply_or_a_truncated_one(said, error):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname())
@@ -104,7 +104,7 @@ def test_a_reset_connection_is_no_reply_or_a_truncated_one(said, error):
             theirs.sendall(said)
         else:
             reset(theirs)
-        with pytest.raises(BadReply, match="reset") as caught:
+        with pytest.raises(InvalidResponse, match="reset") as caught:
             reply.read_head()
         assert type(caught.value) is error
 
@@ -136,12 +136,12 @@ def reset(sock):
     ],
 )
 def test_what_is_not_http_is_a_bad_reply(said):
-    with pytest.raises(BadReply):
+    with pytest.raises(InvalidResponse):
         whole(said)
 
 
 def test_headers_have_a_limit():
-    with pytest.raises(BadReply, match="headers"):
+    with pytest.raises(InvalidResponse, match="headers"):
         whole(b"HTTP/1.1 200 OK\r\n" + b"X-Filler: %b\r\n" % (b"x" * 1000) * (MAX_HEAD_BYTES // 1000 + 5) + b"\r\n")
 
 
@@ -162,7 +162,7 @@ def test_a_long_answer_may_come_in_small_chunks():
 
 @pytest.mark.parametrize("piece", [b"X-Trailer: x\r\n", b"X-Trailer: %b\r\n" % (b"x" * 1000)])
 def test_trailers_have_a_limit(piece):
-    with pytest.raises(BadReply, match="belong to no answer"):
+    with pytest.raises(InvalidResponse, match="belong to no answer"):
         whole(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n",
             piece * (2 * MAX_HEAD_BYTES // len(piece)),
@@ -170,7 +170,7 @@ def test_trailers_have_a_limit(piece):
 
 
 def test_endless_interim_answers_are_too_long_as_well():
-    with pytest.raises(BadReply, match="headers"):
+    with pytest.raises(InvalidResponse, match="headers"):
         whole(*[b"HTTP/1.1 102 Processing\r\n\r\n" * 1000] * 10)
 
 
@@ -178,7 +178,7 @@ def test_endless_interim_answers_are_too_long_as_well():
     "head", [b"Content-Length: 10001\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n2711\r\n", b"\r\n"]
 )
 def test_the_body_has_a_limit(head):
-    with pytest.raises(BadReply, match="longer than 10000"):
+    with pytest.raises(InvalidResponse, match="longer than 10000"):
         whole(b"HTTP/1.1 200 OK\r\n" + head + b"x" * 10_001)
 
 
@@ -250,7 +250,7 @@ def test_a_connection_is_kept_only_where_both_sides_may(head, reusable):
 def test_arbitrary_bytes_are_an_answer_or_a_bad_reply(said):
     try:
         whole(said)
-    except BadReply:
+    except InvalidResponse:
         pass
 
 
@@ -261,7 +261,7 @@ def test_a_damaged_answer_is_an_answer_or_a_bad_reply(said, data):
     damaged[data.draw(st.integers(0, len(said) - 1))] = data.draw(st.integers(0, 255))
     try:
         assert len(whole(bytes(damaged))[1]) <= len(said)
-    except BadReply:
+    except InvalidResponse:
         pass
 
 
@@ -278,7 +278,7 @@ def test_who_reads_whole_chunks_elsewhere_tells_so_and_what_came_then():
         assert next(pieces) == b"ef"
         assert (reply.body_bytes, reply.at_chunk_boundary) == (6, True)
         reply.record_forwarded(3, b"1\r\nx\r\n")
-        with pytest.raises(BadReply, match="longer than 9 bytes"):
+        with pytest.raises(InvalidResponse, match="longer than 9 bytes"):
             next(pieces)
 
 

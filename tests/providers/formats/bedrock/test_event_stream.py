@@ -5,7 +5,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.formats.bedrock.event_stream import BadFrame, FrameSplitter, read_frame, write_frame
+from providers.formats.bedrock.event_stream import FrameSplitter, InvalidFrame, read_frame, write_frame
 
 pytestmark = pytest.mark.embedded
 
@@ -47,8 +47,8 @@ def test_no_wrong_byte_is_overlooked(at):
     damaged = RAW[:at] + bytes([RAW[at] ^ 1]) + RAW[at + 1 :]
     splitter = FrameSplitter()
     found = splitter.feed(damaged + RAW)
-    if not splitter.wrong:
-        with pytest.raises(BadFrame):
+    if not splitter.problem:
+        with pytest.raises(InvalidFrame):
             read_frame(found[0])
 
 
@@ -68,7 +68,7 @@ def test_headers_of_other_types_are_stepped_over():
     "headers", [b"\5", b"\1a", b"\1a\7", b"\1a\7\0\5xx", b"\1a\x63", b"\1\xff\0", b"\1a\7\0\1\xff", b"\1a\5x"]
 )
 def test_headers_that_are_none(headers):
-    with pytest.raises(BadFrame):
+    with pytest.raises(InvalidFrame):
         read_frame(framed(headers))
 
 
@@ -90,5 +90,5 @@ def test_a_length_that_cannot_be_ends_the_stream_at_once(lengths):
     prelude = pack(">II", *lengths)
     splitter = FrameSplitter()
     assert splitter.feed(RAW + prelude + pack(">I", crc32(prelude))) == [RAW]
-    assert splitter.wrong
+    assert splitter.problem
     assert splitter.feed(RAW) == []

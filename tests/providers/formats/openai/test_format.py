@@ -36,7 +36,7 @@ pytestmark = pytest.mark.embedded
 
 RESPONSES = FORMATS["openai-responses"]
 EVENT = TypeAdapter(ResponseStreamEvent)
-SAID = {"type": "output_text", "text": "Lisbon", "annotations": [], "logprobs": []}
+MESSAGES_BY_FORMAT = {"type": "output_text", "text": "Lisbon", "annotations": [], "logprobs": []}
 PICTURE = Image(data="aGk=", media_type="image/png")
 
 
@@ -280,7 +280,13 @@ class TestAnswersInPlaceOfStreams:
                 "status": "completed",
                 "action": {"type": "search", "query": "q"},
             },
-            {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [SAID]},
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [MESSAGES_BY_FORMAT],
+            },
         ]
         response = recorded("responses_plain") | {"output": items}
         work = request({"model": "m", "input": "Hi", "stream": True}, door=True, dialect=SHAPES["openai-responses"])
