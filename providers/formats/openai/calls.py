@@ -1,10 +1,10 @@
 """Whose each piece of a streamed tool call is: some servers that speak OpenAI's protocol omit `index`, or repeat it."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text
-from providers.formats.parts import made_id
+from providers.formats.parts import derived_call_id
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class OpenCalls:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def call_of(self, piece: dict[str, Any], reply_id: str = "") -> OpenCall:
+    def call_of(self, piece: JsonObject, reply_id: str = "") -> OpenCall:
         """The call that a piece belongs to, which may begin with it."""
         call_id, index = as_text(piece.get("id")), index_of(piece)
         name = as_text(as_dict(piece.get("function")).get("name"))
@@ -52,9 +52,9 @@ class OpenCalls:
         return None if last is None or (name and last.is_named) else last
 
     def _begin(self, call_id: str, index: int | None, reply_id: str) -> OpenCall:
-        number, is_free = len(self._calls), index is not None and index not in self._indexes
-        shown = index if is_free else self._next_index
-        call = OpenCall(number, call_id or made_id(reply_id, str(number)), shown)
+        number = len(self._calls)
+        shown = index if index is not None and index not in self._indexes else self._next_index
+        call = OpenCall(number, call_id or derived_call_id(reply_id, str(number)), shown)
         self._calls.append(call)
         self._by_id.setdefault(call.id, call)
         self._indexes.add(shown)
@@ -69,7 +69,7 @@ class CallIndexes:
         self._choices: dict[int, OpenCalls] = {}
         self.has_changed = False  # whether a piece was corrected: others may name its call by the provider's index
 
-    def complete(self, chunk: dict[str, Any]) -> bool:
+    def complete(self, chunk: JsonObject) -> bool:
         """Correct the chunk; returns whether anything was wrong."""
         is_changed = False
         for choice in map(as_dict, as_list(chunk.get("choices"))):
@@ -79,7 +79,7 @@ class CallIndexes:
         self.has_changed = self.has_changed or is_changed
         return is_changed
 
-    def _complete(self, piece: dict[str, Any], choice: int) -> bool:
+    def _complete(self, piece: JsonObject, choice: int) -> bool:
         index = self._choices.setdefault(choice, OpenCalls()).call_of(piece).index
         if index_of(piece) == index:
             return False
@@ -87,7 +87,7 @@ class CallIndexes:
         return True
 
 
-def index_of(value: dict[str, Any]) -> int | None:
+def index_of(value: JsonObject) -> int | None:
     """The index of a piece or choice; None for anything that is no number."""
     index = value.get("index")
     return index if type(index) is int else None
