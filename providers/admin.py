@@ -261,7 +261,7 @@ def amount(field: str) -> Any:
     @display(description=field.replace("_", " ").capitalize(), ordering=field)
     def shown(row: ModelPrice) -> str:
         value = getattr(row, field)
-        return "" if value is None else plain_decimal(value)
+        return "" if value is None else str(plain_decimal(value))
 
     return shown
 
