@@ -27,6 +27,7 @@ class Flight:
     in_flight: threading.Lock = field(default_factory=threading.Lock)  # held until it has landed; an Event takes 1 KB
     begun: threading.Lock = field(default_factory=threading.Lock)  # held until it can be followed live, or has landed
     live: LiveStream | None = None
+    has_begun: bool = False
     has_landed: bool = False
     value: bytes | None = None
     error: GatewayError | None = None
@@ -71,6 +72,7 @@ class Flights:
         """Let followers in this process join the flight's stream once it has a chunk."""
         flight.live = live
         if live.has_begun:
+            flight.has_begun = True
             flight.begun.release()
 
     def land(
@@ -96,7 +98,7 @@ class Flights:
                 del self._led[flight.key]
             flight.has_landed = True
             flight.in_flight.release()
-            if flight.begun.locked():
+            if not flight.has_begun:  # not locked(): a follower may hold it for a moment
                 flight.begun.release()
 
     def follow(
