@@ -1,13 +1,16 @@
 """Every question to the database about the licence, limits and peaks."""
 
 from datetime import date
-from typing import Self
+from typing import Self, TypeVar
 
 from django.db import models
 from django.db.models import Q
 
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
 
-class LimitQuerySet(models.QuerySet["Limit"]):
+
+class LimitQuerySet(models.QuerySet[Row]):
     def shown(self) -> Self:
         """Limits with the subject that lists show, in one query."""
         return self.select_related("key", "user", "group", "provider")
@@ -25,7 +28,7 @@ class LimitQuerySet(models.QuerySet["Limit"]):
         return self.filter(window__in=("day", "month"))
 
 
-class DailyPeakQuerySet(models.QuerySet["DailyPeak"]):
+class DailyPeakQuerySet(models.QuerySet[Row]):
     def since(self, day: date) -> Self:
         """Peaks of this day and later ones, oldest first."""
         return self.filter(date__gte=day).order_by("date")
