@@ -12,4 +12,8 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
+        from accounts import console
+        from gateway_project.console import site
+
+        site.has_live_login.provide(console.is_alive)
         post_migrate.connect(write_builtin, sender=self, dispatch_uid="accounts.builtin")

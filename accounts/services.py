@@ -41,7 +41,7 @@ def create_user(
         is_deleted=is_deleted,
     )
     user.set_password(_validated_password(password))
-    save_or_refuse(user, taken=f"A user named {user.username!r} exists already; deleted ones keep their names.")
+    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
     user.roles.set(_roles_named(roles) if role_ids is None else rows_by_id(Role.objects.all(), role_ids, field="roles"))
     return user
 
@@ -50,7 +50,7 @@ def create_user(
 def create_feature(*, name: str) -> Feature:
     """Create a feature; raises Conflict if the name exists, and ValidationError."""
     feature = Feature(name=name)
-    save_or_refuse(feature, taken=f"A feature named {name!r} exists already.")
+    save_or_refuse(feature, conflict=f"A feature named {name!r} exists already.")
     return feature
 
 
@@ -83,7 +83,7 @@ def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[
 
 
 def _save_role(role: Role) -> None:
-    save_or_refuse(role, taken=f"A role named {role.name!r} exists already.")
+    save_or_refuse(role, conflict=f"A role named {role.name!r} exists already.")
 
 
 @transaction.atomic
@@ -107,7 +107,7 @@ def update_user(
                 setattr(user, name, value)
         if password is not None:
             user.set_password(_validated_password(password, "new_password"))
-        save_or_refuse(user, taken=f"A user named {user.username!r} exists already.")
+        save_or_refuse(user, conflict=f"A user named {user.username!r} exists already.")
         if role_ids is not None:
             user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles"))
     if password is not None or not user.is_usable:
@@ -188,7 +188,7 @@ def _eligible_members(group: Group) -> QuerySet[User]:
 
 
 def _save_group(group: Group) -> None:
-    save_or_refuse(group, taken=f"A group named {group.name!r} exists already.")
+    save_or_refuse(group, conflict=f"A group named {group.name!r} exists already.")
 
 
 def _validated_password(password: str, field: str = "password") -> str:

@@ -16,7 +16,9 @@ class GatewayConfig(AppConfig):
         from gateway_project.api import routes
         from gateway_project.change_feed import triggers
         from gateway_project.database import names
+        from gateway_project.work import hooks
 
+        hooks.provide_hooks()
         framework.register(checks.check_configuration, "gateway")
         framework.register(routes.check_routes, "gateway")
         connection_created.connect(names.add_to_sqlite, dispatch_uid="gateway.names")

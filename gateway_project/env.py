@@ -7,6 +7,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from functools import wraps
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -18,6 +19,8 @@ LIMIT_KINDS = {
 # The largest limits. Cost is counted in billionths, and counts must be exact in floating point: up to 2**53.
 MAX_AMOUNT, MAX_COST = 10**12 - 1, 9_000_000
 PREFIX = "GATEWAY_"
+_Options = ParamSpec("_Options")
+_Value = TypeVar("_Value")
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
@@ -26,11 +29,13 @@ class InvalidSetting(ImproperlyConfigured):
     """A variable with an invalid value; the text names it and says what it must be, without secrets."""
 
 
-def reader(read: Callable) -> Callable:
+def reader(
+    read: Callable[Concatenate["Env", str, _Options], _Value],
+) -> Callable[Concatenate["Env", str, _Options], _Value]:
     """Decorates a reader of an Env that collects problems: an invalid value is noted, and the default returned."""
 
     @wraps(read)
-    def read_or_default(self: "Env", name: str, *args, **options):
+    def read_or_default(self: "Env", name: str, /, *args: _Options.args, **options: _Options.kwargs) -> _Value:
         try:
             return read(self, name, *args, **options)
         except InvalidSetting as problem:
@@ -60,10 +65,10 @@ class Env:
 
     def misspelt(self) -> dict[str, str]:
         """Variables that were not read but are named almost like one that was, each with that one's name."""
-        known = {name.removeprefix(PREFIX): name for name in self._known if "_" in name}
+        settings = {name.removeprefix(PREFIX): name for name in self._known if "_" in name}
         others = [name for name in self.variables if name.startswith(PREFIX) and name not in self._known]
-        similar = {name: get_close_matches(name.removeprefix(PREFIX), known, n=1, cutoff=0.8) for name in others}
-        return {name: known[found[0]] for name, found in similar.items() if found}
+        similar = {name: get_close_matches(name.removeprefix(PREFIX), settings, n=1, cutoff=0.8) for name in others}
+        return {name: settings[matches[0]] for name, matches in similar.items() if matches}
 
     def text(self, name: str, default: str = "") -> str:
         self._known.add(name)

@@ -2,12 +2,11 @@
 
 import logging
 
-from django.contrib import admin
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 
-from gateway_project.console.site import wants_page
+from gateway_project.console.site import console_site, wants_page
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
 from gateway_project.server.client_response import error_response
 
@@ -44,6 +43,7 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 def forged(request: HttpRequest, reason: str = "") -> HttpResponseBase:
     text = "This form has expired or does not come from a page of the gateway. Open the page again."
-    if wants_page(request) and request.path.startswith(reverse("admin:index")) and admin.site.has_permission(request):
-        return admin.site.refusal(request, "This form", text, PermissionDenied.code)
+    site = console_site()
+    if wants_page(request) and request.path.startswith(reverse("admin:index")) and site.has_permission(request):
+        return site.refusal(request, "This form", text, PermissionDenied.code)
     return error_response(PermissionDenied(text)).to_django()

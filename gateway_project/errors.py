@@ -34,13 +34,30 @@ Raising one is all that a stage or a service does; one place turns it into a res
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
+from gateway_project.json_types import JsonObject
 from gateway_project.problem import Problem
 
 # In characters: texts may repeat what a client or a provider said, and go into responses and the log.
 MAX_MESSAGE_LENGTH, MAX_FIELD_LENGTH = 2048, 256
 MAX_PROBLEMS = 100  # in the document of one error
+
+
+class Place(TypedDict, total=False):
+    """The part of a request that is wrong: one of these."""
+
+    field: str
+    parameter: str
+    header: str
+
+
+class ErrorOptions(Place, total=False):
+    """The keyword arguments of GatewayError."""
+
+    retry_after: float | None
+    headers: Mapping[str, str] | None
+    reason: str
 
 
 class GatewayError(Exception):
@@ -73,7 +90,7 @@ class GatewayError(Exception):
         header: str = "",
         reason: str = "",
     ) -> None:
-        self._texts = (message or self.default_message, field, reason)
+        self._texts: tuple[str, ...] = (message or self.default_message, field, reason)
         self.parameter, self.header = parameter, header
         self.retry_after = self.default_retry_after if retry_after is None else retry_after
         self.headers: dict[str, str] = {**self.default_headers, **(headers or {})}
@@ -118,11 +135,11 @@ class GatewayError(Exception):
         """The three members that every error has."""
         return {"code": self.code, "exception": self.exception, "message": self.message}
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         """The document that an error is sent as, for a request whose body is not JSON:API."""
         return {**self.body(), "errors": self.error_objects(self.problems)}
 
-    def error_objects(self, problems: Sequence[Problem], root: str = "") -> list[dict[str, Any]]:
+    def error_objects(self, problems: Sequence[Problem], root: str = "") -> list[JsonObject]:
         """JSON:API's `errors`; `root` is the pointer to the fields in the request's body."""
         title = self.default_message.partition(". ")[0].rstrip(".")
         return [
@@ -266,7 +283,7 @@ class LimitError(GatewayError):
     code = 429
     default_retry_after = 1
 
-    def __init__(self, message: str = "", *, permanent: bool = False, **options: Any) -> None:
+    def __init__(self, message: str = "", *, permanent: bool = False, **options: Unpack[ErrorOptions]) -> None:
         super().__init__(message, **options)
         self.permanent = permanent
 
@@ -303,7 +320,7 @@ class UpstreamError(GatewayError):
     usage: Any = None  # providers.formats.Usage, which this module may not import
     may_have_worked = True
 
-    def __init__(self, message: str = "", *, code: int | None = None, **options: Any) -> None:
+    def __init__(self, message: str = "", *, code: int | None = None, **options: Unpack[ErrorOptions]) -> None:
         self.code = code or self.code
         super().__init__(message, **options)
 

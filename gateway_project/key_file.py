@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import overload
 
 
 class KeyFile(Sequence[str]):
@@ -17,10 +18,16 @@ class KeyFile(Sequence[str]):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._keys: list[str] = []
-        self._seen: tuple[int, int] | None = None
+        self._version: tuple[int, int] | None = None  # time and inode of the file that was read
 
-    def __getitem__(self, place):
-        return self._current()[place]
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return self._current()[index]
 
     def __len__(self) -> int:
         return len(self._current())
@@ -52,10 +59,10 @@ class KeyFile(Sequence[str]):
             if self._keys:  # the file was deleted: keep the keys that were read
                 return self._keys
             raise
-        if (changed := (status.st_mtime_ns, status.st_ino)) != self._seen:
+        if (version := (status.st_mtime_ns, status.st_ino)) != self._version:
             stored = self._stored()
             self._keys = [*stored, *(key for key in self._keys if key not in stored)]
-            self._seen = changed
+            self._version = version
         return self._keys
 
     def _stored(self) -> list[str]:
@@ -63,13 +70,13 @@ class KeyFile(Sequence[str]):
 
     def _write(self, keys: Sequence[str]) -> None:
         """Replace the file atomically: readers, and a machine that crashes, see either the old or the new one."""
-        made = self.path.with_suffix(f".{os.getpid()}")
-        made.touch(mode=0o600)
-        with made.open("w") as file:
+        draft = self.path.with_suffix(f".{os.getpid()}")
+        draft.touch(mode=0o600)
+        with draft.open("w") as file:
             file.write("\n".join(keys))
             file.flush()
             os.fsync(file.fileno())
-        made.replace(self.path)
+        draft.replace(self.path)
 
 
 def new_key() -> str:
@@ -82,12 +89,12 @@ def local_secret(path: Path) -> Path:
     if not path.exists():
         for folder in (path.parent.parent, path.parent):  # the database is beside the secrets
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = path.with_suffix(f".{os.getpid()}")
-        made.touch(mode=0o600)
-        made.write_text(new_key())
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.touch(mode=0o600)
+        draft.write_text(new_key())
         try:
-            os.link(made, path)  # the first process to link wins, and none reads half a secret
+            os.link(draft, path)  # the first process to link wins, and none reads half a secret
         except FileExistsError:
             pass
-        made.unlink()
+        draft.unlink()
     return path

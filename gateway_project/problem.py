@@ -2,7 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+
+from gateway_project.json_types import JsonObject
 
 SEGMENT = re.compile(r"[^.\[\]]+")
 
@@ -35,9 +36,9 @@ class Problem:
             return {"parameter": self.parameter}
         return {"header": self.header} if self.header else {}
 
-    def error_object(self, root: str, *, status: int, code: str, title: str) -> dict[str, Any]:
+    def error_object(self, root: str, *, status: int, code: str, title: str) -> JsonObject:
         """JSON:API's error object."""
-        document = {"status": str(status), "code": code, "title": title, "detail": self.detail}
+        document: JsonObject = {"status": str(status), "code": code, "title": title, "detail": self.detail}
         source = self.source(root)
         return {**document, "source": source} if source else document
 

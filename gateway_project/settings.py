@@ -196,7 +196,6 @@ REST_FRAMEWORK = {
         "gateway_project.api.documents.ApiRenderer",
         "gateway_project.api.documents.FlatRenderer",
     ],
-    "DEFAULT_FILTER_BACKENDS": ["gateway_project.api.filters.ApiFilters"],
     "DEFAULT_PAGINATION_CLASS": "gateway_project.api.paging.ApiPagination",
     "EXCEPTION_HANDLER": "gateway_project.api.problems.handle",
     "DEFAULT_METADATA_CLASS": None,
@@ -209,19 +208,6 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,  # separate schemas for requests and responses
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
 }
-# Dotted paths of functions that lower layers call without importing the upper ones.
-# Stores each change made through the API, the console or a command.
-GATEWAY_AUDIT = "telemetry.audit.record"
-# Raises LicenceInvalid while the installed licence is expired or invalid.
-GATEWAY_LICENCE_CHECK = "licensing.services.require_licence"
-# Counts the active uses of all processes.
-GATEWAY_ACTIVE_USES = "gateway_project.work.runtime.active_uses"
-# Returns the status of limits: how much is used, and until when.
-GATEWAY_LIMIT_STANDING = "gateway_project.work.runtime.limit_statuses"
-# Returns the health of providers: their circuits, failures and work.
-GATEWAY_PROVIDER_HEALTH = "gateway_project.work.runtime.provider_health"
-# Deletes answers that are purged through the API from the cache.
-GATEWAY_FORGET = "gateway_project.work.runtime.forget_answers"
 
 # -- Work requests ----------------------------------------------------------------------------------
 GATEWAY_MAX_BODY_BYTES = env.integer("GATEWAY_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)

@@ -64,7 +64,7 @@ def issue_key(
         public_id=new_key.public_id,
         digest=new_key.digest,
     )
-    save_or_refuse(key, taken=f"{owner.username!r} has a key named {name!r} already.")
+    save_or_refuse(key, conflict=f"{owner.username!r} has a key named {name!r} already.")
     return IssuedKey(key, new_key.text)
 
 
@@ -112,7 +112,7 @@ def update_key(
         key.provider = provider
     if locked is not None:
         key.locked_time = (key.locked_time or now) if locked else None
-    save_or_refuse(key, taken=f"{key.owner.username!r} has a key named {key.name!r} already.")
+    save_or_refuse(key, conflict=f"{key.owner.username!r} has a key named {key.name!r} already.")
 
 
 def note_use(key: ApiKey) -> None:

@@ -9,7 +9,8 @@ from rest_framework.response import Response
 from accounts.models import User
 from gateway_project.api.access import OWNER, require_access
 from gateway_project.api.documents import Plain, flat
-from gateway_project.api.filters import DIGITS, Boolean, Integer, Text, read_parameters
+from gateway_project.api.fields import DIGITS
+from gateway_project.api.filters import Boolean, Integer, Text, read_parameters
 from gateway_project.api.response_specs import Message, ResponseSpec
 from gateway_project.api.viewsets import ListMixin
 from gateway_project.database.saving import rows_by_id

@@ -12,7 +12,6 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.env import MAX_AMOUNT, MAX_COST
@@ -20,7 +19,7 @@ from gateway_project.errors import LicenceInvalid, ValidationError
 from licensing import terms
 from licensing.models import DailyPeak, Licence, Limit, Measure, Window
 from licensing.signing import Claims, KeyRefused, verify
-from licensing.statistics import Uses, daily_peaks
+from licensing.statistics import Uses, count_active_uses, daily_peaks
 from licensing.terms import Terms
 
 COST_DECIMALS = 6
@@ -91,7 +90,7 @@ def note_peaks(uses: Uses, today: date) -> None:
 
 def statistics(days: int) -> dict[str, Any]:
     """The usage statistics of the specification: {currentUses, peakDailyUses} of the last days up to today (UTC)."""
-    today, uses = datetime.now(UTC).date(), import_string(settings.GATEWAY_ACTIVE_USES)()
+    today, uses = datetime.now(UTC).date(), count_active_uses()
     written = DailyPeak.objects.since(today - timedelta(days=days)).values_list("date", "peak_use")
     return {"currentUses": uses.current, "peakDailyUses": daily_peaks(written, uses, today, days)}
 
@@ -116,7 +115,7 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
         raise ValidationError("is missing; it is minute, day or month.", field="window")
     limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **subject)
     taken = f"There is a limit of this measure and window for this {next(iter(subject), 'subject')}: change that one."
-    save_or_refuse(limit, taken=taken)
+    save_or_refuse(limit, conflict=taken)
     return limit
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from gateway_project.hooks import Hook
+
 
 class Uses(NamedTuple):
     """The shared state's numbers: the uses that are live now, and the peaks by day (UTC)."""
@@ -14,6 +16,10 @@ class Uses(NamedTuple):
     def peaks_with_current(self, today: date) -> dict[date, int]:
         """The peaks, today's at least the present number: uses that last over midnight count for the new day too."""
         return {**self.peaks, today: max(self.current, self.peaks.get(today, 0))}
+
+
+# The active uses of all processes.
+count_active_uses: Hook[[], Uses] = Hook("count_active_uses")
 
 
 def daily_peaks(written: Iterable[tuple[date, int]], uses: Uses, today: date, days: int) -> list[dict[str, date | int]]:

@@ -5,9 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from django.conf import settings
-from django.utils.module_loading import import_string
-
+from gateway_project.hooks import Hook
 from licensing.models import Limit
 
 
@@ -18,6 +16,10 @@ class LimitStatus(NamedTuple):
     resets_at: datetime | None
 
 
+# The status of each limit, over all processes.
+read_limit_statuses: Hook[[Sequence[Limit]], list[LimitStatus]] = Hook("read_limit_statuses")
+
+
 def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
-    """The status of each limit, from the callable that GATEWAY_LIMIT_STANDING names."""
-    return import_string(settings.GATEWAY_LIMIT_STANDING)(limits) if limits else []
+    """The status of each limit."""
+    return read_limit_statuses(limits) if limits else []

@@ -120,7 +120,7 @@ def change_model(model: Model, **changes: Any) -> None:
 
 
 def _save_model(model: Model) -> None:
-    save_or_refuse(model, taken=f"The provider {model.provider.name!r} has a model named {model.name!r} already.")
+    save_or_refuse(model, conflict=f"The provider {model.provider.name!r} has a model named {model.name!r} already.")
 
 
 def remove_model(model: Model) -> None:
@@ -152,7 +152,7 @@ def set_price(*, valid_from: datetime | None = None, source: str = PriceSource.E
     now = timezone.now()
     values["host"], values["model"] = values.get("host", "").lower(), values["model"].lower()
     price = ModelPrice(valid_from=_not_past(valid_from, now), source=source, **values)
-    save_or_refuse(price, taken="There is already such a price: change that one.")
+    save_or_refuse(price, conflict="There is already such a price: change that one.")
     return price
 
 
@@ -178,7 +178,7 @@ def change_price(
         price.pk, price.valid_from, price._state.adding = None, begins, True
     for name, value in {**changes, "source": source}.items():
         setattr(price, name, value)
-    save_or_refuse(price, taken="There is already such a price: change that one.")
+    save_or_refuse(price, conflict="There is already such a price: change that one.")
     return price
 
 
@@ -265,7 +265,7 @@ def _counted(number: int, meta: Any) -> str:
 
 
 def _save(provider: Provider) -> None:
-    save_or_refuse(provider, taken=f"A provider named {provider.name!r} exists already.")
+    save_or_refuse(provider, conflict=f"A provider named {provider.name!r} exists already.")
 
 
 def _seal(provider: Provider, credential: str) -> None:

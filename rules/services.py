@@ -57,7 +57,7 @@ def _write(rule: Rule, changes: dict[str, Any]) -> None:
         rule.provider = _row_or_none(Provider.objects.all(), changes["provider_id"] or None, "providerId")
     _set_audience(rule, changes)
     compile_pattern(rule.regex)
-    save_or_refuse(rule, taken=f"A rule named {rule.name!r} exists already.")
+    save_or_refuse(rule, conflict=f"A rule named {rule.name!r} exists already.")
 
 
 def _set_audience(rule: Rule, changes: dict[str, Any]) -> None:

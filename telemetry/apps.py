@@ -10,6 +10,10 @@ class TelemetryConfig(AppConfig):
     verbose_name = "Traffic"  # where it stands in the console
 
     def ready(self) -> None:
+        from gateway_project.api import audit
+        from telemetry.audit import record
+
+        audit.store_change.provide(record)
         post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.retention.partitions")
 
 

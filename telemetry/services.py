@@ -1,17 +1,16 @@
 """Purging cached answers, and usage with the names of users, groups, keys and providers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from accounts.models import Group, User
 from gateway_project.errors import ServiceUnavailable, ValidationError
+from gateway_project.hooks import Hook
 from keys.models import ApiKey
 from providers.models import Model, ModelPrice, Provider
 from telemetry.export import usage_as_csv
@@ -34,6 +33,9 @@ NAMES = {
     "provider_id": ("provider_name", Provider, "name"),
 }
 
+# Deletes these cached answers; False if that is not certain.
+forget_cached_answers: Hook[[Collection[str]], bool] = Hook("forget_cached_answers")
+
 
 @transaction.atomic
 def purge(entries: CacheEntryQuerySet) -> int:
@@ -41,12 +43,11 @@ def purge(entries: CacheEntryQuerySet) -> int:
 
     Raises ServiceUnavailable, with nothing removed from the list, while the cache does not answer.
     """
-    forget = import_string(settings.GATEWAY_FORGET)
     removed = 0
     for batch in _batches(entries):
         # Rows first: an answer stored again in between gets its row after this transaction.
         CacheEntry.objects.filter(pk__in=batch).delete()
-        if not forget(batch.values()):
+        if not forget_cached_answers(batch.values()):
             raise ServiceUnavailable("The cache does not answer, so it would continue to serve what is removed here.")
         removed += len(batch)
     return removed

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
 
 from gateway_project.errors import AuthenticationFailed, PermissionDenied
 
@@ -161,10 +162,11 @@ def _requirement(who: str) -> str:
 class TablePermission(BasePermission):
     """Applies the table to the view's operation."""
 
-    def has_permission(self, request, view) -> bool:
+    def has_permission(self, request: Request, view: Any) -> bool:
         who = TABLE[view.resource_name][view.operation]
-        needs_owner = who == OWNER and request.auth is not None
-        require_access(request.auth, who, owner_id=view.owner_id() if needs_owner else None)
+        caller: Caller | None = view.caller
+        needs_owner = who == OWNER and caller is not None
+        require_access(caller, who, owner_id=view.owner_id() if needs_owner else None)
         return True
 
 

@@ -1,17 +1,23 @@
-"""Writes each change made by the API, the console or a command to the log.
-
-The setting GATEWAY_AUDIT names the function that stores it.
-"""
+"""Writes each change made by the API, the console or a command to the log."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from getpass import getuser
-from typing import Any
-
-from django.conf import settings
-from django.utils.module_loading import import_string
+from typing import TypedDict, Unpack
 
 from gateway_project.api.access import Caller
+from gateway_project.hooks import Hook
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who makes a change, and from where: a caller of the API or the console, or an operator with a command."""
+
+    caller: Caller | None = None
+    correlation_id: str = ""
+    address: str = ""
+    operator: str = ""  # the user of this machine, for a change by a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +30,53 @@ class Change:
     operation: str
     resource: str
     id: int | None
-    before: Any = None
-    after: Any = None
-    attributes: tuple[str, ...] = ()  # the names of those that were sent
-    message: str = ""  # the log's text, if it is not simply the change of a row
-    operator: str = ""  # the user of this machine, for a change by a command
+    before: object = None
+    after: object = None
+    attributes: tuple[str, ...] = ()  # the names of the attributes that were sent
+    message: str = ""  # the text of the log entry, unless it is simply the change of a row
+    operator: str = ""
     severity: str = "info"
 
 
-def record(change: Change) -> None:
-    """Write it to the log, in the transaction that makes the change."""
-    import_string(settings.GATEWAY_AUDIT)(change)
+class ChangeDetails(TypedDict, total=False):
+    """The optional fields of a Change."""
+
+    before: object
+    after: object
+    attributes: Iterable[str]
+    message: str
+    severity: str
 
 
-def record_command(operation: str, resource: str, row_id: int | None = None, **fields: Any) -> None:
-    """Write what a command has changed, with the user of this machine in the place of a caller."""
-    defaults = {"caller": None, "correlation_id": "", "address": "", "operator": operator()}
-    record(Change(operation=operation, resource=resource, id=row_id, **defaults | fields))
+# Stores a change as a log entry, in the transaction that makes the change.
+store_change: Hook[[Change], None] = Hook("store_change")
+
+
+def record(
+    actor: Actor, operation: str, resource: str, row_id: int | None = None, **details: Unpack[ChangeDetails]
+) -> None:
+    """Write one change to the log, in the transaction that makes the change."""
+    store_change(
+        Change(
+            caller=actor.caller,
+            correlation_id=actor.correlation_id,
+            address=actor.address,
+            operator=actor.operator,
+            operation=operation,
+            resource=resource,
+            id=row_id,
+            before=details.get("before"),
+            after=details.get("after"),
+            attributes=tuple(sorted(details.get("attributes", ()))),
+            message=details.get("message", ""),
+            severity=details.get("severity", "info"),
+        )
+    )
+
+
+def record_command(operation: str, resource: str, row_id: int | None = None, **details: Unpack[ChangeDetails]) -> None:
+    """Write a change made by a command to the log, with the user of this machine in the place of a caller."""
+    record(Actor(operator=operator()), operation, resource, row_id, **details)
 
 
 def operator() -> str:

@@ -1,17 +1,21 @@
 """Bodies: the envelope of requests, and the two media types of responses."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, Protocol
 
+from django.http import HttpRequest
 from django.http.request import MediaType
 from rest_framework import renderers
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
 from rest_framework_json_api.renderers import JSONRenderer
 
 from gateway_project.api.names import camel, snake
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import Conflict, ValidationError
+from gateway_project.json_types import JsonObject
 from gateway_project.problem import escape_pointer
 
 JSON_API, JSON = "application/vnd.api+json", "application/json"
@@ -22,14 +26,22 @@ DOCUMENT_MEMBERS = frozenset({"data", "jsonapi", "links", "meta"})
 DATA_MEMBERS = frozenset({"type", "id", "attributes", "relationships", "links", "meta"})
 
 
-class Document(dict):
+class Document(JsonObject):
     """The attributes of a request under their Python names; `id` is the text of data.id, if given."""
 
     id: str | None = None
 
 
-class Plain(dict):
+class Plain(JsonObject):
     """A body that is rendered as it is: errors, {}, and the bodies that the specification spells out."""
+
+
+class ResourceView(Protocol):
+    """What the parser has to know of a viewset."""
+
+    action: str
+    resource_name: str
+    attributes_optional: tuple[str, ...]
 
 
 class ApiParser(BaseParser):
@@ -37,8 +49,10 @@ class ApiParser(BaseParser):
 
     media_type = JSON_API
 
-    def parse(self, stream, media_type=None, parser_context=None) -> Document:
-        view, data = parser_context["view"], _data(parse_object(stream.read()))
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, object] | None = None
+    ) -> Document:
+        view, data = _view(parser_context), _data(parse_object(stream.read()))
         needs_no_attributes = "id" in data and view.action in view.attributes_optional
         attributes = data.get("attributes", {} if needs_no_attributes else None)
         if not isinstance(attributes, dict):
@@ -55,7 +69,12 @@ class FlatParser(ApiParser):
     media_type = JSON
 
 
-def _data(document: dict[str, Any]) -> dict[str, Any]:
+def _view(parser_context: Mapping[str, Any] | None) -> ResourceView:
+    assert parser_context is not None, "DRF always passes one"
+    return parser_context["view"]
+
+
+def _data(document: JsonObject) -> JsonObject:
     data = document.get("data")
     if not isinstance(data, dict):
         raise ValidationError(ENVELOPE)
@@ -69,35 +88,39 @@ def _data(document: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _python_names(attributes: dict[str, Any]) -> dict[str, Any]:
+def _python_names(attributes: JsonObject) -> JsonObject:
     if len(attributes) > MAX_ATTRIBUTES:
-        raise ValidationError(f"has more than {MAX_ATTRIBUTES}.", field="/data/attributes")
-    names = {given: snake(given) for given in attributes}
-    if unknown := [given for given, name in names.items() if name is None]:
-        raise ValidationError("unknown attribute.", field=f"/data/attributes/{_segment(unknown[0])}")
-    return {names[given]: value for given, value in attributes.items()}
+        raise ValidationError(f"has more than {MAX_ATTRIBUTES} members.", field="/data/attributes")
+    return {_python_name(name): value for name, value in attributes.items()}
+
+
+def _python_name(wire_name: str) -> str:
+    name = snake(wire_name)
+    if name is None:
+        raise ValidationError("unknown attribute.", field=f"/data/attributes/{_segment(wire_name)}")
+    return name
 
 
 def _segment(name: str) -> str:
-    """A name that somebody sent, as a segment of a pointer."""
+    """A name from the request as a segment of a pointer."""
     return escape_pointer(name[:100])
 
 
-def _check_type(data: dict[str, Any], expected: str) -> None:
-    given = data.get("type", expected)
-    if not isinstance(given, str):
+def _check_type(data: JsonObject, expected: str) -> None:
+    resource = data.get("type", expected)
+    if not isinstance(resource, str):
         raise ValidationError("must be a text.", field="/data/type")
-    if given != expected:
-        raise Conflict(f"is {given[:100]!r}, and must be {expected!r} here.", field="/data/type")
+    if resource != expected:
+        raise Conflict(f"is {resource[:100]!r}, and must be {expected!r} here.", field="/data/type")
 
 
-def _id(data: dict[str, Any]) -> str | None:
+def _id(data: JsonObject) -> str | None:
     if "id" not in data:
         return None
-    given = data["id"]
-    if isinstance(given, bool) or not isinstance(given, int | str):
+    row_id = data["id"]
+    if isinstance(row_id, bool) or not isinstance(row_id, int | str):
         raise ValidationError("must be a number or a text.", field="/data/id")
-    return str(given)
+    return str(row_id)
 
 
 class ApiRenderer(JSONRenderer):
@@ -106,13 +129,25 @@ class ApiRenderer(JSONRenderer):
     media_type = JSON_API
     charset = "utf-8"
 
-    def render(self, data, accepted_media_type=None, renderer_context=None) -> bytes:
+    def render(
+        self,
+        data: JsonObject | None,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, object] | None = None,
+    ) -> bytes:
         if data is None or isinstance(data, Plain):
             return renderers.JSONRenderer.render(self, data, accepted_media_type, renderer_context)
         return super().render(data, accepted_media_type, renderer_context)
 
     @classmethod
-    def build_json_resource_obj(cls, fields, resource, instance, resource_name, *rest):  # noqa: ARG003
+    def build_json_resource_obj(
+        cls,
+        fields: object,
+        resource: JsonObject,
+        instance: object,
+        resource_name: str,
+        *options: object,
+    ) -> JsonObject:
         attributes = {camel(name): value for name, value in resource.items() if name != "id"}
         return {"type": resource_name, "id": str(resource["id"]), "attributes": attributes}
 
@@ -122,19 +157,25 @@ class FlatRenderer(renderers.JSONRenderer):
 
     media_type = JSON
 
-    def render(self, data, accepted_media_type=None, renderer_context=None) -> bytes:
+    def render(
+        self,
+        data: JsonObject | None,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, object] | None = None,
+    ) -> bytes:
         if data is not None and not isinstance(data, Plain):
             data = self.document(data)
         return super().render(data, accepted_media_type, renderer_context)
 
-    def document(self, data: Mapping[str, Any]) -> dict[str, Any]:
+    def document(self, data: JsonObject) -> JsonObject:
+        """The document of a list with its meta and links, or of one row."""
         if "results" in data:
             rows = [flat(row) for row in data["results"]]
             return {"links": data["links"], "data": rows, "meta": flat(data["meta"])}
         return {"data": flat(data)}
 
 
-def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+def flat(row: Mapping[str, object]) -> JsonObject:
     """A serialized row with camelCase names."""
     return {camel(name): value for name, value in row.items()}
 
@@ -142,13 +183,15 @@ def flat(row: Mapping[str, Any]) -> dict[str, Any]:
 class Negotiation(DefaultContentNegotiation):
     """JSON:API unless application/json is preferred; an Accept that allows neither gets JSON:API, not an error."""
 
-    def select_renderer(self, request, renderers, format_suffix=None):
-        chosen = JSON if prefers(request, JSON) else JSON_API
-        renderer = next(one for one in renderers if one.media_type == chosen)
-        return renderer, renderer.media_type
+    def select_renderer(
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        media_type = JSON if prefers(request, JSON) else JSON_API
+        renderer = next(renderer for renderer in renderers if renderer.media_type == media_type)
+        return renderer, media_type
 
 
-def prefers(request, media_type: str) -> bool:
+def prefers(request: HttpRequest, media_type: str) -> bool:
     """Whether the client prefers this media type to JSON:API."""
     ranges = [MediaType(part.strip().lower()) for part in request.headers.get("Accept", "").split(",")]
     return _preference(ranges, media_type) > _preference(ranges, JSON_API)

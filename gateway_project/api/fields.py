@@ -3,15 +3,19 @@
 `schema` is the JSON schema of a field that drf-spectacular does not know.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any, ClassVar, Unpack
 
 from django.utils.dateparse import parse_date, parse_datetime
 from rest_framework import serializers
 
-from gateway_project.api.filters import DIGITS, MAX_ID
-from gateway_project.errors import ValidationError
+from gateway_project.errors import Place, ValidationError
+from gateway_project.json_types import JsonObject
 
+MAX_ID = 2**63 - 1
+DIGITS = re.compile(r"[0-9]{1,19}\Z")
 MAX_REFERENCES = 10_000
 PATH_ID = "An id in the path must be a whole number within 64 bits."
 
@@ -22,7 +26,7 @@ class Text(serializers.CharField):
     def __init__(self, *, trim_whitespace: bool = False, **options: Any) -> None:
         super().__init__(trim_whitespace=trim_whitespace, **options)
 
-    def to_internal_value(self, data: Any) -> str:
+    def to_internal_value(self, data: object) -> str:
         if not isinstance(data, str):
             raise serializers.ValidationError("Must be a text.")
         return super().to_internal_value(data)
@@ -34,9 +38,9 @@ class Choice(Text):
     def __init__(self, values: list[str], **options: Any) -> None:
         super().__init__(allow_blank="" in values, **options)
         self.values = values
-        self.schema = {"type": "string", "enum": values}
+        self.schema: JsonObject = {"type": "string", "enum": values}
 
-    def to_internal_value(self, data: Any) -> str:
+    def to_internal_value(self, data: object) -> str:
         text = super().to_internal_value(data)
         if text not in self.values:
             raise serializers.ValidationError(f"Must be one of {', '.join(repr(value) for value in self.values)}.")
@@ -46,7 +50,7 @@ class Choice(Text):
 class Boolean(serializers.BooleanField):
     """true or false."""
 
-    def to_internal_value(self, data: Any) -> bool:
+    def to_internal_value(self, data: object) -> bool:
         if not isinstance(data, bool):
             raise serializers.ValidationError("Must be true or false.")
         return data
@@ -58,7 +62,7 @@ class Integer(serializers.IntegerField):
     def __init__(self, *, min_value: int = -MAX_ID - 1, max_value: int = MAX_ID, **options: Any) -> None:
         super().__init__(min_value=min_value, max_value=max_value, **options)
 
-    def to_internal_value(self, data: Any) -> int:
+    def to_internal_value(self, data: object) -> int:
         if isinstance(data, bool) or not isinstance(data, int):
             raise serializers.ValidationError("Must be a whole number.")
         return data
@@ -67,7 +71,7 @@ class Integer(serializers.IntegerField):
 class DateTime(serializers.DateTimeField):
     """An ISO 8601 date-time, UTC where it has no offset."""
 
-    def to_internal_value(self, value: Any):
+    def to_internal_value(self, value: object) -> datetime:
         if not isinstance(value, str):
             raise serializers.ValidationError("Must be an ISO 8601 date-time.")
         if not _is_in_calendar(value):
@@ -87,14 +91,14 @@ def _is_in_calendar(text: str) -> bool:
 class Id(serializers.Field):
     """An id, as a number or as the text that JSON:API writes it as."""
 
-    schema: ClassVar[dict[str, Any]] = {
+    schema: ClassVar[JsonObject] = {
         "type": ["integer", "string"],
         "minimum": 0,
         "maximum": MAX_ID,
         "pattern": "^[0-9]{1,19}$",
     }
 
-    def to_internal_value(self, data: Any) -> int:
+    def to_internal_value(self, data: object) -> int:
         text = str(data) if isinstance(data, int | str) and not isinstance(data, bool) else ""
         if not DIGITS.match(text) or int(text) > MAX_ID:
             raise serializers.ValidationError("Must be an id: a whole number.")
@@ -107,14 +111,14 @@ class Id(serializers.Field):
 class References(serializers.Field):
     """[{"id": 5}, …] as a list of ids without duplicates; other members, which lists show, are ignored."""
 
-    schema: ClassVar[dict[str, Any]] = {
+    schema: ClassVar[JsonObject] = {
         "type": "array",
         "items": {"type": "object", "properties": {"id": Id.schema}, "required": ["id"]},
         "maxItems": MAX_REFERENCES,
     }
     default_error_messages = {"invalid": 'Must be a list of {{"id": …}}, at most {max_length} long.'}
 
-    def to_internal_value(self, data: Any) -> list[int]:
+    def to_internal_value(self, data: object) -> list[int]:
         if not isinstance(data, list) or len(data) > MAX_REFERENCES:
             self.fail("invalid", max_length=MAX_REFERENCES)
         if not all(isinstance(element, dict) and "id" in element for element in data):
@@ -126,9 +130,9 @@ class Attributes(serializers.Serializer):
     """The attributes that an operation accepts: an undeclared one is refused, never ignored."""
 
     # For the OpenAPI document, under the names of the wire.
-    example: ClassVar[Mapping[str, Any]] = {}
+    example: ClassVar[Mapping[str, object]] = {}
 
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
+    def to_internal_value(self, data: Mapping[str, object]) -> JsonObject:
         writable = {name for name, field in self.fields.items() if not field.read_only}
         if unknown := set(data) - writable:
             raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "Unknown attribute."))
@@ -142,7 +146,7 @@ class Named(serializers.Serializer):
     name = serializers.CharField()
 
 
-def read_id(text: str, **place: str) -> int:
+def read_id(text: str, **place: Unpack[Place]) -> int:
     """An id from a path, or else from the `field` or the `parameter`; raises ValidationError."""
     if not DIGITS.match(text) or int(text) > MAX_ID:
         raise ValidationError("must be a whole number." if place else PATH_ID, **place)

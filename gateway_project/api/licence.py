@@ -1,17 +1,13 @@
-"""The licence gate of the management API; the setting GATEWAY_LICENCE_CHECK names the function that checks."""
-
-from django.conf import settings
-from django.utils.module_loading import import_string
+"""The licence gate of the management API."""
 
 from gateway_project.api.access import WITHOUT_LICENCE
+from gateway_project.hooks import Hook
+
+# Raises LicenceInvalid if the installed licence is expired or invalid.
+require_licence: Hook[[], None] = Hook("require_licence")
 
 
-def require_for(resource: str) -> None:
-    """Raise LicenceInvalid where the resource needs a licence, and the installed one is expired or invalid."""
+def require_licence_for(resource: str) -> None:
+    """Raise LicenceInvalid if the resource needs a licence and the installed one is expired or invalid."""
     if resource not in WITHOUT_LICENCE:
-        require()
-
-
-def require() -> None:
-    """Raise LicenceInvalid where the installed licence is expired or invalid."""
-    import_string(settings.GATEWAY_LICENCE_CHECK)()
+        require_licence()

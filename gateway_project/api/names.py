@@ -18,5 +18,5 @@ def snake(name: str) -> str | None:
     """displayName -> display_name; None unless the name is exactly the camelCase form of its translation."""
     if not CAMEL_CASE.match(name):
         return None
-    found = format_value(name, "underscore")
-    return found if camel(found) == name else None
+    python_name = format_value(name, "underscore")
+    return python_name if camel(python_name) == name else None

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from django.core import exceptions as django
 from django.db import DataError, InterfaceError, OperationalError
@@ -17,11 +16,12 @@ from gateway_project import errors
 from gateway_project.api.documents import Plain
 from gateway_project.api.names import camel
 from gateway_project.database.saving import WRITE_RACE, is_read_only, is_write_race
+from gateway_project.json_types import JsonObject
 from gateway_project.problem import Problem
 
 log = logging.getLogger("gateway.management")
 
-# An exhausted pool cannot be told from a database that is away: both give no connection.
+# The pool raises the same error if it is exhausted and if the database is away.
 NO_DATABASE = "The database does not answer: it is unreachable, or all connections to it are in use."
 
 ATTRIBUTES = "/data/attributes"  # the pointer to the attributes of a request
@@ -29,18 +29,18 @@ ATTRIBUTES = "/data/attributes"  # the pointer to the attributes of a request
 READ_ONLY = "The database is read-only at the moment. Nothing was written."
 
 
-def handle(exception: Exception, context: dict[str, Any]) -> Response:
-    """The error response; an exception that has no GatewayError is logged and answered as InternalError."""
+def handle(exception: Exception, context: JsonObject) -> Response:
+    """The error response; an exception without a GatewayError is logged, and its response is InternalError."""
     error = as_gateway_error(exception)
     if error is None:
         log.exception("Request %s failed.", context["request"].correlation_id)
         error = errors.InternalError()
-    names = _attribute_names(context["view"]) if error is exception else {}  # a serializer has those of the wire
+    names = _attribute_names(context["view"]) if error is exception else {}  # a serializer already uses wire names
     return Response(Plain(document(error, names)), status=error.code, headers=error.headers)
 
 
-def document(error: errors.GatewayError, names: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
-    """The error's document, with the names and places that fields have on the wire; `names` of those of services."""
+def document(error: errors.GatewayError, names: Mapping[str, str] = MappingProxyType({})) -> JsonObject:
+    """The error's document, with wire names; `names` are those of attributes by the names that services use."""
     fields = [names.get(problem.field, problem.field) for problem in error.problems]
     problems = [
         replace(problem, field=_wire_path(field)) for problem, field in zip(error.problems, fields, strict=True)
@@ -52,9 +52,9 @@ def document(error: errors.GatewayError, names: Mapping[str, str] = MappingProxy
     }
 
 
-def _attribute_names(view: Any) -> dict[str, str]:
-    """The attributes of the operation by the names that its service gives them, where these differ."""
-    kind = getattr(view, f"{view.action}_attributes", None)
+def _attribute_names(view: object) -> dict[str, str]:
+    """The names of the operation's attributes by the names that its service uses, where these differ."""
+    kind = getattr(view, f"{getattr(view, 'action', '')}_attributes", None)
     fields = kind().fields if kind else {}
     return {field.source: name for name, field in fields.items() if field.source not in fields}
 
@@ -80,7 +80,7 @@ def as_gateway_error(exception: Exception) -> errors.GatewayError | None:
     return None
 
 
-def _problems(detail: Any, path: str = "") -> Iterator[Problem]:
+def _problems(detail: object, path: str = "") -> Iterator[Problem]:
     """Each problem of a serializer, with the path of a nested field."""
     if isinstance(detail, dict):
         for name, inner in detail.items():
@@ -101,7 +101,7 @@ TRANSLATIONS = (
     ((rest.NotFound, Http404, django.ObjectDoesNotExist), errors.NotFound, ""),
     (rest.MethodNotAllowed, errors.MethodNotAllowed, ""),
     (django.SuspiciousOperation, errors.ValidationError, "The request is malformed."),
-    # A number or a text beyond its column, which no field has refused before the database did.
+    # A number or a text that is too large for its column, and that no field has refused.
     (DataError, errors.ValidationError, "A value is out of range."),
     ((OperationalError, InterfaceError), errors.ServiceUnavailable, NO_DATABASE),
     (ConnectionInterrupted, errors.ServiceUnavailable, "The cache does not answer."),

@@ -20,5 +20,5 @@ def resource(viewset: type[ApiViewSet], *, prefix: str = "", item: bool = True) 
 
 def path(pattern: str, viewset: type[ApiViewSet], operations: dict[str, str], *, name: str) -> URLPattern:
     """One path, with those of the operations (by HTTP method) that the viewset has."""
-    found = {method: operation for method, operation in operations.items() if hasattr(viewset, operation)}
-    return re_path(rf"^{pattern}/?\Z", viewset.as_view(found), name=name)
+    actions = {method: operation for method, operation in operations.items() if hasattr(viewset, operation)}
+    return re_path(rf"^{pattern}/?\Z", viewset.as_view(dict(actions)), name=name)

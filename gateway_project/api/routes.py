@@ -1,12 +1,12 @@
 """Every route of the gateway, and the check that the table of access.py covers it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.core.checks import CheckMessage, Error
-from django.urls import URLPattern, get_resolver
+from django.urls import URLPattern, URLResolver, get_resolver
 
 from gateway_project.api.access import OTHER_ROUTES, TABLE
 
@@ -48,7 +48,7 @@ class Route:
         return f"{path}/" if self.resource and (last == self.resource or last.startswith("{")) else path
 
 
-def routes(patterns=None, prefix: str = "") -> Iterator[Route]:
+def routes(patterns: Iterable[URLPattern | URLResolver] | None = None, prefix: str = "") -> Iterator[Route]:
     """All of them, from the URL configuration."""
     for entry in get_resolver().url_patterns if patterns is None else patterns:
         whole = prefix + str(entry.pattern)
@@ -61,15 +61,16 @@ def routes(patterns=None, prefix: str = "") -> Iterator[Route]:
                 yield Route(whole, entry.name or "", method, view=entry.callback)
 
 
-def _operations(entry: URLPattern, whole: str, actions: dict[str, str]) -> Iterator[Route]:
-    resource = entry.callback.cls.resource_name
+def _operations(entry: URLPattern, whole: str, actions: Mapping[str, str]) -> Iterator[Route]:
+    view = getattr(entry.callback, "cls", None)
+    resource = getattr(view, "resource_name", "")
     for method, operation in list(actions.items()):
         if method != "head":  # DRF adds it to a view's actions at the first request, as an alias of GET
-            yield Route(whole, entry.name, method, resource, operation, entry.callback.cls)
+            yield Route(whole, entry.name or "", method, resource, operation, view)
 
 
-def _included(resolver, prefix: str) -> Iterator[Route]:
-    """A site of Django's own is one route, named after its namespace: it checks access itself."""
+def _included(resolver: URLResolver, prefix: str) -> Iterator[Route]:
+    """A site of Django is one route, named after its namespace: it checks access itself."""
     if resolver.namespace:
         yield Route(prefix, resolver.namespace, "")
     else:

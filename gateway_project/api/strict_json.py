@@ -1,11 +1,12 @@
-"""JSON read as strictly as a gateway must: what two parsers could read differently is refused."""
+"""Strict JSON: a text that two parsers could read differently is refused."""
 
 import json
 import math
 from codecs import BOM_UTF8
-from typing import Any
+from typing import NoReturn
 
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 
 MAX_DEPTH = 64
 # A parsed value takes many times the memory of its text; an image or a long prompt is one value.
@@ -15,15 +16,15 @@ EXACT = 2**53
 BACKSLASH = ord("\\")
 
 
-def parse_object(raw: bytes) -> dict[str, Any]:
+def parse_object(raw: bytes) -> JsonObject:
     """The JSON object in a body. Raises ValidationError saying what is wrong with it."""
     containers = raw.count(b"{") + raw.count(b"[")
     if containers > MAX_CONTAINERS or (len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES):
         raise ValidationError(f"The body holds more than {MAX_CONTAINERS} objects and lists or {MAX_VALUES} values.")
     try:
         value = _decoder.decode(raw.decode("utf-8"))
-        if BACKSLASH in raw and b"\\u" in raw:  # one byte is found ten times as fast as two
-            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character
+        if BACKSLASH in raw and b"\\u" in raw:  # searching for one byte is ten times as fast as for two
+            json.dumps(value, ensure_ascii=False).encode()  # fails for half a surrogate pair
     except UnicodeDecodeError:
         raise ValidationError("The body is not UTF-8.") from None
     except UnicodeEncodeError:
@@ -32,7 +33,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
         raise ValidationError(f"The body is nested more than {MAX_DEPTH} levels deep.") from None
     except json.JSONDecodeError as error:
         raise ValidationError(f"The body is not JSON: {_why_not(raw, error)}.") from None
-    except ValueError as error:  # the hooks' words, or Python's about a number with too many digits
+    except ValueError as error:  # of the hooks below, or of Python for a number with too many digits
         raise ValidationError(f"The body is not usable JSON: {_first_line(error)}.") from None
     if type(value) is not dict:
         raise ValidationError("The body must be a JSON object.")
@@ -41,8 +42,8 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
-def is_deeper(value: Any, levels: int) -> bool:
-    """Whether a value is nested more than so many levels deep, found without recursion."""
+def is_deeper(value: object, levels: int) -> bool:
+    """Whether a value is nested more than so many levels deep; works without recursion."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         level = [
@@ -57,16 +58,16 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 
 def _why_not(raw: bytes, error: json.JSONDecodeError) -> str:
-    if raw.startswith(BOM_UTF8):  # some editors and shells begin a file with it, and nobody sees it
+    if raw.startswith(BOM_UTF8):  # some editors and shells write it at the beginning of a file; it is invisible
         return "it begins with a byte order mark, which is not allowed"
     return f"{error.msg} at character {error.pos}"
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _object(pairs: list[tuple[str, object]]) -> JsonObject:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name appears twice in one object")
-    return found
+    return members
 
 
 def _number(text: str) -> float | int:
@@ -77,7 +78,7 @@ def _number(text: str) -> float | int:
     return int(number) if -EXACT < number < EXACT and number.is_integer() else number
 
 
-def _constant(text: str) -> Any:
+def _constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a JSON value")
 
 

@@ -7,13 +7,17 @@ existence.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar, Unpack
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import transaction
+from django.db import models, transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.viewsets import GenericViewSet
 
 from gateway_project.api import audit, licence
@@ -24,13 +28,19 @@ from gateway_project.api.filters import Filter, read_parameters, refuse_unknown
 from gateway_project.api.names import camel
 from gateway_project.api.requests import ApiRequest
 from gateway_project.api.response_specs import ResponseSpec
-from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, ValidationError
+from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, Place, ValidationError
+from gateway_project.json_types import JsonObject
 
 PAGING = ("page[size]", "page[number]")
+Row = TypeVar("Row", bound=models.Model)
+Value = TypeVar("Value")
 
 
-class ApiViewSet(GenericViewSet):
+class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     """What every resource can do; ListMixin, CreateMixin, UpdateMixin and DestroyMixin add the operations."""
+
+    request: ApiRequest
+    serializer_class: type[Serializer[Row]] | None = None
 
     resource_name: ClassVar[str]  # in paths, as JSON:API's type, and in the table of access.py
     # What may be sent to an operation: {operation}_attributes.
@@ -56,7 +66,8 @@ class ApiViewSet(GenericViewSet):
     @property
     def caller(self) -> Caller | None:
         """The authenticated caller; None for an anonymous request."""
-        return self.request.auth
+        caller = self.request.auth
+        return caller if isinstance(caller, Caller) else None
 
     @property
     def operation(self) -> str:
@@ -69,21 +80,21 @@ class ApiViewSet(GenericViewSet):
 
     # -- Handling of a request --------------------------------------------------------------------------
 
-    def initialize_request(self, request, *args, **kwargs) -> ApiRequest:
-        made = super().initialize_request(request, *args, **kwargs)
+    def initialize_request(self, request: HttpRequest, *args: object, **kwargs: object) -> ApiRequest:
+        plain = super().initialize_request(request, *args, **kwargs)
         return ApiRequest(
             request,
-            parsers=made.parsers,
-            authenticators=made.authenticators,
-            negotiator=made.negotiator,
-            parser_context=made.parser_context,
+            parsers=plain.parsers,
+            authenticators=self.get_authenticators(),
+            negotiator=plain.negotiator,
+            parser_context=plain.parser_context,
         )
 
-    def initial(self, request, *args, **kwargs) -> None:
-        if request.method.lower() not in self.action_map:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        if str(request.method).lower() not in self.action_map:
             raise MethodNotAllowed(f"This path supports {', '.join(self.allowed_methods)}.")
         super().initial(request, *args, **kwargs)
-        licence.require_for(self.resource_name)
+        licence.require_licence_for(self.resource_name)
         self.check_query()
 
     @property
@@ -105,11 +116,17 @@ class ApiViewSet(GenericViewSet):
         id_parameter = ("id",) if self.action in ("update", "destroy") and "id" not in self.kwargs else ()
         return (*id_parameter, *self.parameters.get(self.operation, ()))
 
-    def filter_values(self) -> dict[str, Any]:
+    def filter_queryset(self, queryset: QuerySet[Row, Value]) -> QuerySet[Row, Value]:
+        """The rows that the query selects."""
+        for name, value in self.filter_values().items():
+            queryset = self.filters[name].apply(queryset, value)
+        return queryset
+
+    def filter_values(self) -> JsonObject:
         """The filters of this request with their values."""
         paging = PAGING if self.serializer_class is not None else ()  # without one it lists no rows
-        known = dict.fromkeys((*paging, *self.parameters.get(self.operation, ()))) | dict(self.filters)
-        return read_parameters(self.request.query_params, known)
+        others: dict[str, Filter | None] = dict.fromkeys((*paging, *self.parameters.get(self.operation, ())))
+        return read_parameters(self.request.query_params, others | dict(self.filters))
 
     # -- The request's document -------------------------------------------------------------------------
 
@@ -123,7 +140,7 @@ class ApiViewSet(GenericViewSet):
             return Document()
         raise ValidationError(ENVELOPE)
 
-    def values(self, kind: type[Attributes], *, partial: bool = False) -> dict[str, Any]:
+    def values(self, kind: type[Attributes], *, partial: bool = False) -> JsonObject:
         """The checked attributes of the request; raises ValidationError."""
         data = dict(self.document)
         if partial and "id" not in kind().fields:
@@ -134,68 +151,78 @@ class ApiViewSet(GenericViewSet):
         serializer.is_valid(raise_exception=True)
         return serializer.validated_data
 
-    def read_only_values(self) -> dict[str, Any]:
+    def read_only_values(self) -> JsonObject:
         """The read-only attributes in the document of an update: clients may send back a whole resource object."""
         permission = TABLE[self.resource_name].get("retrieve", USER)
         # A caller who may change rows but not read them must not learn their values by guessing.
-        if self.action != "update" or not (permission in CALLER_KINDS or self.caller.has(permission)):
+        if self.action != "update" or not (permission in CALLER_KINDS or self._has(permission)):
             return {}
-        writable, readable = self.update_attributes().fields, self.serializer_class().fields
+        writable, readable = self.update_attributes().fields, self.row_serializer().fields
         read_only = readable.keys() - writable.keys() - {"id"}
         return {name: value for name, value in self.document.items() if name in read_only}
 
-    def refuse_read_only_changes(self, before: Mapping[str, Any] | None) -> None:
+    def _has(self, feature: str) -> bool:
+        return self.caller is not None and self.caller.has(feature)
+
+    def refuse_read_only_changes(self, before: JsonObject | None) -> None:
         """Raise ValidationError if a read-only attribute was sent with another value than the row's."""
-        sent = flat(self.read_only_values())
-        if not sent or before is None:  # for a row that is gone, the service raises NotFound
+        values = flat(self.read_only_values())
+        if not values or before is None:  # for a row that is gone, the service raises NotFound
             return
         current = json.loads(JSONRenderer().render(before))
         constant = current.keys() - self.volatile
-        if changed := [name for name in sent if name in constant and sent[name] != current[name]]:
+        if changed := [name for name in values if name in constant and values[name] != current[name]]:
             raise ValidationError.from_fields(dict.fromkeys(changed, ("is read-only here.",)))
 
     def target_id(self) -> int | None:
         """The id of the row, from the path, the query, data.id or attributes.id; None if none of them has it."""
-        found = {read_id(str(given), **place) for place, given in self._given_ids()}
-        if len(found) > 1:
+        ids = {read_id(str(source["id"]), **place) for place, source in self._id_sources() if "id" in source}
+        if len(ids) > 1:
             raise Conflict("path, query and body contain different ids.", field="id")
-        return next(iter(found), None)
+        return next(iter(ids), None)
 
-    def _given_ids(self) -> list[tuple[dict[str, str], Any]]:
-        """Each id with its place, as errors name it; the path has none."""
-        sources = [({}, self.kwargs), ({"parameter": "id"}, self.request.query_params)]
+    def _id_sources(self) -> Iterator[tuple[Place, Mapping[str, object]]]:
+        """Where an id can be, with the place as errors name it; the path has none."""
+        yield {}, self.kwargs
+        yield {"parameter": "id"}, self.request.query_params
         if self.action != "retrieve":
-            by_data = {"id": self.document.id} if self.document.id is not None else {}
-            sources += [({"field": "/data/id"}, by_data), ({"field": "id"}, self.document)]
-        return [(place, source["id"]) for place, source in sources if "id" in source]
+            yield {"field": "/data/id"}, {"id": self.document.id} if self.document.id is not None else {}
+            yield {"field": "id"}, self.document
 
-    def get_object(self):
+    def get_object(self) -> Row:
         """The target row, among those that the caller may see; raises ValidationError and NotFound."""
         target = self.target_id()
         if target is None:
             raise ValidationError("is missing.", field="id")
         return self.row(target)
 
-    def row(self, row_id: int):
+    def row(self, row_id: int) -> Row:
+        """The row with this id, among those that the caller may see; raises NotFound."""
         row = self.get_queryset().filter(pk=row_id).first()
         if row is None:
-            raise NotFound(f"There is no such thing in {self.resource_name} with the id {row_id}.")
+            raise NotFound(f"No {self.get_queryset().model._meta.verbose_name} with id {row_id}.")
         return row
 
     # -- The response, and the log ----------------------------------------------------------------------
 
-    def serialized(self, row) -> dict[str, Any] | None:
+    def serialized(self, row: Row) -> JsonObject | None:
         """The row as lists show it, read again from the database; None if it is gone."""
         fresh = self.get_queryset().filter(pk=row.pk).first()
         return flat(self.get_serializer(fresh).data) if fresh is not None else None
 
     @classmethod
-    def serialize_row(cls, row) -> dict[str, Any] | None:
+    def serialize_row(cls, row: Row) -> JsonObject | None:
         """The same without a request, for the console and for commands."""
         # A viewset without a queryset takes its rows from the path.
         rows = type(row)._default_manager.all() if cls.queryset is None else cls.queryset.all()
         fresh = rows.filter(pk=row.pk).first()
-        return flat(cls.serializer_class(fresh, context={"view": cls()}).data) if fresh is not None else None
+        return flat(cls.row_serializer(fresh).data) if fresh is not None else None
+
+    @classmethod
+    def row_serializer(cls, row: Row | None = None) -> Serializer[Row]:
+        """The serializer of a row outside of a request."""
+        assert cls.serializer_class is not None, f"{cls.__name__} lists no rows"
+        return cls.serializer_class(row, context={"view": cls()})
 
     def location(self, row_id: int) -> str:
         """The URL of a row."""
@@ -214,62 +241,58 @@ class ApiViewSet(GenericViewSet):
         """The client's address."""
         return self.request.META.get("REMOTE_ADDR", "")
 
-    def record(self, row_id: int | None, **fields: Any) -> None:
-        """Write what this request has changed to the log; `fields` are those of a Change, such as before and after."""
-        defaults = {
-            "caller": self.caller,
-            "correlation_id": self.request.correlation_id,
-            "address": self.address,
-            "operation": self.operation,
-            "resource": self.resource_name,
-            "id": row_id,
-            "attributes": tuple(sorted(map(camel, self.document.keys() - self.read_only_values().keys()))),
-        }
-        audit.record(audit.Change(**defaults | fields))
+    def record(self, row_id: int | None, **details: Unpack[audit.ChangeDetails]) -> None:
+        """Write what this request has changed to the log."""
+        self._record_as(self.caller, row_id, **details)
+
+    def _record_as(self, caller: Caller | None, row_id: int | None, **details: Unpack[audit.ChangeDetails]) -> None:
+        actor = audit.Actor(caller, self.request.correlation_id, self.address)
+        details.setdefault("attributes", map(camel, self.document.keys() - self.read_only_values().keys()))
+        audit.record(actor, self.operation, self.resource_name, row_id, **details)
 
     @contextmanager
-    def recorded_change(self, row) -> Iterator[None]:
+    def recorded_change(self, row: Row) -> Iterator[None]:
         """Around a change of a row: writes the row before and after it to the log."""
         before = self.serialized(row)
         self.refuse_read_only_changes(before)
         yield
         self.record(row.pk, before=before, after=self.serialized(row))
 
-    def record_session_event(self, message: str, *, user: Any = None, severity: str = "info") -> None:
-        """Write to the log what happened to a user's sessions; `user` is None where it is unknown."""
-        caller = Caller(user=user) if user is not None else None
-        self.record(None, caller=caller, message=message, severity=severity)
+    def record_session_event(self, message: str, *, user: object = None, severity: str = "info") -> None:
+        """Write to the log what happened to a user's sessions; `user` is None if the user is unknown."""
+        self._record_as(Caller(user) if user is not None else None, None, message=message, severity=severity)
 
 
-class ListMixin(ApiViewSet):
+class ListMixin(ApiViewSet[Row]):
     """GET of all rows and of one."""
 
-    def list(self, request, **kwargs) -> Response:
+    def list(self, request: Request, **kwargs: str) -> Response:
         page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
-    def retrieve(self, request, **kwargs) -> Response:
+    def retrieve(self, request: Request, **kwargs: str) -> Response:
         return Response(self.get_serializer(self.get_object()).data)
 
 
-class CreateMixin(ApiViewSet):
+class CreateMixin(ApiViewSet[Row]):
     """POST; a subclass calls its service in perform_create()."""
 
-    def create(self, request, **kwargs) -> Response:
+    def create(self, request: Request, **kwargs: str) -> Response:
         values = self.values(self.create_attributes)
         with transaction.atomic():
             row = self.perform_create(values)
             self.record(row.pk, after=self.serialized(row))
         return self.created(row.pk)
 
-    def perform_create(self, values: dict[str, Any]):
+    def perform_create(self, values: JsonObject) -> Row:
+        """The new row; raises GatewayError."""
         raise NotImplementedError
 
 
-class UpdateMixin(ApiViewSet):
+class UpdateMixin(ApiViewSet[Row]):
     """PATCH; a subclass calls its service in perform_update()."""
 
-    def update(self, request, **kwargs) -> Response:
+    def update(self, request: Request, **kwargs: str) -> Response:
         values = self.values(self.update_attributes, partial=True)
         self.prepare_update(values)
         with transaction.atomic():
@@ -278,17 +301,17 @@ class UpdateMixin(ApiViewSet):
                 self.perform_update(row, values)
         return Response(Plain())
 
-    def prepare_update(self, values: dict[str, Any]) -> None:
+    def prepare_update(self, values: JsonObject) -> None:
         """Work that must not hold the transaction open, or must be kept if it fails."""
 
-    def perform_update(self, row, values: dict[str, Any]) -> None:
+    def perform_update(self, row: Row, values: JsonObject) -> None:
         raise NotImplementedError
 
 
-class DestroyMixin(ApiViewSet):
+class DestroyMixin(ApiViewSet[Row]):
     """DELETE; a subclass calls its service in perform_destroy()."""
 
-    def destroy(self, request, **kwargs) -> Response:
+    def destroy(self, request: Request, **kwargs: str) -> Response:
         self.values(Attributes, partial=True)  # an id, and nothing else
         with transaction.atomic():
             row = self.get_object()
@@ -297,5 +320,5 @@ class DestroyMixin(ApiViewSet):
             self.record(row_id, before=before, after=self.serialized(row))
         return Response(Plain())
 
-    def perform_destroy(self, row) -> None:
+    def perform_destroy(self, row: Row) -> None:
         raise NotImplementedError

@@ -8,15 +8,17 @@ PostgreSQL ids are given out before the commits and a late commit would hide beh
 position is the snapshot of the reader's last query, which says exactly which transactions it could see: what
 is new is what that snapshot could not see.
 
-How old a change or a position is, the database's clock alone says: those of its readers may show other times.
+The age of a change or a position is measured by the database's clock alone: clocks of readers may differ.
 """
 
 from dataclasses import dataclass
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from gateway_project.change_feed.triggers import CHANGES, KINDS
 
-# How long every change is kept at least; a reader that was away for half of it is told to reload everything.
-KEPT_SECONDS = 3600
+# How long every change is kept at least; a reader that was away for half of it has to reload everything.
+RETENTION_SECONDS = 3600
 
 # Seconds since 1970; of the query, not of the transaction that it may be in.
 _CLOCK = {
@@ -48,8 +50,8 @@ _SINCE = {
 }
 # The moments of SQLite are texts; a fraction makes one later than the same without, as it should.
 _PRUNE = {
-    "sqlite": f"DELETE FROM {CHANGES} WHERE at < datetime('now', '-{KEPT_SECONDS} seconds')",
-    "postgresql": f"DELETE FROM {CHANGES} WHERE at < statement_timestamp() - interval '{KEPT_SECONDS} seconds'",
+    "sqlite": f"DELETE FROM {CHANGES} WHERE at < datetime('now', '-{RETENTION_SECONDS} seconds')",
+    "postgresql": f"DELETE FROM {CHANGES} WHERE at < statement_timestamp() - interval '{RETENTION_SECONDS} seconds'",
 }
 
 
@@ -58,30 +60,30 @@ class Position:
     """How far a reader has read; only ChangeFeed looks inside."""
 
     mark: int | str
-    taken_at: float  # by the database's clock
+    time: float  # seconds since 1970 by the database's clock
 
 
 class ChangeFeed:
     """Reads the changes through one database connection, best outside a transaction."""
 
-    def __init__(self, connection) -> None:
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
 
     def position(self) -> Position:
-        """The position of now: since() will tell every change that is not visible yet."""
+        """The present position: since() will return every change that is not visible yet."""
         with self.connection.cursor() as cursor:
             cursor.execute(_NOW[self.connection.vendor])
-            taken_at, mark = cursor.fetchone()
-            return Position(mark, taken_at)
+            time, mark = cursor.fetchone()
+            return Position(mark, time)
 
     def since(self, position: Position) -> tuple[dict[str, set[int]], Position]:
-        """The ids of changed rows by kind, and the next position; none is missed, some are told twice."""
+        """The ids of changed rows by kind, and the next position; no change is missed, some are returned twice."""
         with self.connection.cursor() as cursor:
             cursor.execute(_SINCE[self.connection.vendor], [position.mark])
             rows = cursor.fetchall()
         marks = (mark for _, mark, *_ in rows if mark is not None)
         now = Position(max(marks, key=_order, default=position.mark), rows[0][0])
-        if _out_of_reach(position, now):
+        if _is_out_of_reach(position, now):
             return {kind: {0} for kind in KINDS}, now
         changes: dict[str, set[int]] = {}
         for _, _, kind, row_id in rows:
@@ -90,18 +92,18 @@ class ChangeFeed:
         return changes, now
 
     def prune(self) -> int:
-        """Delete the changes that are older than KEPT_SECONDS; how many there were."""
+        """Delete the changes that are older than RETENTION_SECONDS; returns their number."""
         with self.connection.cursor() as cursor:
             cursor.execute(_PRUNE[self.connection.vendor])
             return cursor.rowcount
 
 
 def _order(mark: int | str) -> int:
-    """Where a mark stands: an id, or xmax of a snapshot `xmin:xmax:list`: the first transaction after it."""
+    """The place of a mark: an id, or xmax of a snapshot `xmin:xmax:list`, the first transaction after it."""
     return mark if isinstance(mark, int) else int(mark.split(":")[1])
 
 
-def _out_of_reach(position: Position, now: Position) -> bool:
-    """Whether changes may be gone: the reader slept, or this server is a copy that lags behind the last."""
-    asleep = now.taken_at - position.taken_at
-    return not 0 <= asleep < KEPT_SECONDS / 2 or _order(now.mark) < _order(position.mark)
+def _is_out_of_reach(position: Position, now: Position) -> bool:
+    """Whether changes may be missing: the reader was away, or this server is a replica that lags behind."""
+    elapsed = now.time - position.time
+    return not 0 <= elapsed < RETENTION_SECONDS / 2 or _order(now.mark) < _order(position.mark)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from django.apps import apps
 from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
 
 CHANGES = "gateway_project_change"
 PREFIX = "gateway_change_"
@@ -66,7 +67,7 @@ def install(using: str, plan: object = None, **signal: object) -> None:
             return
         for statement in _statements(connection.vendor, tables):
             cursor.execute(statement)
-        _drop(cursor, connection.vendor, unless=set(_names(connection.vendor, tables)))
+        _drop(cursor, connection.vendor, keep=set(_names(connection.vendor, tables)))
         if plan is None and connection.vendor == "sqlite":
             cursor.execute(_ADVANCE_ID, [time.time_ns() // 1000])
         if plan or plan is None:
@@ -78,13 +79,13 @@ def drop_before_migrations(using: str, plan: object = (), **signal: object) -> N
     connection = connections[using]
     if plan and connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            _drop(cursor, connection.vendor, unless=set())
+            _drop(cursor, connection.vendor, keep=set())
 
 
-def _drop(cursor, vendor: str, *, unless: set[str]) -> None:
+def _drop(cursor: CursorWrapper, vendor: str, *, keep: set[str]) -> None:
     cursor.execute(_FIND[vendor], [f"{PREFIX}%"])
     for name, table in cursor.fetchall():
-        if name not in unless:
+        if name not in keep:
             cursor.execute(f'DROP TRIGGER "{name}"' + (f" ON {table}" if vendor == "postgresql" else ""))
 
 
@@ -179,7 +180,7 @@ def _postgresql(watch: Watch, table: str) -> Iterator[str]:
 
 def _function(watch: Watch, table: str) -> str:
     note = f"INSERT INTO {CHANGES} (kind, row_id)"
-    kept = watch.deletes.format(old="o") or "TRUE"
+    condition = watch.deletes.format(old="o") or "TRUE"
     return f"""
         CREATE OR REPLACE FUNCTION "{PREFIX}{table}"() RETURNS trigger LANGUAGE plpgsql
         SET search_path FROM CURRENT AS $$
@@ -187,7 +188,7 @@ def _function(watch: Watch, table: str) -> str:
             IF TG_OP = 'INSERT' THEN
                 {note} SELECT DISTINCT '{watch.kind}', {_row(watch, "n")} FROM new_rows n;
             ELSIF TG_OP = 'DELETE' THEN
-                {note} SELECT DISTINCT '{watch.kind}', {_row(watch, "o")} FROM old_rows o WHERE {kept};
+                {note} SELECT DISTINCT '{watch.kind}', {_row(watch, "o")} FROM old_rows o WHERE {condition};
             ELSIF TG_OP = 'UPDATE' THEN
                 {note} SELECT DISTINCT '{watch.kind}', touched.id
                 FROM old_rows o FULL JOIN new_rows n ON n.id = o.id

@@ -1,7 +1,11 @@
-"""Puts the console's site in the place of Django's own."""
+"""Replaces Django's admin site by the console, and adds the pages that belong to no app."""
 
 from django.contrib.admin.apps import AdminConfig
 
 
 class ConsoleConfig(AdminConfig):
     default_site = "gateway_project.console.site.ConsoleSite"
+
+    def ready(self) -> None:
+        super().ready()
+        from gateway_project.console import playground, system  # noqa: F401  they add their pages to the site

@@ -1,8 +1,7 @@
 """Writes what is done in the console to the log, with the same fields as changes by the API."""
 
-from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Protocol, Unpack
 
 from django.http import HttpRequest
 
@@ -12,33 +11,34 @@ from gateway_project.api.access import Caller
 LOGIN = "login"  # the key in the console's session of the login that it belongs to
 
 
+class SessionEventRecorder(Protocol):
+    """Writes an event of a user's sessions to the log; services of sessions take one as a callback."""
+
+    def __call__(self, message: str, *, user: object = None, severity: str = "info") -> None: ...
+
+
 def caller(request: HttpRequest) -> Caller:
     """The admin at the console, as the Caller that services and the log take."""
     return Caller(user=request.user, is_admin=True, session=request.session.get(LOGIN))
 
 
 def record(
-    request: HttpRequest, operation: str, resource: str, row_id: Any, *, attributes: Iterable[str] = (), **fields: Any
+    request: HttpRequest, operation: str, resource: str, row_id: int | None, **details: Unpack[audit.ChangeDetails]
 ) -> None:
-    """Write one change made in the console to the log; `fields` are others of a Change, without secrets."""
-    defaults = {
-        "caller": caller(request),
-        "correlation_id": request.correlation_id,
-        "address": request.META.get("REMOTE_ADDR", ""),
-        "operation": operation,
-        "resource": resource,
-        "id": row_id,
-        "attributes": tuple(sorted(attributes)),
-    }
-    audit.record(audit.Change(**defaults | fields))
+    """Write one change made in the console to the log; `details` are without secrets."""
+    audit.record(_actor(request, caller(request)), operation, resource, row_id, **details)
 
 
-def record_session_event(request: HttpRequest, message: str, *, user: Any = None, severity: str = "info") -> None:
-    """Write to the log what happened to a user's sessions; `user` is None where it is unknown."""
+def record_session_event(request: HttpRequest, message: str, *, user: object = None, severity: str = "info") -> None:
+    """Write to the log what happened to a user's sessions; `user` is None if the user is unknown."""
     owner = Caller(user=user) if user is not None else None
-    record(request, "console", "auth", None, caller=owner, message=message, severity=severity)
+    audit.record(_actor(request, owner), "console", "auth", message=message, severity=severity)
 
 
-def session_event_recorder(request: HttpRequest) -> Any:
-    """record_session_event() of this request, as the callback that services of sessions take."""
+def session_event_recorder(request: HttpRequest) -> SessionEventRecorder:
+    """record_session_event() of this request."""
     return partial(record_session_event, request)
+
+
+def _actor(request: HttpRequest, caller: Caller | None) -> audit.Actor:
+    return audit.Actor(caller, getattr(request, "correlation_id", ""), request.META.get("REMOTE_ADDR", ""))

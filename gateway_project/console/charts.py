@@ -1,9 +1,10 @@
-"""Charts as the theme draws them: JSON for the data of a canvas."""
+"""The data of charts, as JSON for the theme."""
 
 import json
 from collections.abc import Iterable, Sequence
 from itertools import cycle
-from typing import Any
+
+from gateway_project.json_types import JsonObject
 
 COLORS = ("var(--color-primary-600)", "#c2410c", "#047857", "#7e22ce")
 
@@ -23,7 +24,7 @@ def legend(names: Iterable[str]) -> list[tuple[str, str]]:
     return list(zip(names, cycle(COLORS), strict=False))
 
 
-def _chart(labels: Sequence[str], sets: dict[str, Sequence[float]], look: dict[str, Any]) -> str:
+def _chart(labels: Sequence[str], sets: dict[str, Sequence[float]], look: JsonObject) -> str:
     shown = [
         {"label": name, "data": data, "borderColor": color, "backgroundColor": color, "displayYAxis": True} | look
         for (name, color), data in zip(legend(sets), sets.values(), strict=True)

@@ -1,7 +1,7 @@
 """Filters that several tables have."""
 
 from datetime import UTC, datetime, time
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import messages
@@ -12,6 +12,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
 
+Rows = TypeVar("Rows", bound=QuerySet[Any])
+
 
 def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
     """A filter by one text."""
@@ -19,7 +21,7 @@ def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
     class Equals(TextFilter):
         parameter_name = name
 
-        def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
+        def queryset(self, request: HttpRequest, entries: Rows) -> Rows:
             return entries.filter(**{lookup: self.value()}) if self.value() else entries
 
     Equals.title = title
@@ -27,24 +29,26 @@ def equals(title: str, name: str, lookup: str) -> type[TextFilter]:
 
 
 class FlagFilter(BooleanFieldListFilter):
-    """A boolean filter titled as the lists head its column: `is_active` is "active"."""
+    """A boolean filter with the title of its column in the list: `is_active` is "active"."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.title = self.title.removeprefix("is ")
+        self.title = str(self.field.verbose_name).removeprefix("is ")
 
 
 class MomentFilter(RangeDateTimeFilter):
     """From one moment (UTC) to another; a day without a time counts from its beginning, or to its end.
 
-    The theme's own filter ignores what it cannot parse and so selects every row, for a purge too.
+    The theme's own filter ignores a text that it cannot parse and so selects every row, also for a purge.
     """
+
+    title: str
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.title = f"{self.title} (UTC)"
 
-    def queryset(self, request: HttpRequest, rows: QuerySet) -> QuerySet:
+    def queryset(self, request: HttpRequest, rows: Rows) -> Rows:
         """Raises IncorrectLookupParameters; the next page says why."""
         try:
             bounds = {"gte": self._moment("from", time.min), "lte": self._moment("to", time.max)}

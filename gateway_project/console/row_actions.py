@@ -2,14 +2,22 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from unfold.decorators import action
 
+if TYPE_CHECKING:
+    from gateway_project.console.tables import ConsoleAdmin
 
-def always(row: Any) -> bool:
+# The class of the table: a method of a subclass takes the subclass as `self`.
+Table = TypeVar("Table", bound="ConsoleAdmin[Any]")
+Page = Callable[[Table, HttpRequest, str], HttpResponse]
+
+
+def always(row: Model) -> bool:
     return True
 
 
@@ -21,18 +29,18 @@ def row_action(
     effect: str,
     atomic: bool = True,
     applies_to: Callable[[Any], bool] = always,
-) -> Callable[[Callable], Callable]:
+) -> Callable[[Callable[[Table, HttpRequest, Any], HttpResponse | str]], Page[Table]]:
     """Decorates a method of a ConsoleAdmin (request, row): a button on the row's page.
 
     `effect` is one sentence on what will happen. The method raises GatewayError if it cannot act, and returns a
     response, or a sentence that the row's page shows. An action that calls a provider is not `atomic`, so that no
-    lock is held meanwhile. Rows that it does not apply to have no button: only locked ones can be unlocked.
+    lock is held during the call. Rows that the action does not apply to have no button.
     """
 
-    def decorate(do: Callable[[Any, HttpRequest, Any], HttpResponse | str]) -> Callable:
+    def decorate(do: Callable[[Table, HttpRequest, Any], HttpResponse | str]) -> Page[Table]:
         @action(description=description, icon=icon, url_path=path)
         @wraps(do)
-        def ask_and_do(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        def ask_and_do(self: Table, request: HttpRequest, object_id: str) -> HttpResponse:
             row = self.get_object(request, object_id)
             if row is None or self.is_archived(row):
                 raise Http404
@@ -42,10 +50,10 @@ def row_action(
                     request, "console/confirm.html", self.admin_site.context(request, description, **context)
                 )
             results: list[HttpResponse | str] = []
-            done = self.attempt(request, lambda: results.append(do(self, request, row)), atomic=atomic)
-            if done and isinstance(results[0], HttpResponse):
+            is_done = self.attempt(request, lambda: results.append(do(self, request, row)), atomic=atomic)
+            if is_done and isinstance(results[0], HttpResponse):
                 return results[0]
-            if done:
+            if is_done:
                 self.message_user(request, results[0])
             return HttpResponseRedirect(self.page_of(row.pk))
 

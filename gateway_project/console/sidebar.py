@@ -1,13 +1,13 @@
 """The entries of the console's side bar, and the addresses of its icon, style and script."""
 
-from typing import Any
-
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
+from gateway_project.json_types import JsonObject
 
-def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+
+def navigation(request: HttpRequest) -> list[JsonObject]:
     """The sections of the side bar."""
     return NAVIGATION
 
@@ -24,11 +24,11 @@ def script(request: HttpRequest) -> str:
     return static("gateway/console.js")
 
 
-def _item(title: str, icon: str, name: str) -> dict[str, Any]:
+def _item(title: str, icon: str, name: str) -> JsonObject:
     return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
 
 
-def _section(title: str, *items: dict[str, Any]) -> dict[str, Any]:
+def _section(title: str, *items: JsonObject) -> JsonObject:
     return {"title": title, "separator": True, "items": list(items)}
 
 

@@ -2,24 +2,24 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
+from django.contrib import admin
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
-from django.utils.module_loading import import_string
+from django.urls import URLPattern, URLResolver, path, reverse
 from unfold.sites import UnfoldAdminSite
 
 from gateway_project.api import licence
 from gateway_project.errors import LicenceInvalid
+from gateway_project.hooks import Hook
 
-Page = Callable[[HttpRequest], HttpResponse]
-# Whether a login is still alive; a dotted path, since this module may not import accounts.
-IS_ALIVE = "accounts.console.is_alive"
+Page = Callable[..., HttpResponse]
+# Whether the login that the console's session belongs to is still alive.
+has_live_login: Hook[[HttpRequest], bool] = Hook("has_live_login")
 
-# URL names, by prefix, of the pages that need no licence: the first one, login and logout, and those that are needed
-# to put the licence right.
+# URL names, by prefix, of the pages that need no licence: the first page, login and logout, and the pages that are
+# needed to install a valid licence.
 LICENCE_FREE_PAGES = (
     "index",
     "login",
@@ -38,7 +38,7 @@ NOT_OFFERED = ("Not possible", "The console does not offer this.", 403)
 
 
 class ConsoleSite(UnfoldAdminSite):
-    """Admits active admins for as long as their login lives; `page` adds pages beside those of the tables."""
+    """Admits active admins while their login is alive; `page` adds pages that belong to no table."""
 
     site_header = site_title = "Gateway"
     index_title = "Overview"
@@ -50,22 +50,22 @@ class ConsoleSite(UnfoldAdminSite):
         self.parts: set[str] = set()
 
     def has_permission(self, request: HttpRequest) -> bool:
-        return super().has_permission(request) and import_string(IS_ALIVE)(request)
+        return super().has_permission(request) and has_live_login(request)
 
     def admin_view(self, view: Page, cacheable: bool = False) -> Page:
         return super().admin_view(self._checked(view), cacheable)
 
     def _checked(self, view: Page) -> Page:
-        """The view, behind the checks of the licence (but for LICENCE_FREE_PAGES) and of the address.
+        """The view, after the checks of the licence (except for LICENCE_FREE_PAGES) and of the address.
 
-        A failed check, and an address that leads nowhere, answer with a page that says why.
+        If a check fails, or if nothing is at the address, the response is a page that says why.
         """
 
         @wraps(view)
-        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
             try:
                 if not _is_licence_free(request):
-                    licence.require()
+                    licence.require_licence()
                 if "%00" in request.META.get("QUERY_STRING", ""):
                     raise BadRequest
                 return view(request, *args, **kwargs)
@@ -81,24 +81,24 @@ class ConsoleSite(UnfoldAdminSite):
         return answer
 
     def refusal(self, request: HttpRequest, title: str, problem: str, code: int) -> HttpResponse:
-        """A page of the console with this sentence instead of what was asked for."""
+        """A page of the console with this sentence instead of the requested page."""
         context = self.context(request, title, problem=problem)
         return TemplateResponse(request, "console/refused.html", context, status=code)
 
-    def get_urls(self) -> list:
-        # No row has a page outside of the console.
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        # Rows have no pages outside of the console.
         return [route for route in super().get_urls() if getattr(route, "name", None) != "view_on_site"]
 
-    def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+    def search(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """404: the theme's search over all tables is not used; each table has its own."""
         raise Http404
 
-    def password_change(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+    def password_change(self, request: HttpRequest, extra_context: object = None) -> HttpResponse:
         """Redirect to the user's own page: Django's form would bypass the services and the log."""
         return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[request.user.pk]))
 
     def page(self, route: str, *, name: str, part: bool = False) -> Callable[[Page], Page]:
-        """Decorates a view: `admin:name` at this route below /admin/, for those whom the console admits.
+        """Decorates a view: `admin:name` at this route below /admin/, for users whom the console admits.
 
         A `part` is a fragment that another page fetches.
         """
@@ -115,18 +115,30 @@ class ConsoleSite(UnfoldAdminSite):
         """The added pages; UnfoldAdminSite puts them before the tables' own paths."""
         return [path(route, self.admin_view(view), name=name) for name, (route, view) in self._pages.items()]
 
-    def context(self, request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
+    def context(self, request: HttpRequest, title: str, **more: object) -> dict[str, object]:
         """The context that a page's template needs."""
         return {**self.each_context(request), "title": title, **more}
 
 
+def console_site() -> ConsoleSite:
+    """The site of this process."""
+    site = admin.site
+    assert isinstance(site, ConsoleSite)
+    return site
+
+
+def view_name(request: HttpRequest) -> str:
+    """The name of the page's route, or ''."""
+    return (request.resolver_match.url_name or "") if request.resolver_match else ""
+
+
 def wants_page(request: HttpRequest) -> bool:
-    """Whether a browser asks for a page; scripts and API clients do not."""
+    """Whether a browser requests a page; scripts and API clients do not."""
     return "text/html" in request.headers.get("Accept", "")
 
 
 def _is_licence_free(request: HttpRequest) -> bool:
-    name = request.resolver_match.url_name or ""
+    name = view_name(request)
     if name == "autocomplete":
         return request.GET.get("app_label") in LICENCE_FREE_AUTOCOMPLETE
     return name.startswith(LICENCE_FREE_PAGES)

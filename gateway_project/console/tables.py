@@ -1,13 +1,14 @@
-"""The base of all tables of the console: forms that pass their fields to services, as the API does."""
+"""The base of all tables of the console; their forms pass the fields to services, as the API does."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin import ListFilter, SimpleListFilter
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import ValidationError
@@ -17,11 +18,18 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
+from unfold.dataclasses import UnfoldAction
 
+from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
+from gateway_project.console.site import view_name
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import Conflict, GatewayError
+from gateway_project.json_types import JsonObject
+
+Row = TypeVar("Row", bound=models.Model)
+Context = dict[str, object] | None
 
 CHANGED_MEANWHILE = "This was changed by someone else after you opened the page. Nothing was saved. Open it again."
 
@@ -36,7 +44,7 @@ class ServiceForm(forms.ModelForm):
     as it was when the form was opened: otherwise a form would silently undo changes that others made meanwhile.
     """
 
-    admin: "ServiceAdmin"
+    admin: "ServiceAdmin[Any]"
     request: HttpRequest
     form_names: ClassVar[dict[str, str]] = {}  # the form's field names by those that services use, if they differ
 
@@ -47,9 +55,9 @@ class ServiceForm(forms.ModelForm):
         super().__init__(*args, **options)
         for field in self.fields.values():
             if isinstance(field, forms.DecimalField):
-                field.prepare_value = plain_decimal
+                field.prepare_value = plain_decimal  # type: ignore[method-assign]  # for this field alone
 
-    def initial_of(self, row: models.Model) -> dict[str, Any]:
+    def initial_of(self, row: models.Model) -> dict[str, object]:
         """The values of declared fields for a stored row."""
         return {}
 
@@ -91,22 +99,22 @@ class ServiceForm(forms.ModelForm):
         """Services store what belongs to a row with it."""
 
 
-def plain_decimal(value: Any) -> Any:
+def plain_decimal(value: object) -> object:
     """A decimal number as text without trailing zeros or an exponent; any other value unchanged."""
     return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
-def _as_text(value: Any) -> Any:
+def _as_text(value: object) -> str | list[str]:
     """The value as text; a list sorted, since the order of its elements means nothing."""
     return sorted(map(str, value)) if isinstance(value, list) else str(value)
 
 
-class ConsoleAdmin(ModelAdmin):
+class ConsoleAdmin(ModelAdmin, Generic[Row]):
     """The base of all tables, read-only ones included, with what actions on rows need (row_actions.py)."""
 
     empty_message: ClassVar[str]  # what an empty list means for the gateway
 
-    def attempt(self, request: HttpRequest, do: Any, *args: Any, atomic: bool = True) -> bool:
+    def attempt(self, request: HttpRequest, do: Callable[..., object], *args: object, atomic: bool = True) -> bool:
         """Call do(*args); False if it raised a GatewayError, which the next page shows."""
         try:
             with races_as_conflicts(), transaction.atomic() if atomic else nullcontext():
@@ -116,51 +124,51 @@ class ConsoleAdmin(ModelAdmin):
             return False
         return True
 
-    def is_archived(self, row: Any) -> bool:
+    def is_archived(self, row: Row) -> bool:
         """Whether the row is history: it is shown and can no longer be changed."""
         return False
 
-    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list:
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
         row = self.get_object(request, object_id)
         if row is None or self.is_archived(row):
             return []
         return [action for action in super().get_actions_detail(request, object_id) if action.method.applies_to(row)]
 
-    def response_action(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
+    def response_action(self, request: HttpRequest, queryset: models.QuerySet[Row]) -> HttpResponse | None:
         """Refuse selected ids that cannot be primary keys, which Django does not check."""
-        for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
+        for row_id in request.POST.getlist(ACTION_CHECKBOX_NAME):
             try:
-                self.opts.pk.clean(chosen, None)
+                self.opts.pk.clean(row_id, None)
             except ValidationError:
-                self.message_user(request, "There is no such row. Nothing was done.", messages.ERROR)
+                self.message_user(request, "A selected row does not exist. Nothing was done.", messages.ERROR)
                 return HttpResponseRedirect(request.get_full_path())
         return super().response_action(request, queryset)
 
-    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Only fields that the page has filters for: else a hash could be guessed letter by letter."""
+    def lookup_allowed(self, lookup: str, value: object, request: HttpRequest) -> bool:
+        """Only fields that the page has filters for; otherwise a hash could be guessed letter by letter."""
         field, offered = lookup.partition(LOOKUP_SEP)[0], set(map(_field, self.get_list_filter(request)))
-        hidden = {known.name for known in self.opts.get_fields()} - offered
+        hidden = {column.name for column in self.opts.get_fields()} - offered
         return field not in hidden and super().lookup_allowed(lookup, value, request)
 
-    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Context = None) -> HttpResponse:
         """Redirect to the row: Django's history, which this page would show, is not kept."""
         return HttpResponseRedirect(self.page_of(object_id))
 
-    def page_of(self, row_id: Any) -> str:
+    def page_of(self, row_id: int | str) -> str:
         """The address of a row's page."""
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row_id])
 
 
-def _field(entry: Any) -> str:
+def _field(entry: str | type[SimpleListFilter] | tuple[str, type[ListFilter]]) -> str:
     """The field, or else the parameter, of an entry of list_filter."""
     first = entry[0] if isinstance(entry, tuple) else entry
-    return first if isinstance(first, str) else first.parameter_name
+    return first if isinstance(first, str) else str(first.parameter_name)
 
 
-class ServiceAdmin(ConsoleAdmin):
+class ServiceAdmin(ConsoleAdmin[Row]):
     """A table whose rows services change; a subclass names the viewset of the resource and calls the services."""
 
-    viewset: ClassVar[type[ApiViewSet]]  # gives the resource's name and the serialized row for the log
+    viewset: ClassVar[type[ApiViewSet[Any]]]  # gives the resource's name and the serialized row for the log
     form = ServiceForm
     change_form_before_template = "console/seen.html"
     delete_confirmation_template = delete_selected_confirmation_template = "console/delete.html"
@@ -169,42 +177,44 @@ class ServiceAdmin(ConsoleAdmin):
     list_per_page = 50
     actions = ["delete_selected"]
 
-    # -- What a subclass says ---------------------------------------------------------------------------
+    # -- What a subclass defines ------------------------------------------------------------------------
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> models.Model:
+    def create(self, request: HttpRequest, values: JsonObject) -> Row:
         """The stored row of these fields; raises GatewayError."""
         raise NotImplementedError
 
-    def change(self, request: HttpRequest, row: Any, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Row, values: JsonObject) -> None:
         """Store the fields that were changed; raises GatewayError."""
         raise NotImplementedError
 
-    def destroy(self, request: HttpRequest, row: Any) -> None:
+    def destroy(self, request: HttpRequest, row: Row) -> None:
         """Delete the row as the API does; raises GatewayError."""
         raise NotImplementedError
 
-    def deletion_effects(self, row: Any) -> list[str]:
+    def deletion_effects(self, row: Row) -> list[str]:
         """What deleting the row does, in sentences that the confirmation page shows."""
         return []
 
-    def selectable(self, rows: models.QuerySet) -> models.QuerySet:
+    def selectable(self, rows: models.QuerySet[Row]) -> models.QuerySet[Row]:
         """The rows that forms of other tables offer: without archived ones, which services would refuse."""
         return rows
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or not self.is_archived(obj))
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return super().has_delete_permission(request, obj) and (obj is None or not self.is_archived(obj))
 
     # -- Django's hooks ---------------------------------------------------------------------------------
 
-    def get_search_results(self, request: HttpRequest, rows: models.QuerySet, text: str) -> tuple[Any, bool]:
-        found, may_have_duplicates = super().get_search_results(request, rows, text)
-        is_autocomplete = request.resolver_match.url_name == "autocomplete"
-        return (self.selectable(found) if is_autocomplete else found), may_have_duplicates
+    def get_search_results(
+        self, request: HttpRequest, rows: models.QuerySet[Row], text: str
+    ) -> tuple[models.QuerySet[Row], bool]:
+        matches, may_have_duplicates = super().get_search_results(request, rows, text)
+        is_autocomplete = view_name(request) == "autocomplete"
+        return (self.selectable(matches) if is_autocomplete else matches), may_have_duplicates
 
-    def store(self, request: HttpRequest, form: ServiceForm) -> models.Model:
+    def store(self, request: HttpRequest, form: ServiceForm) -> Row:
         """Create or change the row of a form with valid fields, and write it to the log."""
         row = form.instance
         if row.pk is None:
@@ -217,7 +227,7 @@ class ServiceAdmin(ConsoleAdmin):
                 self.change(request, row, dict(changed))
         return row
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponse:
+    def changeform_view(self, request: HttpRequest, *args: object, **options: object) -> HttpResponse:
         try:
             with races_as_conflicts():
                 return super().changeform_view(request, *args, **options)
@@ -225,38 +235,43 @@ class ServiceAdmin(ConsoleAdmin):
             self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
 
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any) -> type:
+    def get_form(
+        self, request: HttpRequest, obj: Row | None = None, change: bool = False, **options: Any
+    ) -> type[ServiceForm]:
         form = super().get_form(request, obj, change=change, **options)
         # Django keeps declared fields, which may be required, in forms that do not list them: None removes them.
         absent = set(form.declared_fields) - set(options.get("fields") or form.declared_fields)
         return type(form.__name__, (form,), {"admin": self, "request": request, **dict.fromkeys(absent)})
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Row, form: forms.ModelForm, change: bool) -> None:
         """Nothing: ServiceForm has stored the row."""
 
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+    def save_related(self, request: HttpRequest, form: forms.ModelForm, formsets: object, change: bool) -> None:
         """Nothing, for the same reason."""
 
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+    def delete_model(self, request: HttpRequest, obj: Row) -> None:
         with transaction.atomic():
             before, row_id = self.serialized(obj), obj.pk
             self.destroy(request, obj)
             self.record(request, "destroy", row_id, before=before)
 
     @admin.action(permissions=["delete"], description="Delete selected %(verbose_name_plural)s")
-    def delete_selected(self, request: HttpRequest, queryset: models.QuerySet) -> HttpResponse | None:
-        """Ask as Django's own does, then delete the rows that services agree to delete; show why others stay."""
+    def delete_selected(self, request: HttpRequest, queryset: models.QuerySet[Row]) -> HttpResponse | None:
+        """Ask for confirmation, then delete the rows; a message says why the service refused to delete a row."""
         rows = [row for row in queryset if self.has_delete_permission(request, row)]
         if rows and not request.POST.get("post"):
             confirmation = delete_selected(self, request, queryset.filter(pk__in=[row.pk for row in rows]))
-            [effects] = confirmation.context_data["deletable_objects"]
-            confirmation.context_data |= {"deleted_objects": effects, "back": request.get_full_path()}
+            assert confirmation is not None, "Django asks for confirmation first"
+            context = confirmation.context_data
+            assert context is not None, "Django's page has a context"
+            [effects] = context["deletable_objects"]
+            context.update(deleted_objects=effects, back=request.get_full_path())
             return confirmation
         deleted = sum(self.attempt(request, self.delete_model, request, row) for row in rows)
-        self.message_user(request, f"{deleted} of {len(queryset)} {self.opts.verbose_name_plural} are deleted.")
+        self.message_user(request, f"{deleted} of {len(queryset)} {self.opts.verbose_name_plural} deleted.")
         return None
 
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Context = None) -> HttpResponse:
         context = {"back": self.page_of(object_id), **(extra_context or {})}
         try:
             with races_as_conflicts():
@@ -265,47 +280,54 @@ class ServiceAdmin(ConsoleAdmin):
             self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(self.page_of(object_id))
 
-    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> tuple[list, dict, set, list]:
+    def get_deleted_objects(
+        self, objs: Iterable[Row], request: HttpRequest
+    ) -> tuple[list[object], dict[str, int], set[str], list[object]]:
         """The rows by the effects of deleting them: services decide what else is deleted, not Django's collector."""
-        rows: dict[tuple[str, ...], list[Any]] = {}
+        rows: dict[tuple[str, ...], list[Row]] = {}
         for row in objs:
             rows.setdefault(tuple(self.deletion_effects(row)), []).append(row)
         return list(rows.items()), {}, set(), []
 
     # -- The log ----------------------------------------------------------------------------------------
 
-    def serialized(self, row: models.Model) -> Any:
+    def serialized(self, row: Row) -> JsonObject | None:
         """The row as the API shows it, without secrets; None if it is gone."""
         return self.viewset.serialize_row(row)
 
-    def record(self, request: HttpRequest, operation: str, row_id: Any, **more: Any) -> None:
+    def record(
+        self, request: HttpRequest, operation: str, row_id: int | None, **details: Unpack[ChangeDetails]
+    ) -> None:
         """Write to the log who changed what."""
-        record(request, operation, self.viewset.resource_name, row_id, **more)
+        record(request, operation, self.viewset.resource_name, row_id, **details)
 
     @contextmanager
-    def recorded_change(self, request: HttpRequest, row: Any, operation: str = "update", **more: Any) -> Iterator[None]:
+    def recorded_change(
+        self, request: HttpRequest, row: Row, operation: str = "update", attributes: Iterable[str] = ()
+    ) -> Iterator[None]:
         """Around a change of a row: writes the row before and after it to the log."""
         before = self.serialized(row)
         yield
-        self.record(request, operation, row.pk, before=before, after=self.serialized(row), **more)
+        after = self.serialized(row)
+        self.record(request, operation, row.pk, before=before, after=after, attributes=attributes)
 
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+    def log_addition(self, request: HttpRequest, obj: Row, message: object) -> None:
         """Nothing: the log replaces Django's history."""
 
     log_change = log_addition
 
-    def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
+    def log_deletions(self, request: HttpRequest, queryset: models.QuerySet[Row]) -> None:
         """Nothing, for the same reason."""
 
 
-class ReadOnlyAdmin(ConsoleAdmin):
+class ReadOnlyAdmin(ConsoleAdmin[Row]):
     """A table that the console shows and never changes."""
 
-    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+    def has_add_permission(self, request: HttpRequest, *args: object) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Row | None = None) -> bool:
         return False

@@ -1,12 +1,13 @@
-"""Names: kept in one form of Unicode, compared in any case, and none that a reader could not tell from another."""
+"""Names: stored in one form of Unicode, compared in any case, and clear to readers."""
 
 import unicodedata
 from typing import Any
 
 from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import lookups
 
-# Printable, as Python has it, and yet nothing is seen of them: fillers, blanks and selectors of scripts.
+# Printable for Python, but invisible: fillers, blanks and selectors of scripts.
 INVISIBLE = frozenset(
     map(
         chr,
@@ -17,19 +18,19 @@ INVISIBLE = frozenset(
     )
 )
 SELECTORS = frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
-# Unprintable, so that no name holds it.
-APART = "\x1f"
-LONGEST_FOLD = 3  # characters that one may become
+# Separates a name key from what makes it unique; unprintable, so that no name contains it.
+KEY_SEPARATOR = "\x1f"
+LONGEST_FOLD = 3  # the most characters that one becomes when its case is folded
 SQLITE_UPPER = "gateway_upper"
 
 
 def is_clear(name: str) -> bool:
-    """Whether a reader sees all of a name: no blanks around it, and nothing that is unprintable or invisible."""
+    """Whether all of a name is visible: no blanks around it, no unprintable and no invisible characters."""
     return name == name.strip() and name.isprintable() and not INVISIBLE & set(name) and not _stray_selector(name)
 
 
 def _stray_selector(name: str) -> bool:
-    """Whether a variation selector follows something that has no variants: there it is not seen."""
+    """Whether a variation selector follows a character without variants, where it is invisible."""
     pairs = zip("\0" + name, name, strict=False)
     return any(character in SELECTORS and not _has_variants(before) for before, character in pairs)
 
@@ -39,19 +40,19 @@ def _has_variants(character: str) -> bool:
     return symbol or unicodedata.name(character, "").startswith("CJK UNIFIED")
 
 
-def one_form(name: str) -> str:
-    """The name in the one form in which it is kept: what looks the same is the same text (NFC)."""
+def composed(name: str) -> str:
+    """The name in the form in which it is stored (NFC): names that look the same are the same text."""
     return unicodedata.normalize("NFC", name)
 
 
 def name_key(name: str) -> str:
-    """What a name is compared by: the same for all that differ in case, in width or in how they are put together."""
+    """The key that names are compared by: the same for names that differ in case, width or composition only."""
     folded = unicodedata.normalize("NFKC", name).casefold()
-    return unicodedata.normalize("NFKC", folded)  # a folded letter may have come apart
+    return unicodedata.normalize("NFKC", folded)  # a folded letter may be decomposed
 
 
 def upper_case(text: str) -> str:
-    """The text in upper case, letter by letter as PostgreSQL has it: "ß", which would be two, stays as it is."""
+    """The text in upper case, letter by letter as in PostgreSQL: "ß", whose upper case is two letters, stays."""
     upper = text and text.upper()
     if not text or len(upper) == len(text):
         return upper
@@ -59,40 +60,40 @@ def upper_case(text: str) -> str:
 
 
 class _AsText(models.CharField):
-    """To the database, and so to migrations, no more than a text."""
+    """A CharField for the database and for migrations."""
 
-    def deconstruct(self) -> tuple[str, str, list, dict]:
+    def deconstruct(self) -> tuple[str, str, list[object], dict[str, object]]:
         name, _, args, options = super().deconstruct()
-        return name, "django.db.models.CharField", args, options
+        return name, "django.db.models.CharField", list(args), options
 
 
 class SearchedField(_AsText):
-    """A text of which a part is found in any case, whichever database keeps it."""
+    """A text whose parts can be searched in any case, on every database."""
 
 
 class SearchedText(models.TextField):
-    """The same for a long text, which is kept as somebody wrote it and searched for what is written."""
+    """The same for a long text; neither the text nor the search term is normalized."""
 
-    def deconstruct(self) -> tuple[str, str, list, dict]:
+    def deconstruct(self) -> tuple[str, str, list[object], dict[str, object]]:
         name, _, args, options = super().deconstruct()
-        return name, "django.db.models.TextField", args, options
+        return name, "django.db.models.TextField", list(args), options
 
 
-class InAnyCase(lookups.IContains):
-    """A part of the text, in one form; of SQLite's own functions none knows the case of letters beyond ASCII."""
+class ContainsInAnyCase(lookups.IContains):
+    """Finds a part of the text, normalized; SQLite's own functions fold the case of ASCII letters only."""
 
-    def get_prep_lookup(self) -> Any:
-        return one_form(self.rhs) if isinstance(self.rhs, str) else self.rhs
+    def get_prep_lookup(self) -> object:
+        return composed(self.rhs) if isinstance(self.rhs, str) else self.rhs
 
     def as_sqlite(self, compiler: Any, connection: Any) -> Any:
         upper = models.Func(self.lhs, function=SQLITE_UPPER, output_field=models.CharField())
         return lookups.Contains(upper, upper_case(self.rhs)).as_sql(compiler, connection)
 
 
-class InAnyCaseAsWritten(InAnyCase):
-    """A part of a long text; without letters beyond ASCII SQLite looks for it by itself, which is quicker."""
+class ContainsAsWritten(ContainsInAnyCase):
+    """Finds a part of a long text; an ASCII term needs no function of ours on SQLite, which is faster."""
 
-    def get_prep_lookup(self) -> Any:
+    def get_prep_lookup(self) -> object:
         return self.rhs
 
     def as_sqlite(self, compiler: Any, connection: Any) -> Any:
@@ -100,28 +101,28 @@ class InAnyCaseAsWritten(InAnyCase):
         return search(compiler, connection)
 
 
-SearchedField.register_lookup(InAnyCase)
-SearchedText.register_lookup(InAnyCaseAsWritten)
+SearchedField.register_lookup(ContainsInAnyCase)
+SearchedText.register_lookup(ContainsAsWritten)
 
 
-def add_to_sqlite(connection: Any, **signal: Any) -> None:
-    """Give a new connection the upper case that PostgreSQL has by itself."""
+def add_to_sqlite(connection: BaseDatabaseWrapper, **signal: object) -> None:
+    """Add the function for upper case to a new SQLite connection; PostgreSQL has its own."""
     if connection.vendor == "sqlite":
         connection.connection.create_function(SQLITE_UPPER, 1, upper_case, deterministic=True)
 
 
 class NameField(SearchedField):
-    """A name in one form, in whichever it is stored or asked for."""
+    """A name, normalized when it is stored and when it is searched."""
 
     def to_python(self, value: Any) -> Any:
-        found = super().to_python(value)
-        return one_form(found) if isinstance(found, str) else found
+        name = super().to_python(value)
+        return composed(name) if isinstance(name, str) else name
 
 
 class NameKeyField(_AsText):
-    """The key of the row's name `of`, written whenever the row is; whatever is asked for is folded likewise.
+    """The key of the row's name `of`, written whenever the row is saved; search terms are folded likewise.
 
-    A key that was set APART from another user's stays so as long as the name does.
+    A key that was made unique with KEY_SEPARATOR stays as it is while the name does.
     """
 
     def __init__(self, *args: Any, of: str = "", **options: Any) -> None:
@@ -129,11 +130,12 @@ class NameKeyField(_AsText):
         super().__init__(*args, **options)
 
     def clone(self) -> "NameKeyField":
-        made = super().clone()
-        made.of = self.of
-        return made
+        field = super().clone()  # type: ignore[misc]  # django-stubs lack Field.clone()
+        field.of = self.of
+        return field
 
-    def clean(self, value: Any, row: models.Model) -> str:
+    def clean(self, value: object, row: models.Model | None) -> str:
+        assert row is not None, "full_clean() of a row calls this"
         return self._key(row)
 
     def pre_save(self, row: models.Model, add: bool) -> str:
@@ -143,18 +145,18 @@ class NameKeyField(_AsText):
 
     def _key(self, row: models.Model) -> str:
         key, present = name_key(getattr(row, self.of)), getattr(row, self.attname) or ""
-        return present if present.partition(APART)[0] == key else key
+        return present if present.partition(KEY_SEPARATOR)[0] == key else key
 
     def get_prep_value(self, value: Any) -> Any:
         prepared = super().get_prep_value(value)
         return name_key(prepared) if isinstance(prepared, str) else prepared
 
 
-class Holds(lookups.Contains):
-    """A part of the name in any case: both sides are folded already, which no database does for all letters."""
+class FoldedContains(lookups.Contains):
+    """Finds a part of the name in any case; both sides are folded here, since no database folds all letters."""
 
-    def get_prep_lookup(self) -> Any:
+    def get_prep_lookup(self) -> object:
         return name_key(self.rhs) if isinstance(self.rhs, str) else self.rhs
 
 
-NameKeyField.register_lookup(Holds, "icontains")
+NameKeyField.register_lookup(FoldedContains, "icontains")

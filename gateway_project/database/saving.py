@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import DatabaseError, IntegrityError, models, transaction
 
@@ -18,19 +19,19 @@ _RACE_CODES = {
 }
 
 
-def save_or_refuse(row: models.Model, *, taken: str) -> None:
-    """Validate and store a row; raises ValidationError, or Conflict with the message `taken` if its name exists."""
+def save_or_refuse(row: models.Model, *, conflict: str) -> None:
+    """Validate and store a row; raises ValidationError, or Conflict with the message `conflict` if its name exists."""
     try:
         row.full_clean()
     except DjangoValidationError as error:
         if UNIQUENESS_CODES.issuperset(_codes(error)):
-            raise Conflict(taken) from None
+            raise Conflict(conflict) from None
         raise ValidationError.from_fields(error.message_dict) from None
     try:
         with transaction.atomic():
             row.save()
     except IntegrityError:  # another transaction took the name after the validation
-        raise Conflict(taken) from None
+        raise Conflict(conflict) from None
 
 
 def lock_row(row: models.Model, rows: models.QuerySet) -> None:
@@ -40,7 +41,7 @@ def lock_row(row: models.Model, rows: models.QuerySet) -> None:
     """
     try:
         row.refresh_from_db(from_queryset=rows.select_for_update())
-    except type(row).DoesNotExist:
+    except ObjectDoesNotExist:
         raise NotFound(f"This {row._meta.verbose_name} no longer exists.") from None
 
 

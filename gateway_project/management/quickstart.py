@@ -1,6 +1,6 @@
-"""Prepares an instance without asking: an administrator, a key, a rule, and providers to send work to.
+"""Prepares an instance without questions: an administrator, a key, a rule, and providers.
 
-Each of them leaves an entry in the log, as if it had been made through the API.
+Each of them leaves an entry in the log, as if it had been created through the API.
 """
 
 import json
@@ -22,6 +22,7 @@ from accounts.viewsets import UserViewSet
 from gateway_project.api.audit import record_command
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 from keys import secrets as key_secrets
 from keys.models import ApiKey
 from keys.services import issue_key
@@ -48,9 +49,9 @@ Tell = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What somebody needs to begin; a secret that was made earlier and is not known any more is None.
+    """What a user needs to begin; a secret is None if an earlier run created it and its text is lost.
 
-    So is the model where no provider offers any.
+    The model is None if no provider offers any.
     """
 
     baseUrl: str
@@ -61,24 +62,24 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A provider that an environment variable stands for."""
+class Vendor:
+    """A provider that is created if an environment variable has a credential for it."""
 
     variable: str
     name: str
     url: str
     format_name: str
     auth_method: str
-    models: tuple[str, ...]  # where it cannot be asked
+    models: tuple[str, ...]  # if it does not answer
 
     def base_url(self, environment: Mapping[str, str]) -> str:
-        """Its address, or the one that its own SDK is told by OPENAI_BASE_URL and the like."""
+        """Its address, or the one that a variable such as OPENAI_BASE_URL sets for its own SDK."""
         return environment.get(self.variable.replace("_API_KEY", "_BASE_URL"), "").strip() or self.url
 
 
-KNOWN = (
-    Known("OPENAI_API_KEY", "openai", "https://api.openai.com/v1", "openai", "bearer", ("gpt-5", "gpt-5-mini")),
-    Known(
+VENDORS = (
+    Vendor("OPENAI_API_KEY", "openai", "https://api.openai.com/v1", "openai", "bearer", ("gpt-5", "gpt-5-mini")),
+    Vendor(
         "ANTHROPIC_API_KEY",
         "anthropic",
         "https://api.anthropic.com/v1",
@@ -86,7 +87,7 @@ KNOWN = (
         "x-api-key",
         ("claude-opus-4-7", "claude-sonnet-4-6"),
     ),
-    Known(
+    Vendor(
         "GEMINI_API_KEY",
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta",
@@ -94,7 +95,7 @@ KNOWN = (
         "x-goog-api-key",
         ("gemini-3-pro", "gemini-3-flash"),
     ),
-    Known(
+    Vendor(
         "MISTRAL_API_KEY",
         "mistral",
         "https://api.mistral.ai/v1",
@@ -106,85 +107,85 @@ KNOWN = (
 
 
 def prepare(environment: Mapping[str, str] = os.environ, tell: Tell = lambda _: None) -> Prepared:
-    """Make what is missing and change nothing that exists; run again it says the same.
+    """Create what is missing and change nothing that exists; a second run returns the same.
 
-    `tell` is called with a sentence for each thing that somebody would wonder about.
+    `tell` is called with a sentence for each thing that needs an explanation.
     """
-    found = _found_providers(environment, tell)  # asks them: not inside a transaction
+    providers = _providers(environment, tell)  # outside of the transaction, since it sends requests to them
     with transaction.atomic():
         admin, password = _admin(tell)
         api_key = _key(admin, tell)
         if not Rule.objects.exists():
-            rule = create_rule(name=RULE_NAME, user_id=0, description="Made by quickstart.")
+            rule = create_rule(name=RULE_NAME, user_id=0, description="Created by quickstart.")
             _record(RuleViewSet, rule)
         demo_url = None if settings.GATEWAY_MODE == "production" else _demo_provider()
         _prices()
-        for name, options in found.items():
+        for name, options in providers.items():
             if not Provider.objects.filter(name=name).exists():
-                _make(name, options, tell)
+                _create(name, options, tell)
     prepared = Prepared(settings.GATEWAY_BASE_URL, admin.username, password, api_key, _model())
     _remember(prepared, demo_url)
     return prepared
 
 
 def demo_port() -> int | None:
-    """The port at which the demonstration provider is expected; None where the instance has none."""
+    """The port of the demonstration provider; None if the instance has none."""
     provider = Provider.objects.enabled().filter(name=DEMO_NAME, url__startswith="http://127.0.0.1:").first()
     return int(provider.origin.rpartition(":")[2]) if provider else None
 
 
 def _admin(tell: Tell) -> tuple[User, str | None]:
-    """The first administrator, with the password that was printed before as long as it is theirs."""
+    """The first administrator, with the password of an earlier run if it is still valid."""
     admin = User.objects.admins().usable().order_by("id").first()
     if admin is None:
         password = secrets.token_urlsafe(15)
         admin = create_user(username=ADMIN_NAME, password=password, roles=["admin", "user"])
         _record(UserViewSet, admin)
         return admin, password
-    remembered = _remembered()
-    password = remembered.get("adminPassword") if remembered.get("adminUser") == admin.username else None
-    if password and check_password(password, admin.password):
-        return admin, password
-    tell(f"The password of {admin.username} is not known: `manage.py changepassword {admin.username}` sets one.")
+    earlier = _earlier_output()
+    known_password = earlier.get("adminPassword") if earlier.get("adminUser") == admin.username else None
+    if known_password and check_password(known_password, admin.password):
+        return admin, known_password
+    tell(f"The password of {admin.username} is not known here. `manage.py changepassword {admin.username}` sets one.")
     return admin, None
 
 
 def _key(owner: User, tell: Tell) -> str | None:
-    """The key that was made before, None where its text is not known here any more; a new one where there is none."""
+    """The key of an earlier run, None if its text is lost; a new key if there is none."""
     live = ApiKey.objects.live().of(owner).filter(name=KEY_NAME)
-    remembered = _remembered().get("apiKey")
-    if parsed := key_secrets.parse(remembered):
-        kept = live.usable().filter(public_id=parsed[0]).first()
-        if kept and key_secrets.matches(bytes(kept.digest), parsed[1]):
-            return remembered
+    text = _earlier_output().get("apiKey") or ""
+    if parsed := key_secrets.parse(text):
+        key = live.usable().filter(public_id=parsed[0]).first()
+        if key and key_secrets.matches(bytes(key.digest), parsed[1]):
+            return text
     if not live.exists():
         issued = issue_key(owner=owner, name=KEY_NAME, created_by=owner)
         _record(KeyViewSet, issued.key)
         return issued.text
     tell(
-        f"The key {KEY_NAME!r} has been rotated, locked or made elsewhere: its text is not known here, or no good. "
+        f"The key {KEY_NAME!r} was rotated, locked or created elsewhere: its text is unknown here or not valid. "
         "Rotate it in the console, or delete it and run quickstart again."
     )
     return None
 
 
 def _demo_provider() -> str | None:
-    """Bring the demonstration provider to the port in use, unless somebody else gave it its address.
+    """Create the demonstration provider, or set its address to the port in use unless a user has changed the address.
 
-    The address that it has from here, None where that is not known.
+    Returns the address that quickstart has set; None if that is not known.
     """
     url = f"http://127.0.0.1:{settings.GATEWAY_DEMO_PORT}/v1"
-    given = _remembered().get("demoUrl")
+    earlier_url = _earlier_output().get("demoUrl")
     demo = Provider.objects.filter(name=DEMO_NAME).first()
     if demo is None:
         demo = create_provider(name=DEMO_NAME, url=url, format_name="openai", auth_method="none", models=[DEMO_MODEL])
         _record(ProviderViewSet, demo)
-        # What a small model costs, so that there is something to see; nobody charges it.
+        # The price of a small model, so that pages have costs to show; nobody charges it.
         price = set_price(provider=demo, model=DEMO_MODEL, currency="USD", input=Decimal(1), output=Decimal(4))
         _record(PriceViewSet, price)
-    elif demo.url != given:
-        return given
-    elif given != url:
+    elif demo.url != earlier_url:
+        return earlier_url
+    elif earlier_url != url:
         update_provider(demo, url=url)
     return url
 
@@ -194,13 +195,13 @@ def _prices() -> None:
         load()
 
 
-def _record(viewset: type[ApiViewSet], row: models.Model) -> None:
-    """Tell the log what was made, without its secrets."""
+def _record(viewset: type[ApiViewSet[models.Model]], row: models.Model) -> None:
+    """Write to the log what was created, without its secrets."""
     record_command("create", viewset.resource_name, row.pk, after=viewset.serialize_row(row))
 
 
 def _model() -> str | None:
-    """A model to begin with: the demonstration's, else the first that a provider offers."""
+    """A model to begin with: that of the demonstration provider, or the first one of another provider."""
     enabled = Provider.objects.enabled()
     if enabled.offering(DEMO_MODEL).exists():
         return DEMO_MODEL
@@ -209,22 +210,22 @@ def _model() -> str | None:
     )
 
 
-def _found_providers(environment: Mapping[str, str], tell: Tell) -> dict[str, dict]:
+def _providers(environment: Mapping[str, str], tell: Tell) -> dict[str, JsonObject]:
     """The providers that the environment has credentials for, with the models they offer."""
-    found = {}
-    for known in KNOWN:
-        credential, url = environment.get(known.variable, "").strip(), known.base_url(environment)
+    providers = {}
+    for vendor in VENDORS:
+        credential, url = environment.get(vendor.variable, "").strip(), vendor.base_url(environment)
         if credential and (reason := _leads_here(url, credential)):
-            tell(f"{known.variable} makes no provider: {reason}.")
+            tell(f"No provider is created for {vendor.variable}: {reason}.")
         elif credential:
-            found[known.name] = _options(url, known.format_name, known.auth_method, credential, known.models)
+            providers[vendor.name] = _options(url, vendor.format_name, vendor.auth_method, credential, vendor.models)
     if host := environment.get("OLLAMA_HOST", "").strip():
-        found["ollama"] = _options(ollama_url(host), "ollama", "none", "", ())
-    return found
+        providers["ollama"] = _options(ollama_url(host), "ollama", "none", "", ())
+    return providers
 
 
 def _leads_here(url: str, credential: str) -> str:
-    """Why this would make the gateway its own provider, as what docs/clients.md exports would; '' if it would not."""
+    """Why this would make the gateway its own provider, as the exports in docs/clients.md would; '' if it would not."""
     if credential.startswith(key_secrets.PREFIX):
         return "it is a key of this gateway"
     here = (settings.GATEWAY_BASE_URL, f"http://127.0.0.1:{settings.PORT}", f"http://localhost:{settings.PORT}")
@@ -233,32 +234,34 @@ def _leads_here(url: str, credential: str) -> str:
     return ""
 
 
-def _make(name: str, options: dict, tell: Tell) -> None:
+def _create(name: str, options: JsonObject, tell: Tell) -> None:
     try:
         _record(ProviderViewSet, create_provider(name=name, **options))
-    except GatewayError as refused:
-        tell(f"The environment names a provider {name}, which cannot be made: {refused.message}")
+    except GatewayError as error:
+        tell(f"The environment names a provider {name}, which cannot be created: {error.message}")
     else:
         count = len(options["models"])
-        # Run again, quickstart asks it no more.
+        # The next run of quickstart will not ask the provider again.
         later = "" if count else f" Once it answers, `Fetch models` on the console's page of {name} adds them."
-        tell(f"The provider {name} is made of the environment: {options['url']}, {count} models.{later}")
+        noun = "model" if count == 1 else "models"
+        tell(f"The provider {name} is created from the environment: {options['url']}, {count} {noun}.{later}")
 
 
 def ollama_url(host: str) -> str:
-    """The base address that OLLAMA_HOST stands for, as Ollama reads it: also what a server listens on, in part."""
+    """The base URL that OLLAMA_HOST stands for, read as Ollama does: it may also be an address to listen on."""
     scheme, slashes, rest = host.rstrip("/").rpartition("://")
     try:
         parts = urlsplit(f"//{rest}")
         port = parts.port or (None if slashes else OLLAMA_PORT)
     except ValueError:
-        return f"http://{host}"  # refused where providers are made, which say why
-    name = parts.hostname if parts.hostname not in (None, "0.0.0.0", "::") else "127.0.0.1"  # noqa: S104
+        return f"http://{host}"  # creating the provider refuses it and says why
+    listens_everywhere = parts.hostname in (None, "0.0.0.0", "::")  # noqa: S104
+    name = "127.0.0.1" if listens_everywhere else str(parts.hostname)
     place = f"[{name}]" if ":" in name else name
     return f"{scheme or 'http'}://{place}{f':{port}' if port else ''}{parts.path}/api"
 
 
-def _options(url: str, format_name: str, auth_method: str, credential: str, models: tuple[str, ...]) -> dict:
+def _options(url: str, format_name: str, auth_method: str, credential: str, models: tuple[str, ...]) -> JsonObject:
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=15)
     offered = offered_models(transport, url=url, auth_method=auth_method, credential=credential)
     return {
@@ -274,8 +277,8 @@ def _file() -> Path:
     return settings.VAR_DIR / "secrets" / "quickstart.json"
 
 
-def _remembered() -> dict:
-    """What an earlier run on this machine printed; a production instance keeps no such file."""
+def _earlier_output() -> JsonObject:
+    """The output of an earlier run on this machine; a production instance has no such file."""
     try:
         return json.loads(_file().read_text())
     except (OSError, ValueError):

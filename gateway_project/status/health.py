@@ -1,7 +1,6 @@
-"""Whether this process answers, and whether what it depends on does."""
+"""GET /healthz: whether this process answers. GET /readyz: whether its database and its cache answer."""
 
-from collections.abc import Mapping
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 import orjson
 from django.http import HttpRequest, HttpResponseBase
@@ -21,23 +20,23 @@ READY = {
 }
 
 
-def is_alive(environ: Mapping[str, Any]) -> Delivery:
+def alive(environ: WSGIEnvironment) -> Delivery:
     """200 as long as the process answers."""
     return _answer({"status": "ok"}, 200)
 
 
-def is_ready(environ: Mapping[str, Any]) -> Delivery:
-    """200 while database and cache answer, else 503; says which of them does not."""
-    # Both are watched in the background: a store that hangs must not hang those who ask for it.
+def ready(environ: WSGIEnvironment) -> Delivery:
+    """200 while database and cache answer, else 503; the body says which of them does not."""
+    # Background threads watch both: a store that hangs must not make this request hang.
     parts = {"database": gateway().follower.fresh, "cache": not gateway().state.degraded}
-    words = {name: "ok" if good else "unavailable" for name, good in parts.items()}
-    good = all(parts.values())
-    return _answer({"status": "ok" if good else "unavailable", **words}, 200 if good else 503)
+    words = {name: "ok" if is_available else "unavailable" for name, is_available in parts.items()}
+    is_ready = all(parts.values())
+    return _answer({"status": "ok" if is_ready else "unavailable", **words}, 200 if is_ready else 503)
 
 
 @endpoint(get=Operation("Whether the process answers", {"200": Answer("It does.", {JSON: ALIVE})}, tag="health"))
 def healthz(request: HttpRequest) -> HttpResponseBase:
-    return is_alive(request.META).to_django()
+    return alive(request.META).to_django()
 
 
 @endpoint(
@@ -51,7 +50,7 @@ def healthz(request: HttpRequest) -> HttpResponseBase:
     )
 )
 def readyz(request: HttpRequest) -> HttpResponseBase:
-    return is_ready(request.META).to_django()
+    return ready(request.META).to_django()
 
 
 def _answer(body: dict[str, str], status: int) -> Delivery:

@@ -1,8 +1,7 @@
-"""GET /metrics: what Prometheus asks for, of all processes of this machine."""
+"""GET /metrics: the metrics of all processes of this machine, for Prometheus."""
 
 import hmac
-from collections.abc import Mapping
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
@@ -21,22 +20,22 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 INFO = {"version": "productVersion", "git": "git", "branch": "branch"}
 
 
-def scrape(environ: Mapping[str, Any]) -> Delivery:
-    """The metrics, for a program on this machine and for who has the token."""
-    if not ((is_local(environ) and _is_called_ours(environ)) or _has_token(environ)):
+def scrape(environ: WSGIEnvironment) -> Delivery:
+    """The metrics, for programs on this machine and for callers with the token."""
+    if not ((is_local(environ) and _is_for_our_host(environ)) or _has_token(environ)):
         raise AuthenticationFailed(
             "Metrics are available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token."
         )
-    from telemetry.metrics import exposition  # with a library that only those who are scraped need
+    from telemetry.metrics import exposition  # here, since only processes that are scraped need its library
 
-    made = gateway()
-    made.metrics.aggregate(made.snapshot.targets_by_model)
+    process = gateway()
+    process.metrics.aggregate(process.snapshot.targets_by_model)
     info = {label: version()[name] for label, name in INFO.items()}
-    content = exposition.render(*made.metrics.gather(process_gauges(made)), info)
+    content = exposition.render(*process.metrics.gather(process_gauges(process)), info)
     return complete_response(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
 
 
-def answer(environ: Mapping[str, Any]) -> Delivery:
+def answer(environ: WSGIEnvironment) -> Delivery:
     """The same, with an error as a document."""
     try:
         return scrape(environ)
@@ -46,7 +45,7 @@ def answer(environ: Mapping[str, Any]) -> Delivery:
 
 @endpoint(
     get=Operation(
-        "What Prometheus asks for",
+        "Metrics for Prometheus",
         {"200": Answer("The metrics.", {CONTENT_TYPE.partition(";")[0]: {"type": "string"}})},
         tag="health",
         description="Available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token.",
@@ -57,15 +56,15 @@ def metrics(request: HttpRequest) -> HttpResponseBase:
     return scrape(request.META).to_django()
 
 
-def _is_called_ours(environ: Mapping[str, Any]) -> bool:
-    """Whether it is a name of ours that led here: a page in a browser of this machine comes by the name of its site."""
+def _is_for_our_host(environ: WSGIEnvironment) -> bool:
+    """Whether the header Host is one of ours: a malicious page in a local browser sends the name of its own site."""
     host = environ.get("HTTP_HOST", "")
     name, _ = split_domain_port(host)
     return (bool(name) and validate_host(name, ["localhost", *settings.ALLOWED_HOSTS])) or is_loopback(host)
 
 
-def _has_token(environ: Mapping[str, Any]) -> bool:
+def _has_token(environ: WSGIEnvironment) -> bool:
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    known = settings.GATEWAY_METRICS_TOKEN
-    good = hmac.compare_digest(token.encode("utf-8", "replace"), known.encode())
-    return bool(known) and scheme.lower() == "bearer" and good
+    expected = settings.GATEWAY_METRICS_TOKEN
+    is_equal = hmac.compare_digest(token.encode("utf-8", "replace"), expected.encode())
+    return bool(expected) and scheme.lower() == "bearer" and is_equal

@@ -1,11 +1,13 @@
-"""GET /version: which code this process runs, asked of git or of the file REVISION once."""
+"""GET /version: which code this process runs, read once from git or from the file REVISION."""
 
 import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models import Model
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gateway_project import PRODUCT_VERSION
@@ -27,25 +29,25 @@ class VersionRecord(serializers.Serializer):
 
 
 class VersionAnswer(serializers.Serializer):
-    """The version record as it goes out."""
+    """The body of the response."""
 
-    data = VersionRecord()
+    data = VersionRecord()  # type: ignore[assignment]  # DRF has a property of this name, which a field replaces
 
 
-class VersionViewSet(ApiViewSet):
+class VersionViewSet(ApiViewSet[Model]):
     """The version record; needs no authentication."""
 
     resource_name = "version"
     authentication_classes = ()
     response_specs = {"list": ResponseSpec((VersionAnswer,))}
 
-    def list(self, request, **kwargs) -> Response:
+    def list(self, request: Request, **kwargs: str) -> Response:
         self.filter_values()
         return Response(Plain(data=version()))
 
 
 def version() -> dict[str, str]:
-    """The version record. Only a release feed that was configured says whether there is an update."""
+    """The version record. Only a configured release feed says whether an update is available."""
     branch, commit = revision(settings.BASE_DIR)
     return {
         "branch": branch,
@@ -57,7 +59,7 @@ def version() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def revision(directory: Path) -> tuple[str, str]:
-    """(branch, commit): the two words in the file REVISION, which images are built with, else git's; or empty."""
+    """(branch, commit) from the file REVISION, which images contain, or else from git; empty if both fail."""
     try:
         branch, commit = (directory / "REVISION").read_text().split()
     except (OSError, ValueError):
@@ -67,7 +69,7 @@ def revision(directory: Path) -> tuple[str, str]:
 
 def _git(directory: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=True, timeout=5)
+        git = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip()
+    return git.stdout.strip()

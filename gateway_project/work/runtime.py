@@ -141,23 +141,23 @@ def stop() -> None:
 
 
 def forget_answers(keys: Collection[str]) -> bool:
-    """Delete these cached answers; False if that is not certain. Called by the management API (GATEWAY_FORGET)."""
+    """Delete these cached answers; False if that is not certain. A hook of telemetry."""
     state = _state() if _gateway is None else _gateway.state
     return state.forget_answers(keys)
 
 
 def active_uses() -> Uses:
-    """The active uses of all processes. Called by the management API (GATEWAY_ACTIVE_USES)."""
+    """The active uses of all processes. A hook of licensing."""
     return uses_of(_state() if _gateway is None else _gateway.state)
 
 
 def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
-    """The status of limits, over all processes. Called by the management API (GATEWAY_LIMIT_STANDING)."""
+    """The status of limits, over all processes. A hook of licensing."""
     return statuses_of(_state() if _gateway is None else _gateway.state, limits)
 
 
 def provider_health(providers: Sequence[Provider]) -> list[Health]:
-    """The health of providers in all processes of this machine. Called by the console (GATEWAY_PROVIDER_HEALTH)."""
+    """The health of providers in all processes of this machine. A hook of providers."""
     return health_of(gateway(), providers)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from gateway_project.api.openapi.endpoints import Operation, View, endpoint, refusal
+from gateway_project.api.openapi.endpoints import Operation, View, declare, endpoint, refusal
 from gateway_project.errors import GatewayError, NotFound
 from gateway_project.server.client_response import Delivery
 from gateway_project.server.request_ids import decode, request_id
@@ -31,8 +31,7 @@ def door(**operations: Operation) -> View:
     def view(request: HttpRequest, **kwargs: str) -> HttpResponseBase:
         return answer(request.META).to_django()
 
-    view.operations = operations
-    return view
+    return declare(view, operations)
 
 
 def answer(environ: dict[str, Any]) -> Delivery:

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.conf import settings
-from django.utils.module_loading import import_string
-
+from gateway_project.hooks import Hook
 from providers.models import Provider
 
 
@@ -31,6 +29,10 @@ class Health(NamedTuple):
         return "resting" if self.resting or self.rests_until else "asked"
 
 
+# The health of each provider, over all processes of this machine.
+read_provider_health: Hook[[Sequence[Provider]], list[Health]] = Hook("read_provider_health")
+
+
 def health_of(providers: Sequence[Provider]) -> list[Health]:
-    """How these are, as those tell who ask them (GATEWAY_PROVIDER_HEALTH)."""
-    return import_string(settings.GATEWAY_PROVIDER_HEALTH)(providers) if providers else []
+    """The health of each provider."""
+    return read_provider_health(providers) if providers else []

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.builtin import FEATURES
 from accounts.models import Feature, Group, Role, Session, User
-from gateway_project.database.names import APART
+from gateway_project.database.names import KEY_SEPARATOR
 from tests.support.management import new_admin, new_user
 
 
@@ -98,7 +98,7 @@ def test_the_key_follows_the_name_whenever_the_user_is_saved(db):
 def test_a_user_who_was_set_apart_stays_so_and_is_found_as_written(db):
     """As the migration leaves two whose names were different on SQLite."""
     older, newer = new_user(username="Émile"), new_user(username="anybody")
-    User.objects.filter(pk=newer.pk).update(username="émile", name_key=f"émile{APART}{newer.pk}")
+    User.objects.filter(pk=newer.pk).update(username="émile", name_key=f"émile{KEY_SEPARATOR}{newer.pk}")
     newer.refresh_from_db()
     newer.full_clean()
     newer.save()

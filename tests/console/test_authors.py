@@ -129,12 +129,12 @@ def test_a_bulk_action_asks_is_told_row_by_row_and_says_what_was_refused(author,
     assert "Delete 2 providers" in asked
     assert Provider.objects.filter(pk__in=[free.pk, taken.pk]).count() == 2
     said = author.choose("providers/provider/", free, taken, post="yes")
-    assert "1 of 2 providers are deleted." in said
+    assert "1 of 2 providers deleted." in said
     assert "rule" in said
     assert author.told() == [f"deleted providers {free.pk}."]
     assert Provider.objects.filter(pk=taken.pk).exists()
     keys = [world.new_key().key for _ in range(3)]
-    assert "3 of 3 API keys are deleted." in author.choose("keys/apikey/", *keys, post="yes")
+    assert "3 of 3 API keys deleted." in author.choose("keys/apikey/", *keys, post="yes")
     assert author.told() == [f"deleted keys {key.pk}." for key in reversed(keys)]
 
 

@@ -91,7 +91,7 @@ def test_the_first_page_tells_of_one_that_is_nearly_used_up(console, world):
     set_limit(user=world.user, measure="requests", window="month", amount=Decimal(1))
     assert world.ask().status_code == 200
     window = console()
-    told = f"Limits that are almost used up: {world.user.username}, 1 requests a month (100 %)"
+    told = f"These limits are almost used up: {world.user.username}, 1 requests a month (100 %)"
 
     def shown() -> bool:
         window.open("")  # what the page has found it shows for some seconds

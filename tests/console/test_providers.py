@@ -31,7 +31,7 @@ def test_an_open_circuit_stands_on_the_provider_in_the_list_and_on_the_first_pag
     world.until(lambda: shows(page, "ProviderError"), seconds=30)
     world.until(lambda: shows(page, "In the last hour "), seconds=30)
     world.until(lambda: shows(f"providers/provider/?q={row.name}", "resting"), seconds=30)
-    world.until(lambda: shows("", f"The provider {row.name} is failing and is paused."), seconds=30)
+    world.until(lambda: shows("", f"The provider {row.name} fails. It gets no requests for now."), seconds=30)
     for look in LOOKS:
         window = console(look)
         window.open(page)

@@ -3,7 +3,6 @@
 import re
 from functools import lru_cache
 from inspect import getdoc
-from typing import Any
 
 from django.conf import settings
 
@@ -16,6 +15,7 @@ from gateway_project.api.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN, O
 from gateway_project.api.openapi.responses import ERROR, ERROR_OBJECT, HEADERS, Errors, response
 from gateway_project.api.openapi.schemas import LINKS, META, Schemas
 from gateway_project.api.routes import Route, routes
+from gateway_project.json_types import JsonObject
 
 ABOUT = """\
 One address for all language models. `POST /work` takes requests for models; everything else manages the gateway.
@@ -55,18 +55,20 @@ SECURITY = {
 
 
 @lru_cache(maxsize=1)
-def document() -> dict[str, Any]:
+def document() -> JsonObject:
     """The whole document, made once."""
-    schemas, failures, paths, tags = Schemas(), Errors(), {}, {}
+    schemas, failures = Schemas(), Errors()
+    paths: dict[str, JsonObject] = {}
+    tags: dict[str, str] = {}
     for route in described():
         operation = resources.describe(route, schemas, failures) if route.resource else describe(route, failures)
         paths.setdefault(wire_path(route), {})[route.method] = operation
-        tags.setdefault(operation["tags"][0], getdoc(route.view) if route.resource else "")
+        tags.setdefault(operation["tags"][0], (getdoc(route.view) or "") if route.resource else "")
     return {
         "openapi": "3.1.0",
         "info": {"title": "Language-model gateway", "version": PRODUCT_VERSION, "description": ABOUT},
         "servers": [{"url": settings.GATEWAY_BASE_URL}],
-        "tags": [{"name": name, **({"description": told} if told else {})} for name, told in tags.items()],
+        "tags": [{"name": name, **({"description": text} if text else {})} for name, text in tags.items()],
         "paths": paths,
         "components": {
             "schemas": {
@@ -90,32 +92,32 @@ def described() -> list[Route]:
 
 def wire_path(route: Route) -> str:
     """/groups/{groupId}/members/"""
-    return re.sub(r"{(\w+)}", lambda found: "{" + camel(found[1]) + "}", route.path)
+    return re.sub(r"{(\w+)}", lambda match: "{" + camel(match[1]) + "}", route.path)
 
 
-def describe(route: Route, failures: Errors) -> dict[str, Any]:
+def describe(route: Route, failures: Errors) -> JsonObject:
     """OpenAPI's operation object of a view outside the management API."""
-    told: Operation = route.view.operations[route.method]
-    found: dict[str, Any] = {
+    operation: Operation = route.view.operations[route.method]
+    description: JsonObject = {
         "operationId": camel(re.sub("[-/]", "_", f"{route.name}_{route.method}")),
-        "tags": [told.tag],
-        "summary": told.summary,
-        "description": f"{told.description}\n\nWho may: {resources.who(route)}.".strip(),
-        "security": [{name: []} for name in told.credentials],
-        "parameters": list(told.parameters),
-        "responses": view_responses(told, failures, public=route.who == ANYBODY),
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": f"{operation.description}\n\nWho may: {resources.who(route)}.".strip(),
+        "security": [{name: []} for name in operation.credentials],
+        "parameters": list(operation.parameters),
+        "responses": view_responses(operation, failures, public=route.who == ANYBODY),
     }
-    if told.body is not None:
-        found["requestBody"] = {"required": True, "content": {JSON: {"schema": told.body}}}
-    return found
+    if operation.body is not None:
+        description["requestBody"] = {"required": True, "content": {JSON: {"schema": operation.body}}}
+    return description
 
 
-def view_responses(told: Operation, failures: Errors, *, public: bool) -> dict[str, Any]:
-    kinds = {errors.InternalError, *told.errors}
+def view_responses(operation: Operation, failures: Errors, *, public: bool) -> JsonObject:
+    kinds: set[type[errors.GatewayError]] = {errors.InternalError, *operation.errors}
     if not public:
         kinds |= {errors.AuthenticationFailed, errors.PermissionDenied}
     special = {
         status: response(answer.description, answer.content, answer.headers)
-        for status, answer in {**told.answers, **told.failures}.items()
+        for status, answer in {**operation.answers, **operation.failures}.items()
     }
-    return special if told.failures else {**special, **failures.responses(kinds, (JSON,))}
+    return special if operation.failures else {**special, **failures.responses(kinds, (JSON,))}

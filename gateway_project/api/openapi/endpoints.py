@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
@@ -12,10 +11,10 @@ from gateway_project.api.problems import document
 from gateway_project.errors import GatewayError, MethodNotAllowed
 from gateway_project.server.client_response import error_response
 
-Schema = Mapping[str, Any]
+Schema = Mapping[str, object]
 View = Callable[..., HttpResponseBase]
 
-TOKEN, KEY, COOKIE, REFRESH = "accessToken", "apiKey", "userCookie", "refreshCookie"  # the credentials that there are
+TOKEN, KEY, COOKIE, REFRESH = "accessToken", "apiKey", "userCookie", "refreshCookie"  # all credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +51,10 @@ def endpoint(**operations: Operation) -> Callable[[View], View]:
     """
     allowed = [method.upper() for method in operations] + (["HEAD"] if "get" in operations else [])
 
-    def declare(view: View) -> View:
+    def decorate(view: View) -> View:
         @csrf_exempt  # these views use no cookies
         @wraps(view)
-        def answer(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        def answer(request: HttpRequest, **kwargs: str) -> HttpResponseBase:
             if request.method not in allowed:
                 return error_response(refusal(allowed)).to_django()
             try:
@@ -63,10 +62,15 @@ def endpoint(**operations: Operation) -> Callable[[View], View]:
             except GatewayError as error:
                 return error_response(error, document=document(error)).to_django()
 
-        answer.operations = operations
-        return answer
+        return declare(answer, operations)
 
-    return declare
+    return decorate
+
+
+def declare(view: View, operations: Mapping[str, Operation]) -> View:
+    """The view, with its operations where routes.py looks for them."""
+    view.operations = operations  # type: ignore[attr-defined]  # functions declare no attributes
+    return view
 
 
 def refusal(allowed: list[str]) -> MethodNotAllowed:

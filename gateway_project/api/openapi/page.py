@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-Schema = Mapping[str, Any]
+from gateway_project.json_types import JsonObject
+
 WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
 CONSTRAINTS = {
     "minLength": "no shorter than {}",
@@ -22,7 +22,7 @@ CONSTRAINTS = {
 HIDDEN_BOUNDS = {2**63 - 1, -(2**63)}
 
 
-def sections(document: Schema) -> dict[str, Any]:
+def sections(document: JsonObject) -> JsonObject:
     """The template's context: `tags` with their operations, and `schemas` with their rows."""
     operations = list(_operations(document))
     return {
@@ -31,48 +31,48 @@ def sections(document: Schema) -> dict[str, Any]:
             {
                 "name": tag["name"],
                 "about": prose(tag.get("description", "")),
-                "operations": [found for found in operations if found["tag"] == tag["name"]],
+                "operations": [operation for operation in operations if operation["tag"] == tag["name"]],
             }
             for tag in document["tags"]
         ],
         "schemas": [
-            {"name": name, "about": prose(found.get("description", "")), "rows": rows(found)}
-            for name, found in sorted(document["components"]["schemas"].items())
+            {"name": name, "about": prose(schema.get("description", "")), "rows": rows(schema)}
+            for name, schema in sorted(document["components"]["schemas"].items())
         ],
         "security": [
-            {"name": name, "about": prose(found["description"])}
-            for name, found in document["components"]["securitySchemes"].items()
+            {"name": name, "about": prose(scheme["description"])}
+            for name, scheme in document["components"]["securitySchemes"].items()
         ],
     }
 
 
-def _operations(document: Schema) -> Iterator[dict[str, Any]]:
+def _operations(document: JsonObject) -> Iterator[JsonObject]:
     for path, methods in document["paths"].items():
-        for method, told in methods.items():
+        for method, operation in methods.items():
             yield {
-                "id": told["operationId"],
-                "tag": told["tags"][0],
+                "id": operation["operationId"],
+                "tag": operation["tags"][0],
                 "method": method.upper(),
                 "path": path,
-                "summary": told["summary"],
-                "about": prose(told["description"]),
-                "credentials": [name for taken in told["security"] for name in taken or ("none",)],
-                "parameters": [_parameter(found) for found in told["parameters"]],
-                **_body(document, told.get("requestBody")),
-                "answers": [_answer(document, status, found) for status, found in told["responses"].items()],
+                "summary": operation["summary"],
+                "about": prose(operation["description"]),
+                "credentials": [name for schemes in operation["security"] for name in schemes or ("none",)],
+                "parameters": [_parameter(parameter) for parameter in operation["parameters"]],
+                **_body(document, operation.get("requestBody")),
+                "answers": [_answer(document, status, response) for status, response in operation["responses"].items()],
             }
 
 
-def _parameter(found: Schema) -> dict[str, Any]:
-    about = prose(found.get("description", ""))
-    return {"name": found["name"], "where": found["in"], "kind": words(found["schema"]), "about": about}
+def _parameter(parameter: JsonObject) -> JsonObject:
+    about = prose(parameter.get("description", ""))
+    return {"name": parameter["name"], "where": parameter["in"], "kind": words(parameter["schema"]), "about": about}
 
 
-def _body(document: Schema, told: Schema | None) -> dict[str, Any]:
+def _body(document: JsonObject, body: JsonObject | None) -> JsonObject:
     """The rows of the body, or of the attributes in an envelope, and an example."""
-    if told is None:
+    if body is None:
         return {}
-    content = next(iter(told["content"].values()))
+    content = next(iter(body["content"].values()))
     examples = [content["example"]] if "example" in content else content["schema"].get("examples", [])
     return {
         "enveloped": "data" in content["schema"]["properties"],
@@ -81,48 +81,48 @@ def _body(document: Schema, told: Schema | None) -> dict[str, Any]:
     }
 
 
-def _attributes(document: Schema, schema: Schema) -> Schema:
+def _attributes(document: JsonObject, schema: JsonObject) -> JsonObject:
     if "data" not in schema["properties"]:
         return schema
     reference = schema["properties"]["data"]["properties"]["attributes"]["$ref"]
     return document["components"]["schemas"][reference.rpartition("/")[2]]
 
 
-def _answer(document: Schema, status: str, found: Schema) -> dict[str, Any]:
-    if "$ref" in found:
-        found = document["components"]["responses"][found["$ref"].rpartition("/")[2]]
-    content = found.get("content", {})
+def _answer(document: JsonObject, status: str, response: JsonObject) -> JsonObject:
+    if "$ref" in response:
+        response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    content = response.get("content", {})
     return {
         "status": status,
-        "about": prose(found["description"]),
-        "headers": [name for name in found["headers"] if name != "X-Svc-Request-ID"],
+        "about": prose(response["description"]),
+        "headers": [name for name in response["headers"] if name != "X-Svc-Request-ID"],
         # All errors have the same schema; their descriptions are enough.
-        "content": [(name, words(told["schema"])) for name, told in content.items() if status.startswith("2")],
+        "content": [(name, words(body["schema"])) for name, body in content.items() if status.startswith("2")],
     }
 
 
-def rows(schema: Schema) -> list[dict[str, Any]]:
+def rows(schema: JsonObject) -> list[JsonObject]:
     """The properties of an object: name, kind, whether it is required, and its description."""
     required = schema.get("required", ())
     return [
-        {"name": name, "kind": words(found), "required": name in required, "about": prose(found.get("description", ""))}
-        for name, found in schema.get("properties", {}).items()
+        {"name": name, "kind": words(value), "required": name in required, "about": prose(value.get("description", ""))}
+        for name, value in schema.get("properties", {}).items()
     ]
 
 
-def words(schema: Schema) -> SafeString:
+def words(schema: JsonObject) -> SafeString:
     """A schema in a few words, with links to the schemas that have a table."""
     return mark_safe(", ".join(_words(schema)))  # noqa: S308  every part is escaped where it is made
 
 
-def _words(schema: Schema) -> Iterator[str]:
+def _words(schema: JsonObject) -> Iterator[str]:
     yield _kind(schema)
     for name, phrase in CONSTRAINTS.items():
         if name in schema and schema[name] not in HIDDEN_BOUNDS:
             yield phrase.format(escape(schema[name]))
 
 
-def _kind(schema: Schema) -> str:
+def _kind(schema: JsonObject) -> str:
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return f'<a href="#schema-{name}">{name}</a>'
@@ -135,29 +135,29 @@ def _kind(schema: Schema) -> str:
     return _by_type(schema)
 
 
-def _by_type(schema: Schema) -> str:
+def _by_type(schema: JsonObject) -> str:
     kind = schema.get("type", "anything")
     if isinstance(kind, list):
         return " or ".join(_by_type({**schema, "type": one}) for one in kind)
     if kind == "array":
         return f"list of: {_kind(schema['items'])}"
     if kind == "object" and schema.get("properties"):
-        inner = ", ".join(f"{escape(name)}: {_kind(found)}" for name, found in schema["properties"].items())
+        inner = ", ".join(f"{escape(name)}: {_kind(value)}" for name, value in schema["properties"].items())
         return f"{{{inner}}}"
     if kind == "object":
         return "{}" if schema.get("maxProperties") == 0 else "object"
-    return schema.get("format", WORDS[kind]) if kind == "string" else WORDS.get(kind, kind)
+    return str(schema.get("format", WORDS[kind]) if kind == "string" else WORDS.get(kind, kind))
 
 
 def prose(text: str) -> SafeString:
-    """Paragraphs, lists and `code`, out of the little Markdown that descriptions use."""
+    """Paragraphs, lists and `code` from the little Markdown that descriptions use."""
     blocks = [block for block in text.strip().split("\n\n") if block]
     return mark_safe("".join(map(_block, blocks)))  # noqa: S308  _block escapes
 
 
 def _block(block: str) -> str:
-    told = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(block))
-    if not told.startswith("- "):
-        return f"<p>{told}</p>"
-    items = [f"<li>{item}</li>" for item in re.split(r"(?:^|\n)- ", told) if item]
+    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(block))
+    if not html.startswith("- "):
+        return f"<p>{html}</p>"
+    items = [f"<li>{item}</li>" for item in re.split(r"(?:^|\n)- ", html) if item]
     return f"<ul>{''.join(items)}</ul>"

@@ -1,7 +1,6 @@
 """Describes the operations of a resource, from its viewset, its route and the table of access.py."""
 
 import inspect
-from typing import Any
 
 from gateway_project import errors
 from gateway_project.api import viewsets
@@ -15,6 +14,7 @@ from gateway_project.api.openapi.schemas import EMPTY, Schemas
 from gateway_project.api.paging import ApiPagination
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.routes import Route, routes
+from gateway_project.json_types import JsonObject
 
 SUMMARIES = {
     "list": "List {}",
@@ -32,15 +32,15 @@ CREDENTIALS = {
 }
 META, LINKS = {"$ref": "#/components/schemas/Meta"}, {"$ref": "#/components/schemas/Links"}
 # Members of a document that JSON:API allows and the gateway ignores.
-UNREAD: dict[str, Any] = {"links": {}, "meta": {}}
-UNREAD_ID = {"type": ["integer", "string"], "description": "Means nothing here."}
-WHICH = {**Id.schema, "description": "The id, as an alternative to the path."}
+IGNORED: JsonObject = {"links": {}, "meta": {}}
+IGNORED_ID = {"type": ["integer", "string"], "description": "Has no meaning here."}
+ID_OF_ROW = {**Id.schema, "description": "The id, as an alternative to the path."}
 
 
-def describe(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
+def describe(route: Route, schemas: Schemas, failures: Errors) -> JsonObject:
     """OpenAPI's operation object of one method of one path."""
     summary, description = words(route)
-    found = {
+    operation: JsonObject = {
         "operationId": operation_id(route),
         "tags": [route.resource],
         "summary": summary,
@@ -50,8 +50,8 @@ def describe(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]
         "responses": responses(route, schemas, failures),
     }
     if body := request_body(route, schemas):
-        found["requestBody"] = body
-    return found
+        operation["requestBody"] = body
+    return operation
 
 
 # -- Words ------------------------------------------------------------------------------------------
@@ -82,15 +82,16 @@ def who(route: Route) -> str:
     return "; ".join([_named(route.who), *variants])
 
 
-def _named(who: str) -> str:
-    return who if who in CALLER_KINDS else f"`{who}`"
+def _named(who: str | None) -> str:
+    return str(who) if who in CALLER_KINDS else f"`{who}`"
 
 
-def security(route: Route) -> list[dict[str, list]]:
+def security(route: Route) -> list[dict[str, list[str]]]:
     """The accepted credentials, each sufficient alone."""
     variants = getattr(route.view, "variants", {}).get(route.operation, ())
-    taken = [credentials(TABLE[route.resource][operation]) for operation in (route.operation, *variants)]
-    return [{name: []} if name else {} for name in dict.fromkeys(name for names in taken for name in names)]
+    callers = [TABLE[route.resource][operation] for operation in (route.operation, *variants)]
+    names = dict.fromkeys(name for who in callers for name in credentials(who))
+    return [{name: []} if name else {} for name in names]
 
 
 def credentials(who: str) -> tuple[str, ...]:
@@ -101,41 +102,41 @@ def credentials(who: str) -> tuple[str, ...]:
 # -- Parameters -------------------------------------------------------------------------------------
 
 
-def path_parameters(route: Route) -> list[dict[str, Any]]:
+def path_parameters(route: Route) -> list[JsonObject]:
     return [
         {"name": camel(name), "in": "path", "required": True, "schema": Integer.schema} for name in route.parameters
     ]
 
 
-def query_parameters(route: Route) -> list[dict[str, Any]]:
+def query_parameters(route: Route) -> list[JsonObject]:
     """All query parameters of the operation, which refuses others."""
-    known: dict[str, Filter] = dict(route.view.parameters.get(route.operation, {}))
+    filters: dict[str, Filter] = dict(route.view.parameters.get(route.operation, {}))
     if route.operation == "list":
-        known |= route.view.filters
-    found = [_by_query(name, kind) for name, kind in known.items()]
-    if route.operation in ("update", "destroy") and not {"id"} & {*route.parameters, *known}:
+        filters |= route.view.filters
+    parameters = [_by_query(name, kind) for name, kind in filters.items()]
+    if route.operation in ("update", "destroy") and not {"id"} & {*route.parameters, *filters}:
         has_no_body = not hasattr(route.view, f"{route.operation}_attributes")
-        found.append({**_by_query("id", Integer("id", "Which one.")), "required": has_no_body})
-    paged = route.operation == "list" and route.view.serializer_class is not None
-    return [*found, *paging(route.view.pagination_class)] if paged else found
+        parameters.append({**_by_query("id", Integer("id", "The id.")), "required": has_no_body})
+    is_paged = route.operation == "list" and route.view.serializer_class is not None
+    return [*parameters, *paging(route.view.pagination_class)] if is_paged else parameters
 
 
-def _by_query(name: str, kind: Filter) -> dict[str, Any]:
+def _by_query(name: str, kind: Filter) -> JsonObject:
     return {"name": name, "in": "query", "required": False, "description": kind.about, "schema": kind.schema}
 
 
-def paging(kind: type[ApiPagination]) -> list[dict[str, Any]]:
+def paging(kind: type[ApiPagination]) -> list[JsonObject]:
     """The two parameters that select a page."""
-    whole = " Without page[size] and page[number] the list is served whole." if kind.is_optional else ""
-    size = f"Rows per page; more than {kind.max_page_size} are served as so many.{whole}"
-    number = f"The page number; a page past the end is refused.{whole}"
+    whole = " Without page[size] and page[number], the whole list is served." if kind.is_optional else ""
+    size = f"Rows per page; a larger number counts as {kind.max_page_size}.{whole}"
+    number = f"The page number; a page after the last one is refused.{whole}"
     return [
         _page_parameter(kind.page_size_query_param, size, kind),
         _page_parameter(kind.page_query_param, number, kind),
     ]
 
 
-def _page_parameter(name: str, description: str, kind: type[ApiPagination]) -> dict[str, Any]:
+def _page_parameter(name: str, description: str, kind: type[ApiPagination]) -> JsonObject:
     default = kind.page_size if name == kind.page_size_query_param else 1
     schema = {"type": "integer", "minimum": 1, **({} if kind.is_optional else {"default": default})}
     return {"name": name, "in": "query", "description": description, "schema": schema}
@@ -144,7 +145,7 @@ def _page_parameter(name: str, description: str, kind: type[ApiPagination]) -> d
 # -- Bodies -----------------------------------------------------------------------------------------
 
 
-def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
+def request_body(route: Route, schemas: Schemas) -> JsonObject | None:
     """The envelope with the attributes; None for operations without a body."""
     kind = getattr(route.view, f"{route.operation}_attributes", None)
     if kind is None:
@@ -152,11 +153,11 @@ def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
     partial = route.operation in ("update", "destroy")
     data = {
         "type": {"const": route.resource},
-        "id": WHICH if partial or "id" in route.parameters else UNREAD_ID,
+        "id": ID_OF_ROW if partial or "id" in route.parameters else IGNORED_ID,
         "attributes": schemas.attributes(kind, partial=partial),
         "relationships": EMPTY,
     }
-    envelope = _strict({"data": {**_strict({**data, **UNREAD}), **_needed(route)}, "jsonapi": {}, **UNREAD})
+    envelope = _strict({"data": {**_strict({**data, **IGNORED}), **_needed(route)}, "jsonapi": {}, **IGNORED})
     shown = {"schema": {**envelope, "required": ["data"]}}
     if kind.example:
         shown["example"] = {"data": {"attributes": kind.example}}
@@ -164,29 +165,29 @@ def request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
     return {"required": required, "content": dict.fromkeys(MANAGEMENT, shown)}
 
 
-def _strict(properties: dict[str, Any]) -> dict[str, Any]:
+def _strict(properties: JsonObject) -> JsonObject:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _needed(route: Route) -> dict[str, Any]:
+def _needed(route: Route) -> JsonObject:
     """The required members of `data`."""
     if route.operation in route.view.attributes_optional:
         return {"anyOf": [{"required": ["attributes"]}, {"required": ["id"]}]}
     return {"required": ["attributes"]}
 
 
-# -- Answers ----------------------------------------------------------------------------------------
+# -- Responses --------------------------------------------------------------------------------------
 
 
-def responses(route: Route, schemas: Schemas, failures: Errors) -> dict[str, Any]:
+def responses(route: Route, schemas: Schemas, failures: Errors) -> JsonObject:
     spec = spec_of(route)
     good = response(
-        "What was asked for." if route.method == "get" else "It is done.",
+        "The requested data." if route.method == "get" else "The operation succeeded.",
         contents(route, spec, schemas),
         success_headers(route, spec),
     )
-    if found := links(route):
-        good["links"] = found
+    if operations := links(route):
+        good["links"] = operations
     return {str(spec.status): good, **failures.responses(errors_of(route, spec), MANAGEMENT)}
 
 
@@ -195,14 +196,14 @@ def spec_of(route: Route) -> ResponseSpec:
     return route.view.response_specs.get(route.operation, usual)
 
 
-def contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
+def contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> JsonObject:
     """The schema of the body in each media type."""
     return _usual_contents(route, spec, schemas) | {
         media_type: {"type": "string"} for media_type in route.view.other_media_types.get(route.operation, ())
     }
 
 
-def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[str, Any]:
+def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> JsonObject:
     """The same in the two media types that all resources have."""
     if route.operation not in route.view.response_specs and route.operation in ("list", "retrieve"):
         rows = (schemas.resource(route.resource, route.view.serializer_class), schemas.row(route.view.serializer_class))
@@ -214,45 +215,46 @@ def _usual_contents(route: Route, spec: ResponseSpec, schemas: Schemas) -> dict[
     return dict.fromkeys(MANAGEMENT, bodies[0] if len(bodies) == 1 else {"anyOf": bodies})
 
 
-def listed(row: dict[str, Any]) -> dict[str, Any]:
+def listed(row: JsonObject) -> JsonObject:
     properties = {"links": LINKS, "data": {"type": "array", "items": row}, "meta": META}
     return {"type": "object", "properties": properties, "required": ["links", "data", "meta"]}
 
 
-def single(row: dict[str, Any]) -> dict[str, Any]:
+def single(row: JsonObject) -> JsonObject:
     return {"type": "object", "properties": {"data": row}, "required": ["data"]}
 
 
-def success_headers(route: Route, spec: ResponseSpec) -> dict[str, Any]:
+def success_headers(route: Route, spec: ResponseSpec) -> JsonObject:
     """The operation's own headers, and those that name a created row."""
-    found = {name: header(description, required=False) for name, description in spec.headers.items()}
+    headers = {name: header(description, required=False) for name, description in spec.headers.items()}
     if spec.status != 201:
-        return found
-    found |= {"Location": header("Where it is found."), "Content-Location": header("The same.")}
+        return headers
+    headers |= {"Location": header("The URL of the new row."), "Content-Location": header("The same URL.")}
     if route.view.id_header:
-        found[route.view.id_header] = header("Its id.", kind="integer")
-    return found
+        headers[route.view.id_header] = header("The id of the new row.", kind="integer")
+    return headers
 
 
-def links(route: Route) -> dict[str, Any]:
+def links(route: Route) -> JsonObject:
     """OpenAPI links from a creation to the operations on the created row."""
     if route.operation != "create" or not route.view.id_header:
         return {}
-    given = {camel(name): f"$request.path.{camel(name)}" for name in route.parameters}
-    given["id"] = f"$response.header.{route.view.id_header}"
+    parameters = {camel(name): f"$request.path.{camel(name)}" for name in route.parameters}
+    parameters["id"] = f"$response.header.{route.view.id_header}"
     items = [other for other in routes() if other.view is route.view and other.path == f"{route.path}{{id}}/"]
-    return {name: {"operationId": name, "parameters": given} for name in map(operation_id, items)}
+    return {name: {"operationId": name, "parameters": parameters} for name in map(operation_id, items)}
 
 
 def errors_of(route: Route, spec: ResponseSpec) -> set[type[errors.GatewayError]]:
     """The errors that the operation can end with."""
-    found = {errors.ValidationError, errors.InternalError, errors.ServiceUnavailable, *spec.errors}
+    kinds: set[type[errors.GatewayError]] = {errors.ValidationError, errors.InternalError, errors.ServiceUnavailable}
+    kinds |= set(spec.errors)
     if route.who != ANYBODY:
-        found |= {errors.AuthenticationFailed, errors.PermissionDenied}
+        kinds |= {errors.AuthenticationFailed, errors.PermissionDenied}
     if route.resource not in WITHOUT_LICENCE:
-        found |= {errors.LicenceInvalid}
+        kinds |= {errors.LicenceInvalid}
     if route.parameters or route.operation in ("update", "destroy"):
-        found |= {errors.NotFound}
+        kinds |= {errors.NotFound}
     if route.method != "get":
-        found |= {errors.Conflict, errors.PayloadTooLarge, errors.UnsupportedMediaType}
-    return found
+        kinds |= {errors.Conflict, errors.PayloadTooLarge, errors.UnsupportedMediaType}
+    return kinds

@@ -2,17 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from gateway_project.api.documents import JSON, JSON_API
 from gateway_project.errors import MAX_PROBLEMS, GatewayError, ProviderOverloaded, ProviderRejected
+from gateway_project.json_types import JsonObject
 
 MANAGEMENT = (JSON_API, JSON)
 REQUEST_ID = {"$ref": "#/components/headers/X-Svc-Request-ID"}
 # Statuses that are never those of a ProviderRejected: from a provider they mean other errors.
 NEVER_REJECTED = ("401", "403", "429")
 
-HEADERS: dict[str, dict[str, Any]] = {
+HEADERS: dict[str, JsonObject] = {
     "X-Svc-Request-ID": {
         "description": "The request's id in the log: the one that was sent, if it is 1 to 128 of `A-Z a-z 0-9 . _ -`.",
         "required": True,
@@ -63,32 +63,33 @@ ERROR_OBJECT = {
 }
 
 
-def header(description: str, *, required: bool = True, kind: str = "string") -> dict[str, Any]:
+def header(description: str, *, required: bool = True, kind: str = "string") -> JsonObject:
     """A header of a response."""
     return {"description": description, "required": required, "schema": {"type": kind}}
 
 
 def response(
-    description: str, content: Mapping[str, Any] | None = None, headers: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    description: str, content: Mapping[str, object] | None = None, headers: Mapping[str, object] | None = None
+) -> JsonObject:
     """A response with a schema for each media type; its request id is added."""
-    found: dict[str, Any] = {"description": description, "headers": {"X-Svc-Request-ID": REQUEST_ID, **(headers or {})}}
-    if content:
-        found["content"] = {media_type: {"schema": schema} for media_type, schema in content.items()}
-    return found
+    headers = {"X-Svc-Request-ID": REQUEST_ID, **(headers or {})}
+    if not content:
+        return {"description": description, "headers": headers}
+    schemas = {media_type: {"schema": schema} for media_type, schema in content.items()}
+    return {"description": description, "headers": headers, "content": schemas}
 
 
 class Errors:
     """References to error responses; `components` collects the responses that were referred to."""
 
     def __init__(self) -> None:
-        self.components: dict[str, Any] = {}
+        self.components: JsonObject = {}
 
-    def responses(self, kinds: Iterable[type[GatewayError]], media_types: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    def responses(self, kinds: Iterable[type[GatewayError]], media_types: tuple[str, ...]) -> dict[str, JsonObject]:
         """Responses by status, each naming the errors that it can be."""
-        return {status: self._response(status, found, media_types) for status, found in by_status(kinds).items()}
+        return {status: self._response(status, group, media_types) for status, group in by_status(kinds).items()}
 
-    def _response(self, status: str, kinds: list[type[GatewayError]], media_types: tuple[str, ...]) -> dict[str, Any]:
+    def _response(self, status: str, kinds: list[type[GatewayError]], media_types: tuple[str, ...]) -> JsonObject:
         name = "Or".join(kind.exception for kind in kinds) + ("" if media_types == MANAGEMENT else "AsJson")
         self.components.setdefault(name, _error_response(status, kinds, media_types))
         return {"$ref": f"#/components/responses/{name}"}
@@ -96,14 +97,14 @@ class Errors:
 
 def by_status(kinds: Iterable[type[GatewayError]]) -> dict[str, list[type[GatewayError]]]:
     """The errors by status; ProviderRejected can have nearly every 4xx."""
-    found = defaultdict(list)
+    groups: dict[str, list[type[GatewayError]]] = defaultdict(list)
     for kind in sorted(set(kinds), key=lambda kind: kind.__name__):
         for status in statuses(kind):
-            found[status].append(kind)
-    if "4XX" in found:
-        for status in found.keys() - {"4XX", *NEVER_REJECTED}:
-            found[status] += [ProviderRejected] if status.startswith("4") else []
-    return {status: found[status] for status in sorted(found)}
+            groups[status].append(kind)
+    if "4XX" in groups:
+        for status in groups.keys() - {"4XX", *NEVER_REJECTED}:
+            groups[status] += [ProviderRejected] if status.startswith("4") else []
+    return {status: groups[status] for status in sorted(groups)}
 
 
 def statuses(kind: type[GatewayError]) -> tuple[str, ...]:
@@ -113,20 +114,20 @@ def statuses(kind: type[GatewayError]) -> tuple[str, ...]:
     return ("429", "503") if issubclass(kind, ProviderOverloaded) else (str(kind.code),)
 
 
-def _error_response(status: str, kinds: list[type[GatewayError]], media_types: Iterable[str]) -> dict[str, Any]:
-    properties: dict[str, Any] = {"exception": {"enum": [kind.exception for kind in kinds]}}
+def _error_response(status: str, kinds: list[type[GatewayError]], media_types: Iterable[str]) -> JsonObject:
+    properties: JsonObject = {"exception": {"enum": [kind.exception for kind in kinds]}}
     if status.isdecimal():
         properties["code"] = {"const": int(status)}
     schema = {"allOf": [{"$ref": "#/components/schemas/Error"}, {"properties": properties}]}
-    told = " ".join(f"`{kind.exception}`: {_meaning(kind)}" for kind in kinds)
-    return response(told, dict.fromkeys(media_types, schema), dict(_headers(kinds)))
+    description = " ".join(f"`{kind.exception}`: {_meaning(kind)}" for kind in kinds)
+    return response(description, dict.fromkeys(media_types, schema), dict(_headers(kinds)))
 
 
 def _meaning(kind: type[GatewayError]) -> str:
     return (kind.__doc__ or kind.default_message).partition("\n")[0].partition(";")[0].rstrip(".") + "."
 
 
-def _headers(kinds: list[type[GatewayError]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _headers(kinds: list[type[GatewayError]]) -> Iterator[tuple[str, JsonObject]]:
     for name in sorted({name for kind in kinds for name in kind.default_headers}):
         yield name, header("The authentication scheme to use.")
     later = [kind.default_retry_after is not None for kind in kinds]

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent, append_meta
+from rest_framework.fields import Field
 from rest_framework.serializers import Serializer
 
 from gateway_project.api.fields import Attributes, Id
 from gateway_project.api.names import camel
+from gateway_project.json_types import JsonObject
 
 EMPTY = {"type": "object", "maxProperties": 0}
 ID_TEXT = {"type": "string", "pattern": "^[0-9]{1,19}$"}
@@ -46,34 +47,34 @@ class Schemas(AutoSchema):
         self.registry = ComponentRegistry()
 
     @property
-    def components(self) -> dict[str, Any]:
+    def components(self) -> JsonObject:
         """Every schema that was referred to, by name."""
         return self.registry.build({}).get("schemas", {})
 
-    def attributes(self, kind: type[Attributes], *, partial: bool) -> dict[str, Any]:
+    def attributes(self, kind: type[Attributes], *, partial: bool) -> JsonObject:
         """The attributes of a request."""
-        return self.resolve_serializer(_made(kind, partial=partial), "request").ref
+        return self.resolve_serializer(_serializer(kind, partial=partial), "request").ref
 
-    def row(self, kind: type[Serializer]) -> dict[str, Any]:
+    def row(self, kind: type[Serializer]) -> JsonObject:
         """A serialized row, flat."""
-        return self.resolve_serializer(_made(kind), "response").ref
+        return self.resolve_serializer(_serializer(kind), "response").ref
 
-    def resource(self, name: str, kind: type[Serializer]) -> dict[str, Any]:
+    def resource(self, name: str, kind: type[Serializer]) -> JsonObject:
         """The same as a resource object."""
-        component = self.resolve_serializer(_made(kind), "response")
-        made = ResolvedComponent(f"{component.name}Resource", ResolvedComponent.SCHEMA, object=name)
-        if made not in self.registry:
-            made.schema = _resource(name, component.schema)
-            self.registry.register(made)
-        return made.ref
+        component = self.resolve_serializer(_serializer(kind), "response")
+        resource = ResolvedComponent(f"{component.name}Resource", ResolvedComponent.SCHEMA, object=name)
+        if resource not in self.registry:
+            resource.schema = _resource(name, component.schema)
+            self.registry.register(resource)
+        return resource.ref
 
     # -- drf-spectacular's hooks ------------------------------------------------------------------------
 
-    def _map_basic_serializer(self, serializer, direction: str) -> dict[str, Any]:
+    def _map_basic_serializer(self, serializer: Serializer, direction: str) -> JsonObject:
         schema = super()._map_basic_serializer(serializer, direction)
-        properties = {camel(name): _cleaned(found) for name, found in schema["properties"].items()}
+        properties = {camel(name): _cleaned(value) for name, value in schema["properties"].items()}
         if direction == "response":
-            required = [name for name, found in properties.items() if not found.get("writeOnly")]
+            required = [name for name, value in properties.items() if not value.get("writeOnly")]
         else:
             required = [camel(name) for name in schema.get("required", ())]
         if isinstance(serializer, Attributes):
@@ -82,29 +83,29 @@ class Schemas(AutoSchema):
                 properties["id"] = {**Id.schema, "description": "The id, as an alternative to the path."}
         return {**schema, "properties": properties, "required": required}
 
-    def _map_serializer_field(self, field, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
+    def _map_serializer_field(self, field: Field, direction: str, bypass_extensions: bool = False) -> JsonObject:
         declared = getattr(field, "schema", None)
         if isinstance(declared, Mapping):
             return append_meta(deepcopy(dict(declared)), self._get_serializer_field_meta(field, direction))
         return super()._map_serializer_field(field, direction, bypass_extensions)
 
-    def _get_serializer_name(self, serializer, direction: str, bypass_extensions: bool = False) -> str:
+    def _get_serializer_name(self, serializer: Serializer, direction: str, bypass_extensions: bool = False) -> str:
         name = super()._get_serializer_name(serializer, direction, bypass_extensions)
         return name.removesuffix("Request") if isinstance(serializer, Attributes) else name
 
 
-def _made(kind: type[Serializer], **options: Any) -> Serializer:
-    return kind(context={"schema": True}, **options)
+def _serializer(kind: type[Serializer], *, partial: bool = False) -> Serializer:
+    return kind(context={"schema": True}, partial=partial)
 
 
-def _cleaned(schema: dict[str, Any]) -> dict[str, Any]:
+def _cleaned(schema: JsonObject) -> JsonObject:
     """The schema without drf-spectacular's own keywords."""
     return {name: value for name, value in schema.items() if name not in ("x-spec-enum-id", "readOnly", "title")}
 
 
-def _resource(name: str, flat: dict[str, Any]) -> dict[str, Any]:
-    properties = {given: schema for given, schema in flat["properties"].items() if given != "id"}
+def _resource(name: str, flat: JsonObject) -> JsonObject:
+    properties = {member: schema for member, schema in flat["properties"].items() if member != "id"}
     attributes = {"type": "object", "properties": properties, "required": list(properties)}
-    found = {"type": {"const": name}, "id": ID_TEXT, "attributes": attributes}
-    told = {"description": flat["description"]} if "description" in flat else {}
-    return {"type": "object", **told, "properties": found, "required": list(found)}
+    members: JsonObject = {"type": {"const": name}, "id": ID_TEXT, "attributes": attributes}
+    description = {"description": flat["description"]} if "description" in flat else {}
+    return {"type": "object", **description, "properties": members, "required": list(members)}

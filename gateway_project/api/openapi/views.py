@@ -4,7 +4,6 @@ import threading
 from base64 import b64encode
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
 
 import orjson
 import yaml
@@ -16,6 +15,7 @@ from gateway_project.api.filters import refuse_unknown
 from gateway_project.api.openapi.endpoints import Answer, Operation, endpoint
 from gateway_project.api.openapi.page import sections
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 
 _lock = threading.Lock()
 FORMATS = ("json", "yaml")
@@ -38,17 +38,17 @@ DOCS = Operation(
 def schema(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document, as JSON or with ?format=yaml."""
     refuse_unknown(request.GET, ("format",))
-    wanted = request.GET.get("format", "json")
-    if wanted not in FORMATS:
+    name = request.GET.get("format", "json")
+    if name not in FORMATS:
         raise ValidationError(f"must be {' or '.join(FORMATS)}.", parameter="format")
-    return HttpResponse(written(wanted), content_type=f"application/{wanted}")
+    return HttpResponse(written(name), content_type=f"application/{name}")
 
 
 @lru_cache(maxsize=2)
-def written(wanted: str) -> bytes:
+def written(name: str) -> bytes:
     """The document in one of FORMATS."""
     text = orjson.dumps(_document())
-    if wanted == "json":
+    if name == "json":
         return text
     # Parsed again, so that objects used twice are written twice rather than as YAML aliases.
     return yaml.dump(orjson.loads(text), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True).encode()
@@ -65,11 +65,11 @@ def docs(request: HttpRequest) -> HttpResponse:
 def rendered() -> tuple[str, str]:
     """The page, and its inline style."""
     style = (settings.BASE_DIR / "templates/docs.css").read_text()
-    found = _document()
-    return render_to_string("docs.html", {"document": found, "style": style, **sections(found)}), style
+    content = _document()
+    return render_to_string("docs.html", {"document": content, "style": style, **sections(content)}), style
 
 
-def _document() -> dict[str, Any]:
+def _document() -> JsonObject:
     # Imported on demand: drf-spectacular loads Django's test client, 2 MB that nothing else needs.
     from gateway_project.api.openapi.document import document
 

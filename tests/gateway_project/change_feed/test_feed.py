@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.change_feed import triggers
-from gateway_project.change_feed.feed import KEPT_SECONDS, ChangeFeed
+from gateway_project.change_feed.feed import RETENTION_SECONDS, ChangeFeed
 from gateway_project.change_feed.triggers import KINDS
 from gateway_project.models import Change
 from keys.models import ApiKey
@@ -202,18 +202,18 @@ def test_two_readers_do_not_take_each_others_news(reader):
 
 
 def test_a_reader_that_slept_reloads_everything(reader):
-    long_ago = time.time() - KEPT_SECONDS
-    reader.position = replace(reader.position, taken_at=long_ago)
+    long_ago = time.time() - RETENTION_SECONDS
+    reader.position = replace(reader.position, time=long_ago)
     assert reader.news() == EVERYTHING
     assert reader.news() == {}
 
 
 def test_old_changes_are_pruned_and_young_ones_never(reader):
     group = Group.objects.create(name="team")
-    Change.objects.update(at=timezone.now() - timedelta(seconds=KEPT_SECONDS - 60))
+    Change.objects.update(at=timezone.now() - timedelta(seconds=RETENTION_SECONDS - 60))
     assert reader.feed.prune() == 0
     assert reader.news() == {"group": {group.pk}}
-    Change.objects.update(at=timezone.now() - timedelta(seconds=KEPT_SECONDS + 60))
+    Change.objects.update(at=timezone.now() - timedelta(seconds=RETENTION_SECONDS + 60))
     assert reader.feed.prune() > 0
     assert not Change.objects.exists()
     Group.objects.update(name="crew")

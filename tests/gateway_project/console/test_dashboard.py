@@ -19,7 +19,7 @@ def told(notices) -> list[str]:
 def test_a_log_that_waits_for_the_database_for_long():
     assert told(overview._about_the_log(Backlog(bytes=5_000, seconds=29.0))) == []
     (text,) = told(overview._about_the_log(Backlog(bytes=5_000, seconds=95.0)))
-    assert text == "The log waits for the database: 5,000 bytes, 95 seconds."
+    assert text == "5,000 bytes of log entries wait for the database, the oldest for 95 seconds."
 
 
 def test_keys_that_expire_soon_the_first_of_many(ann):
@@ -36,8 +36,8 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
     [
         (0, 0, []),
         (5, 100, []),
-        (6, 100, ["6 of 100 requests since 08:00 UTC failed: see the log."]),
-        (1200, 1200, ["1,200 of 1,200 requests since 08:00 UTC failed: see the log."]),
+        (6, 100, ["6 of 100 requests since 08:00 UTC failed. The log shows them."]),
+        (1200, 1200, ["1,200 of 1,200 requests since 08:00 UTC failed. The log shows them."]),
     ],
 )
 def test_many_errors_of_the_last_hour(errors, requests, texts):

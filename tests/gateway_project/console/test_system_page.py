@@ -1,4 +1,4 @@
-"""The page of the system: what is in force, to be read by people."""
+"""The system page shows the settings in force in plain words."""
 
 import re
 from decimal import Decimal
@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from gateway_project.admin import _words
+from gateway_project.console.system import _title
 from gateway_project.env import Env
 from telemetry.metrics.exposition import GAUGES
 from tests.support.management import PASSWORD, new_admin
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def told(client, settings) -> dict[str, str]:
+def shown(client, settings) -> dict[str, str]:
     """The settings of the page, by their names."""
     client.post("/admin/login/", {"username": new_admin().username, "password": PASSWORD})
     settings.ALLOWED_HOSTS = ["testserver", "gateway.example"]
@@ -28,13 +28,13 @@ def told(client, settings) -> dict[str, str]:
     return {name: unescape(value) for name, value in re.findall(r"<dt[^>]*>(.*?)</dt><dd[^>]*>(.*?)</dd>", page)}
 
 
-def test_settings_stand_there_as_one_sets_them(told):
-    assert told["ALLOWED_HOSTS"] == "testserver, gateway.example"
-    assert told["GATEWAY_LIMITS"] == "key: requests/minute=600, concurrent=5; user: cost/month=1.5"
-    assert told["GATEWAY_TRUSTED_PROXIES"] == "(empty)"
-    assert not [name for name, value in told.items() if re.search(r"[\[{(]['(]|Decimal|None", value)]
+def test_settings_are_shown_as_they_are_written_in_the_environment(shown):
+    assert shown["ALLOWED_HOSTS"] == "testserver, gateway.example"
+    assert shown["GATEWAY_LIMITS"] == "key: requests/minute=600, concurrent=5; user: cost/month=1.5"
+    assert shown["GATEWAY_TRUSTED_PROXIES"] == "(empty)"
+    assert not [name for name, value in shown.items() if re.search(r"[\[{(]['(]|Decimal|None", value)]
 
 
 def test_no_two_numbers_of_a_process_have_one_name():
-    names = [_words(family.name) for family in GAUGES]
+    names = [_title(family.name) for family in GAUGES]
     assert len(set(names)) == len(names)

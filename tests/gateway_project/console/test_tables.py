@@ -68,8 +68,8 @@ class TestOneThatIsOver:
         assert console.post(f"{USERS}{gone.pk}/delete/", {"post": "yes"}).status_code == 403
         assert console.get(f"{USERS}{gone.pk}/sign-out/").status_code == 404
         assert gone.username not in shown(console.post(USERS, chosen(live, gone)))
-        assert "1 of 2 users are deleted." in console.post(USERS, chosen(live, gone, post="yes"), follow=True).text
-        assert "0 of 1 users are deleted." in console.post(USERS, chosen(gone), follow=True).text
+        assert "1 of 2 users deleted." in console.post(USERS, chosen(live, gone, post="yes"), follow=True).text
+        assert "0 of 1 users deleted." in console.post(USERS, chosen(gone), follow=True).text
         deleted = LogEntry.objects.filter(message__contains="deleted users")
         assert [entry.message.rpartition(" ")[2] for entry in deleted] == [f"{live.pk}."]
 

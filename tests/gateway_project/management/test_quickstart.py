@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts.models import User
-from gateway_project.management.quickstart import KNOWN, demo_port, ollama_url, prepare
+from gateway_project.management.quickstart import VENDORS, demo_port, ollama_url, prepare
 from keys import secrets
 from keys.models import ApiKey
 from keys.services import rotate_key
@@ -161,10 +161,10 @@ def test_production_has_no_demonstration_and_is_told_what_comes_next(settings):
 
 
 def test_each_known_provider_speaks_a_format_that_is_there():
-    assert {known.format_name for known in KNOWN} <= set(FORMATS)
+    assert {vendor.format_name for vendor in VENDORS} <= set(FORMATS)
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
+@pytest.mark.parametrize("known", VENDORS, ids=lambda known: known.name)
 def test_a_credential_in_the_environment_is_a_provider(known):
     assert known.base_url({}) == known.url
     nobody = f"http://127.0.0.1:{refusing_port()}"  # at the real address somebody would be asked
@@ -179,7 +179,7 @@ def test_a_credential_in_the_environment_is_a_provider(known):
 def test_it_says_which_provider_it_makes():
     nobody = f"http://127.0.0.1:{refusing_port()}"
     environment = {"OPENAI_API_KEY": "sk-1234567890", "OPENAI_BASE_URL": nobody}
-    assert told(environment) == [f"The provider openai is made of the environment: {nobody}, 2 models."]
+    assert told(environment) == [f"The provider openai is created from the environment: {nobody}, 2 models."]
     assert told(environment) == []
 
 
@@ -206,7 +206,7 @@ def test_a_provider_that_cannot_be_made_stops_nothing():
 def test_the_gateway_is_no_provider_of_its_own(settings, url, key):
     """docs/clients.md has these variables exported, and `make run` may follow in the same shell."""
     settings.GATEWAY_BASE_URL, settings.PORT = "https://gateway.example", 8000
-    assert "OPENAI_API_KEY makes no provider: it" in told({"OPENAI_API_KEY": key, "OPENAI_BASE_URL": url})[0]
+    assert "No provider is created for OPENAI_API_KEY: it" in told({"OPENAI_API_KEY": key, "OPENAI_BASE_URL": url})[0]
     assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
 
 

@@ -1,59 +1,39 @@
-"""The pages of the console that are about the whole gateway: the playground, and the system."""
+"""The system page: versions, stores, processes and the settings in force."""
 
 import platform
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
-from uuid import UUID
 
 import django
 from django.conf import settings
-from django.contrib import admin
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.views.decorators.http import require_POST
 
-from accounts.tokens import issue_access
-from gateway_project.console.audit import LOGIN
+from gateway_project.console.site import console_site
 from gateway_project.console.tables import plain_decimal
 from gateway_project.status.version import version
 from gateway_project.work.runtime import gateway
+from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.tasks.process_metrics import process_gauges
-from providers.models import Model
 from telemetry.metrics.counters import Gauges
 from telemetry.models import JournalPosition
 
-# Whoever adds a setting that is a secret gives it one of these names; tests hold every one against this.
+# A setting whose name contains one of these is shown as "set" or "not set"; a new secret needs such a name.
 SECRET = ("SECRET", "TOKEN_KEY", "ENCRYPTION_KEYS", "METRICS_TOKEN", "PASSWORD")
 ADDRESSES = ("REDIS_URL",)
-WIRED = {"gateway_project", "telemetry", "licensing"}
-OTHER_WORDS = {"journal_backlog_seconds": "Oldest in the journal backlog"}  # beside its bytes
-YES_OR_NO = {"provider_resting", "store_available"}
+# Titles of gauges whose names would read the same without their units.
+TITLES = {"journal_backlog_seconds": "Oldest in the journal backlog"}
+FLAGS = {"provider_resting", "store_available"}
+
+site = console_site()
 
 
-@admin.site.page("playground/", name="playground")
-def playground(request: HttpRequest) -> HttpResponse:
-    """A prompt to one model or two, with a streaming answer and the request as code."""
-    models = Model.objects.filter(provider__enabled=True).values_list("name", flat=True).distinct().order_by("name")
-    context = admin.site.context(request, "Playground", models=models, base_url=settings.GATEWAY_BASE_URL)
-    return TemplateResponse(request, "console/playground.html", context)
-
-
-@admin.site.page("playground/token/", name="playground-token", part=True)
-@require_POST
-def token(request: HttpRequest) -> HttpResponse:
-    """An access token of this very login, for the page's own requests: it ends with the login."""
-    session = UUID(request.session[LOGIN]).hex
-    text = issue_access(user_id=request.user.pk, session=session)
-    return JsonResponse({"token": text}, headers={"Cache-Control": "no-store"})
-
-
-@admin.site.page("system/", name="system")
+@site.page("system/", name="system")
 def system(request: HttpRequest) -> HttpResponse:
     """Versions, stores, processes and the settings in force."""
-    context = admin.site.context(
+    context = site.context(
         request,
         "System",
         facts=_facts(),
@@ -64,25 +44,25 @@ def system(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "console/system.html", context)
 
 
-def _facts() -> list[tuple[str, Any]]:
-    made = gateway()
-    known = version()
-    revision = " ".join(filter(None, (known["git"][:12], known["branch"])))
+def _facts() -> list[tuple[str, str]]:
+    process = gateway()
+    code = version()
+    revision = " ".join(filter(None, (code["git"][:12], code["branch"])))
     return [
-        ("Product", f"{known['productVersion']} ({revision})" if revision else known["productVersion"]),
-        ("Update available", {"true": "yes", "false": "no"}.get(known["updateAvailable"], "unknown")),
+        ("Product", f"{code['productVersion']} ({revision})" if revision else code["productVersion"]),
+        ("Update available", {"true": "yes", "false": "no"}.get(code["updateAvailable"], "unknown")),
         ("Python, Django", f"{platform.python_version()}, {django.get_version()}"),
         ("Machine", f"{platform.system()}, {platform.machine()}"),
         ("Database", f"{connection.vendor} {_database_version()}"),
-        ("Database answers", "yes" if made.follower.fresh else "no"),
+        ("Database answers", "yes" if process.follower.fresh else "no"),
         ("Cache", "Redis" if settings.REDIS_URL else "in this process"),
-        ("Cache answers", "no" if made.state.degraded else "yes"),
-        ("Keys, rules, providers in memory", _sizes(made.snapshot)),
+        ("Cache answers", "no" if process.state.degraded else "yes"),
+        ("Keys, rules, providers in memory", _sizes(process.snapshot)),
         ("Time (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"),
     ]
 
 
-def _sizes(snapshot: Any) -> str:
+def _sizes(snapshot: Snapshot) -> str:
     return f"{len(snapshot.keys):,}, {len(snapshot.rule_rows):,}, {len(snapshot.providers):,}"
 
 
@@ -93,30 +73,30 @@ def _database_version() -> str:
 
 
 def _processes() -> list[tuple[int, list[tuple[str, str, str]]]]:
-    """Of each process of this machine what it tells of itself: name, labels, value."""
-    made = gateway()
-    _, told = made.metrics.gather(process_gauges(made))
-    return [(slot, list(_gauges(gauges))) for slot, gauges in sorted(told.items())]
+    """The gauges of each process of this machine: name, labels, value."""
+    process = gateway()
+    _, gauges_by_slot = process.metrics.gather(process_gauges(process))
+    return [(slot, list(_gauges(gauges))) for slot, gauges in sorted(gauges_by_slot.items())]
 
 
 def _gauges(gauges: Gauges) -> Iterator[tuple[str, str, str]]:
     for name, rows in gauges.items():
         for labels, number in rows:
-            yield _words(name), ", ".join(labels), _value(name, number)
+            yield _title(name), ", ".join(labels), _value(name, number)
 
 
-def _words(name: str) -> str:
-    if name in OTHER_WORDS:
-        return OTHER_WORDS[name]
+def _title(name: str) -> str:
+    if name in TITLES:
+        return TITLES[name]
     words = name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " ")
     return words[:1].upper() + words[1:]
 
 
 def _value(name: str, number: float) -> str:
-    """A gauge as people read it, with its unit."""
+    """The value of a gauge, with its unit."""
     if name == "process_start_time_seconds":
         return f"{datetime.fromtimestamp(number, UTC):%Y-%m-%d %H:%M:%S}"
-    if name in YES_OR_NO:
+    if name in FLAGS:
         return "yes" if number else "no"
     if name.endswith("_bytes"):
         return f"{number / 2**20:,.1f} MiB"
@@ -125,24 +105,20 @@ def _value(name: str, number: float) -> str:
 
 def _settings() -> dict[str, str]:
     """The gateway's settings, secrets only as set or not set."""
-    names = [name for name in dir(settings) if name.startswith("GATEWAY_") and not _is_wiring(getattr(settings, name))]
-    shown = {name: _told(name, getattr(settings, name)) for name in [*names, *ADDRESSES, "SECRET_KEY", "ALLOWED_HOSTS"]}
+    names = [name for name in dir(settings) if name.startswith("GATEWAY_")]
+    names += [*ADDRESSES, "SECRET_KEY", "ALLOWED_HOSTS"]
+    shown = {name: _shown(name, getattr(settings, name)) for name in names}
     return shown | {"DATABASE": f"{connection.vendor}, {settings.DATABASES['default']['NAME']}"}
 
 
-def _is_wiring(value: Any) -> bool:
-    """Whether it names a function of the gateway's own, which nobody sets."""
-    return isinstance(value, str) and value.partition(".")[0] in WIRED
-
-
-def _told(name: str, value: Any) -> str:
+def _shown(name: str, value: object) -> str:
     if any(word in name for word in SECRET):
         return "set" if value else "not set"
     return _without_password(str(value)) if name in ADDRESSES else _in_words(value)
 
 
-def _in_words(value: Any) -> str:
-    """A setting as whoever set it would write it, and not as Python does."""
+def _in_words(value: object) -> str:
+    """The value as it is written in the environment."""
     if isinstance(value, Mapping):
         return "; ".join(f"{subject}: {_limits(limits)}" for subject, limits in value.items() if limits)
     if isinstance(value, Collection) and not isinstance(value, str):

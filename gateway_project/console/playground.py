@@ -1,0 +1,33 @@
+"""The playground: a prompt to one model or two, with a streaming answer and the request as code."""
+
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.response import TemplateResponse
+from django.views.decorators.http import require_POST
+
+from accounts.tokens import issue_access
+from gateway_project.console.audit import LOGIN
+from gateway_project.console.site import console_site
+from providers.models import Model
+
+site = console_site()
+
+
+@site.page("playground/", name="playground")
+def playground(request: HttpRequest) -> HttpResponse:
+    """The page; its script sends the requests."""
+    models = Model.objects.filter(provider__enabled=True).values_list("name", flat=True).distinct().order_by("name")
+    context = site.context(request, "Playground", models=models, base_url=settings.GATEWAY_BASE_URL)
+    return TemplateResponse(request, "console/playground.html", context)
+
+
+@site.page("playground/token/", name="playground-token", part=True)
+@require_POST
+def token(request: HttpRequest) -> HttpResponse:
+    """An access token of the admin's own login, for the requests of the page; it ends with the login."""
+    assert request.user.pk is not None, "the console admits nobody without a login"
+    session = UUID(request.session[LOGIN]).hex
+    text = issue_access(user_id=request.user.pk, session=session)
+    return JsonResponse({"token": text}, headers={"Cache-Control": "no-store"})

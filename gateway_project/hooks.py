@@ -1,0 +1,41 @@
+"""Functions that a lower layer calls and an upper layer provides.
+
+The module that calls a function declares a Hook for it, with its type; the app whose code has the function provides it
+in AppConfig.ready(). HOOKS lists them all:
+
+| hook | called by | provided by |
+|---|---|---|
+| `store_change` | `gateway_project.api.audit` | `telemetry.audit` |
+| `require_licence` | `gateway_project.api.licence` | `licensing.services` |
+| `has_live_login` | `gateway_project.console.site` | `accounts.console` |
+| `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
+| `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |
+| `read_provider_health` | `providers.health.status` | `gateway_project.work.runtime` |
+| `forget_cached_answers` | `telemetry.services` | `gateway_project.work.runtime` |
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+HOOKS: "dict[str, Hook[..., Any]]" = {}
+
+
+class Hook(Generic[_Arguments, _Result]):
+    """A function that is provided when Django starts; raises RuntimeError when it is called before."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.function: Callable[_Arguments, _Result] | None = None
+        HOOKS[name] = self
+
+    def provide(self, function: Callable[_Arguments, _Result]) -> None:
+        """Set the function that calls of this hook go to."""
+        self.function = function
+
+    def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        if self.function is None:
+            raise RuntimeError(f"No app provides the hook {self.name}.")
+        return self.function(*args, **kwargs)
