@@ -81,16 +81,16 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     def get_queryset(self) -> QuerySet[User]:
         users = super().get_queryset()
-        return users.filter(pk=self.caller.user.pk) if self.operation == "current" else users
+        return users.filter(pk=self.authenticated_caller.user.pk) if self.operation == "current" else users
 
     def owner_id(self) -> int:
         row_id = self.kwargs.get("id") or self.request.query_params.get("id")
         place = {} if "id" in self.kwargs else {"parameter": "id"}
-        return self.caller.user.pk if row_id is None else read_id(row_id, **place)
+        return self.authenticated_caller.user.pk if row_id is None else read_id(row_id, **place)
 
     def target_id(self) -> int | None:
         row_id = super().target_id()
-        return self.caller.user.pk if row_id is None and self.action == "update" else row_id
+        return self.authenticated_caller.user.pk if row_id is None and self.action == "update" else row_id
 
     def location(self, row_id: int) -> str:
         return f"{settings.GATEWAY_BASE_URL}/users/?id={row_id}"
@@ -101,15 +101,15 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def prepare_update(self, values: JsonObject) -> None:
         require_access(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
-        if self.caller.owns(self.target_id()) and "new_password" in values:
-            check_own_password(self.caller.user, current, address=self.address, record_event=self.record_session_event)
+        if self.authenticated_caller.owns(self.target_id()) and "new_password" in values:
+            check_own_password(self.authenticated_caller.user, current, address=self.address, record_event=self.record_session_event)
 
     def perform_update(self, row: User, values: JsonObject) -> None:
         role_ids = {role.pk for role in row.roles.all()}
-        if not self.caller.is_admin and set(values.get("role_ids", role_ids)) != role_ids:
+        if not self.authenticated_caller.is_admin and set(values.get("role_ids", role_ids)) != role_ids:
             raise PermissionDenied("only an admin can assign roles.", field="roles")
-        password, own = values.pop("new_password", None), self.caller.owns(row.pk)
-        services.update_user(row, password=password, kept_session=self.caller.session if own else None, **values)
+        password, own = values.pop("new_password", None), self.authenticated_caller.owns(row.pk)
+        services.update_user(row, password=password, kept_session=self.authenticated_caller.session if own else None, **values)
 
     def perform_destroy(self, row: User) -> None:
         services.delete_user(row)

@@ -60,23 +60,23 @@ class KeyViewSet(ListMixin):
 
     def get_queryset(self) -> ApiKeyQuerySet[ApiKey]:
         keys = ApiKey.objects.shown()
-        return keys if self.caller.has(SEES_ALL) else keys.of(self.caller.user)
+        return keys if self.authenticated_caller.has(SEES_ALL) else keys.of(self.authenticated_caller.user)
 
     def owner_id(self) -> int:
         user_id = self.request.query_params.get("user", "")
-        return int(user_id) if DIGITS.match(user_id) else self.caller.user.pk
+        return int(user_id) if DIGITS.match(user_id) else self.authenticated_caller.user.pk
 
     # -- Creation ---------------------------------------------------------------------------------------
 
     def create(self, request: Request, **kwargs: str) -> Response:
         """Issue a key. The response is the only place that shows its text."""
         values = self.values(self.create_attributes)
-        user_id = values.pop("user", self.caller.user.pk)
+        user_id = values.pop("user", self.authenticated_caller.user.pk)
         require_access(self.caller, OWNER, owner_id=user_id)
         with transaction.atomic():
             (owner,) = rows_by_id(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
-            issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
+            issued = services.issue_key(owner=owner, provider=provider, created_by=self.authenticated_caller.user, **values)
             self.record(issued.key.pk, after=self.serialized(issued.key))
         return self.created(issued.key.pk, _issued_response(issued))
 
@@ -86,7 +86,7 @@ class KeyViewSet(ListMixin):
         """Change the key with this id, or with this name of `user` (default: the caller)."""
         values = self.values(self.update_attributes, partial=True)
         selection = {name: values.pop(name) for name in ("user", "name") if name in values}
-        if "locked" in values and not self.caller.is_admin:
+        if "locked" in values and not self.authenticated_caller.is_admin:
             raise PermissionDenied("only an admin can lock and unlock keys.", field="locked")
         with transaction.atomic():
             key = self.selected_key(selection)
@@ -129,7 +129,7 @@ class KeyViewSet(ListMixin):
         """
         keys, target = self.get_queryset().live(), self.target_id()
         if target is None or "user" in selection:
-            owner_id = selection.get("user", self.caller.user.pk)
+            owner_id = selection.get("user", self.authenticated_caller.user.pk)
             require_access(self.caller, OWNER, owner_id=owner_id)
             keys = keys.filter(owner__in=rows_by_id(User.objects.all(), [owner_id], field="user"))
         if target is not None:

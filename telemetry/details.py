@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from gateway_project.console.money import exactly
+from gateway_project.json_types import JsonObject
 from telemetry.models import Candidate, EntryType, LogEntry
 
 LONG_FIELDS = ("payload", "stages", "candidates")  # not loaded by lists of entries
@@ -23,7 +24,7 @@ FACT_PAGES = {
 }
 
 
-def details(entry: LogEntry) -> dict[str, Any]:
+def details(entry: LogEntry) -> JsonObject:
     """The template context of an entry's page."""
     related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
     request, response = _bodies(entry.payload)
@@ -92,7 +93,7 @@ def _pretty(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _bars(entry: LogEntry) -> Iterator[dict[str, Any]]:
+def _bars(entry: LogEntry) -> Iterator[JsonObject]:
     """The stages as bars: start and length of each in percent of the whole request."""
     whole = max([entry.duration_ms or 0, *(begin + length for _, begin, length in entry.stages)], default=0) or 1
     for name, begin, length in entry.stages:

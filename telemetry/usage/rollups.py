@@ -257,8 +257,8 @@ def _replace(table: str, hour: datetime, *inserts: str, parameters: Sequence[Any
             # One statement has one snapshot: rows inserted meanwhile are neither read nor deleted.
             gone = f'WITH gone AS (DELETE FROM "{table}" WHERE {HOUR_EQUALS} RETURNING *)'
             *others, last = inserts
-            others = "".join(f", also_{number} AS ({other})" for number, other in enumerate(others))
-            cursor.execute(f"{gone}{others} {last}", [sql_timestamp(hour), *parameters])
+            also = "".join(f", also_{number} AS ({other})" for number, other in enumerate(others))
+            cursor.execute(f"{gone}{also} {last}", [sql_timestamp(hour), *parameters])
             return
         cursor.execute(f'SELECT coalesce(max("id"), 0) FROM "{table}"')
         (newest,) = cursor.fetchone()

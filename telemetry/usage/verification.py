@@ -9,20 +9,21 @@ from typing import Any
 from django.db import connection
 from django.db.models import Min
 
+from gateway_project.json_types import JsonObject
 from telemetry.models import LogEntry
 from telemetry.retention.deletion import kept_since
 from telemetry.usage import rollups
 from telemetry.usage.rollups import ANY_MERGED, DAY, DAYS, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, columns
 
 MONEY = ("cost", "estimated_cost", "saved_cost")
-EMPTY = (None, "", [], {}, "[]", "{}")
+EMPTY: tuple[object, ...] = (None, "", [], {}, "[]", "{}")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Log minus hourly usage for one hour and set of dimensions; with `of_day`, merged hours minus daily usage."""
 
-    dimensions: dict[str, Any]
+    dimensions: JsonObject
     amounts: dict[str, int | Decimal]
     of_day: bool = False
 

@@ -1,6 +1,4 @@
-"""manage.py housekeep: what a running gateway does by itself, to the end and now."""
-
-from typing import Any
+"""manage.py housekeep: runs the whole maintenance now, which a running gateway does in the background."""
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -8,11 +6,11 @@ from telemetry.retention.housekeeping import Housekeeper
 
 
 class Command(BaseCommand):
-    """Removes what is beyond its days, merges usage, makes partitions; ends with status 1 where that failed."""
+    """Deletes old entries, merges usage and creates partitions; exits with status 1 if a task failed."""
 
     help = "Runs the background maintenance now: retention, partitions, merging of usage."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         if failed := Housekeeper(interval=0).run_once(seconds=float("inf")):
-            raise CommandError(f"Not done: {', '.join(failed)}.")
-        self.stdout.write("The house is kept.")
+            raise CommandError(f"These tasks failed: {', '.join(failed)}.")
+        self.stdout.write("Maintenance finished.")
