@@ -101,15 +101,17 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     def prepare_update(self, values: JsonObject) -> None:
         require_access(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
+        user = self.authenticated_caller.user
         if self.authenticated_caller.owns(self.target_id()) and "new_password" in values:
-            check_own_password(self.authenticated_caller.user, current, address=self.address, record_event=self.record_session_event)
+            check_own_password(user, current, address=self.address, record_event=self.record_session_event)
 
     def perform_update(self, row: User, values: JsonObject) -> None:
         role_ids = {role.pk for role in row.roles.all()}
-        if not self.authenticated_caller.is_admin and set(values.get("role_ids", role_ids)) != role_ids:
+        caller = self.authenticated_caller
+        if not caller.is_admin and set(values.get("role_ids", role_ids)) != role_ids:
             raise PermissionDenied("only an admin can assign roles.", field="roles")
-        password, own = values.pop("new_password", None), self.authenticated_caller.owns(row.pk)
-        services.update_user(row, password=password, kept_session=self.authenticated_caller.session if own else None, **values)
+        password, own = values.pop("new_password", None), caller.owns(row.pk)
+        services.update_user(row, password=password, kept_session=caller.session if own else None, **values)
 
     def perform_destroy(self, row: User) -> None:
         services.delete_user(row)

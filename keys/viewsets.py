@@ -76,7 +76,8 @@ class KeyViewSet(ListMixin):
         with transaction.atomic():
             (owner,) = rows_by_id(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
-            issued = services.issue_key(owner=owner, provider=provider, created_by=self.authenticated_caller.user, **values)
+            creator = self.authenticated_caller.user
+            issued = services.issue_key(owner=owner, provider=provider, created_by=creator, **values)
             self.record(issued.key.pk, after=self.serialized(issued.key))
         return self.created(issued.key.pk, _issued_response(issued))
 

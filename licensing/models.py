@@ -119,8 +119,10 @@ class Limit(models.Model):
     def __str__(self) -> str:
         amount = f"{self.amount.normalize():f}"
         if self.window == Window.NONE:
-            return f"{amount} concurrent requests"
+            return f"{amount} concurrent {'request' if self.amount == 1 else 'requests'}"
         unit = CURRENCY if self.measure == Measure.COST else self.measure
+        if self.amount == 1:
+            unit = unit.removesuffix("s")
         return f"{amount} {unit} per {self.window}"
 
     @property
