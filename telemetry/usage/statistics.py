@@ -91,12 +91,12 @@ def usage(query: UsageQuery, offset: int, limit: int) -> Page:
 
 def percentile(counts: Sequence[int], share: float) -> float | None:
     """The percentile of latencies counted by bucket, in milliseconds, interpolated within its bucket; None for none."""
-    wanted, passed = share * sum(counts), 0
+    rank, passed = share * sum(counts), 0
     for number, count in enumerate(counts):
-        if count and passed + count >= wanted:
+        if count and passed + count >= rank:
             low = LATENCY_MS[number - 1] if number else 0.0
             high = LATENCY_MS[number] if number < len(LATENCY_MS) else low
-            return round(low + (high - low) * (wanted - passed) / count, 1)
+            return round(low + (high - low) * (rank - passed) / count, 1)
         passed += count
     return None
 
