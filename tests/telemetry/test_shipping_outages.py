@@ -30,7 +30,7 @@ from pathlib import Path
 import django
 django.setup()
 from django.db import DatabaseError
-from telemetry import rollups
+from telemetry.usage import rollups
 from telemetry.journal.files import Journal
 from telemetry.journal.shipping import Shipper
 from tests.telemetry.conftest import entry
