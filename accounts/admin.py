@@ -1,13 +1,13 @@
 """Users, groups and roles in the console."""
 
-from typing import Any
 from uuid import UUID
 
+import django.contrib.auth.admin  # noqa: F401 - registers Django's groups
 from django import forms
 from django.contrib import admin
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.admin import Group as DjangoGroup
-from django.db.models import Count, QuerySet
+from django.contrib.auth.models import Group as DjangoGroup
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.decorators import display
@@ -21,8 +21,9 @@ from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 
-# Django's own, which nothing here reads; it comes out of the module that registers it.
+# The gateway has groups of its own.
 admin.site.unregister(DjangoGroup)
 
 
@@ -54,25 +55,28 @@ class UserForm(ServiceForm):
             "roles": "The user's permissions. The role admin may do everything, including use the console.",
         }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         if self.instance.pk is None:
             self.fields["password"].required = True
             self.fields["password"].help_text = "At least eight characters."
             self.fields["roles"].help_text += " Empty: the role user."
 
-    def initial_of(self, row: User) -> dict[str, Any]:
-        return {"password": ""}  # and not the hash, which nobody would have typed
+    def initial_of(self, row: Model) -> JsonObject:
+        return {"password": ""}  # not the hash
 
-    def clean(self) -> dict[str, Any]:
-        """Here and not in the service's transaction: the log keeps a wrong guess, and nothing else is stored."""
+    def clean(self) -> JsonObject:
+        """Check the current password, outside of the service's transaction: the log keeps a wrong guess."""
         values = self.cleaned_data
-        present = values.pop("present_password", None)
+        current_password = values.pop("present_password", None)
         if "present_password" in self.fields and values.get("password") and not self.errors:
             try:
                 address = self.request.META.get("REMOTE_ADDR", "")
                 sessions.check_own_password(
-                    self.request.user, present, address=address, record_event=session_event_recorder(self.request)
+                    caller(self.request).user,
+                    current_password,
+                    address=address,
+                    record_event=session_event_recorder(self.request),
                 )
             except GatewayError as error:
                 self.add_service_error(error)
@@ -99,12 +103,12 @@ class UserAdmin(ServiceAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> list:
         own = ["present_password"] if obj is not None and obj.pk == request.user.pk else []
-        # What cannot be typed would be shown: of the password its hash.
-        over = obj is not None and self.is_archived(obj)
+        # Fields that cannot be changed are shown with their values: the password would show its hash.
+        archived = obj is not None and self.is_archived(obj)
         groups = [] if obj is None else ["group_names"]
         return [
-            (None, {"fields": ["username", "display_name", "email", *([] if over else ["password", *own])]}),
-            ("Access", {"fields": ["state" if over else "is_active", "roles", *groups]}),
+            (None, {"fields": ["username", "display_name", "email", *([] if archived else ["password", *own])]}),
+            ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups]}),
             *([] if obj is None else [("History", {"fields": ["created_at", "last_login"]})]),
         ]
 
@@ -115,7 +119,7 @@ class UserAdmin(ServiceAdmin):
         return row.is_deleted
 
     def selectable(self, rows: QuerySet[User]) -> QuerySet[User]:
-        return rows.live()
+        return rows.filter(is_deleted=False)
 
     @display(description="Roles")
     def role_names(self, row: User) -> str:
@@ -129,17 +133,17 @@ class UserAdmin(ServiceAdmin):
     def state(self, row: User) -> str:
         return "deleted" if row.is_deleted else "active" if row.is_active else "inactive"
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> User:
+    def create(self, request: HttpRequest, values: JsonObject) -> User:
         roles = [role.pk for role in values.pop("roles")]
         return services.create_user(role_ids=roles or None, **values)
 
-    def change(self, request: HttpRequest, row: User, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: User, values: JsonObject) -> None:
         if "roles" in values:
             values["role_ids"] = [role.pk for role in values.pop("roles")]
         if not values.get("password"):
             values.pop("password", None)
         own = row.pk == request.user.pk
-        services.update_user(row, kept_session=UUID(caller(request).session) if own else None, **values)
+        services.update_user(row, kept_session=UUID(str(caller(request).session)) if own else None, **values)
         if own and "password" in values:
             update_session_auth_hash(request, row)  # Django's own part of the login that is kept
 
@@ -154,9 +158,9 @@ class UserAdmin(ServiceAdmin):
 
     @row_action("Sign out everywhere", icon="logout", path="sign-out", effect="All logins of the user end immediately.")
     def sign_out(self, request: HttpRequest, user: User) -> str:
-        ended = sessions.end_sessions(user=user)
+        number = sessions.end_sessions(user=user)
         self.record(request, "sign out", user.pk)
-        return f"{ended} logins of {user.username} have ended."
+        return f"Signed out {user.username}: {number} login{'' if number == 1 else 's'} ended."
 
 
 class GroupForm(ServiceForm):
@@ -179,16 +183,16 @@ class GroupAdmin(ServiceAdmin):
     autocomplete_fields = ["members"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        return super().get_queryset(request).annotate(size=Count("members", distinct=True))
+        return Group.objects.with_size()
 
     @display(description="Members", ordering="size")
     def size(self, row: Group) -> int:
         return row.size
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Group:
+    def create(self, request: HttpRequest, values: JsonObject) -> Group:
         return services.create_group(name=values["name"], member_ids=_ids(values["members"]))
 
-    def change(self, request: HttpRequest, row: Group, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Group, values: JsonObject) -> None:
         members = _ids(values["members"]) if "members" in values else None
         services.update_group(row, name=values.get("name"), member_ids=members)
 
@@ -230,17 +234,17 @@ class RoleAdmin(ServiceAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Role | None = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or obj.name != ADMIN_ROLE)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # the API has no such operation either
 
     @display(description="Features")
     def feature_names(self, row: Role) -> str:
         return ", ".join(feature.name for feature in row.granted)
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Role:
+    def create(self, request: HttpRequest, values: JsonObject) -> Role:
         return services.create_role(name=values["name"], feature_ids=_ids(values["features"]))
 
-    def change(self, request: HttpRequest, row: Role, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Role, values: JsonObject) -> None:
         features = _ids(values["features"]) if "features" in values else None
         services.update_role(row, name=values.get("name"), feature_ids=features)
 
@@ -262,19 +266,19 @@ class FeatureAdmin(ServiceAdmin):
     search_fields = ["name"]
     ordering = ["id"]
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return obj is None
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Feature:
+    def create(self, request: HttpRequest, values: JsonObject) -> Feature:
         return services.create_feature(name=values["name"])
 
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
-    """Live and ended logins, of the API and of the console."""
+    """Current and ended logins, of the API and of the console."""
 
     empty_message = "Nobody is logged in."
     list_display = ["user", "device", "address", "created_at", "last_used_at", "state"]
@@ -299,7 +303,7 @@ class SessionAdmin(ReadOnlyAdmin):
     def end(self, request: HttpRequest, session: Session) -> str:
         sessions.end_session(session.pk)
         record(request, "sign out", "users", session.user_id)
-        return f"A login of {session.user.username} has ended."
+        return f"Signed out {session.user.username} on this device."
 
 
 def _ids(rows: QuerySet) -> list[int]:

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
 
 from accounts import cookies
 from accounts.models import Session, User
@@ -17,7 +18,7 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 class AccessTokens(BaseAuthentication):
     """The Authorization header; anything but a valid access token is refused."""
 
-    def authenticate(self, request) -> tuple[User, Caller] | None:
+    def authenticate(self, request: Request) -> tuple[User, Caller] | None:
         header = request.META.get("HTTP_AUTHORIZATION")
         if header is None:
             return None
@@ -27,14 +28,14 @@ class AccessTokens(BaseAuthentication):
         caller = caller_of(token.strip())
         return caller.user, caller
 
-    def authenticate_header(self, request) -> str:
+    def authenticate_header(self, request: Request) -> str:
         return "Bearer"
 
 
 class SessionCookies(BaseAuthentication):
     """The access token's cookie of a browser; writes must come from the gateway's own origin."""
 
-    def authenticate(self, request) -> tuple[User, Caller] | None:
+    def authenticate(self, request: Request) -> tuple[User, Caller] | None:
         token = request.COOKIES.get(cookies.USER_COOKIE)
         if not token:
             return None
@@ -47,13 +48,13 @@ class SessionCookies(BaseAuthentication):
 class RefreshCookie(BaseAuthentication):
     """The refresh token's cookie, which outlives the access token's: it is accepted for logging out alone."""
 
-    def authenticate(self, request) -> tuple[User, Caller] | None:
+    def authenticate(self, request: Request) -> tuple[User, Caller] | None:
         token = request.COOKIES.get(cookies.AUTH_COOKIE)
         if not token:
             return None
         claims = read_refresh(token)
-        good = Session.objects.filter(refresh_digest=claims.digest) if claims else Session.objects.none()
-        caller = _caller(good, claims)
+        unused = Session.objects.filter(refresh_digest=claims.digest) if claims else Session.objects.none()
+        caller = _caller(unused, claims)
         cookies.refuse_foreign_origin(request)
         return caller.user, caller
 
@@ -63,11 +64,13 @@ def caller_of(token: str) -> Caller:
     return _caller(Session.objects.all(), read_access(token))
 
 
-def _caller(sessions: SessionQuerySet, claims: AccessToken | RefreshToken | None) -> Caller:
+def _caller(sessions: SessionQuerySet[Session], claims: AccessToken | RefreshToken | None) -> Caller:
     """The caller of a token's claims, while the session is live and the user is usable."""
-    session = sessions.live().with_user().filter(pk=UUID(claims.session)).first() if claims else None
+    if claims is None:
+        raise AuthenticationFailed
+    session = sessions.live().with_user().filter(pk=UUID(claims.session)).first()
     if session is None or session.user_id != claims.user_id or not session.user.is_usable:
         raise AuthenticationFailed
     user = session.user
-    features = frozenset() if user.is_admin else frozenset(user.feature_names())
+    features = frozenset(() if user.is_admin else user.feature_names())
     return Caller(user=user, features=features, is_admin=user.is_admin, session=session.pk)

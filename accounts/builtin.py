@@ -1,10 +1,13 @@
 """The features and roles that every instance has, written after each migrate where they are missing."""
 
-from typing import Any
+from typing import TypeVar
 
 from django.apps import apps as current
+from django.apps.registry import Apps
 from django.db import router, transaction
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
+
+Row = TypeVar("Row", bound=Model)
 
 ADMIN_ROLE = "admin"
 USER_ROLE = "user"
@@ -24,7 +27,7 @@ FEATURES = (
 ROLES = {ADMIN_ROLE: FEATURES, USER_ROLE: ("work", "models.create")}
 
 
-def write_builtin(using: str, apps=current, **signal: object) -> None:
+def write_builtin(using: str, apps: Apps = current, **signal: object) -> None:
     """Create missing built-in features and roles; a role that exists keeps the features it has."""
     try:
         Feature, Role = apps.get_model("accounts", "Feature"), apps.get_model("accounts", "Role")
@@ -41,7 +44,7 @@ def write_builtin(using: str, apps=current, **signal: object) -> None:
                 role.features.set(Feature.objects.using(using).filter(name__in=features))
 
 
-def _get_or_create(rows: QuerySet, name: str) -> tuple[Any, bool]:
+def _get_or_create(rows: QuerySet[Row], name: str) -> tuple[Row, bool]:
     """The row of this name, and whether it is new; one that somebody named so in another case gets this spelling."""
     if not rows.filter(name=name).exists():
         rows.filter(name__iexact=name).update(name=name)

@@ -1,6 +1,5 @@
 """Authentication of the console: admins log in with their password, which opens a session as the API's login does."""
 
-from typing import Any
 from uuid import UUID
 
 from django import forms
@@ -12,7 +11,7 @@ from unfold.forms import AuthenticationForm
 
 from accounts import sessions
 from accounts.models import Session, User
-from gateway_project.console.audit import LOGIN, record_session_event, session_event_recorder
+from gateway_project.console.audit import LOGIN, caller, record_session_event, session_event_recorder
 from gateway_project.errors import GatewayError
 
 
@@ -23,10 +22,18 @@ class Backend(BaseBackend):
         return User.objects.usable().prefetch_related("roles").filter(pk=user_id).first()
 
 
+class LoginRequest(HttpRequest):
+    """The request of the login form, with the id of the session that the form opened."""
+
+    login: UUID
+
+
 class SignIn(AuthenticationForm):
     """The login form, with the same throttle, log entries and messages as the API's login."""
 
-    def clean(self) -> dict[str, Any]:
+    request: LoginRequest
+
+    def clean(self) -> dict[str, str]:
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if name is not None and password:
             try:
@@ -39,7 +46,6 @@ class SignIn(AuthenticationForm):
                 )
             except GatewayError as error:
                 raise forms.ValidationError(error.sentence) from None
-            self.user_cache.backend = "accounts.console.Backend"
             if not self.user_cache.is_staff:
                 sessions.end_session(self.request.login)
                 record_session_event(
@@ -50,20 +56,21 @@ class SignIn(AuthenticationForm):
 
 
 @receiver(user_logged_in, dispatch_uid="console.enter")
-def attach_login(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
+def attach_login(sender: object, request: LoginRequest, user: User, **options: object) -> None:
     """Attach the session that the form opened to the console's session."""
     request.session[LOGIN] = str(request.login)
 
 
 @receiver(user_logged_out, dispatch_uid="console.leave")
-def end_login(sender: object, request: HttpRequest, user: User | None, **more: Any) -> None:
+def end_login(sender: object, request: HttpRequest, user: User | None, **options: object) -> None:
     """End the attached session when the user signs out."""
     if login := request.session.get(LOGIN):
         sessions.end_session(UUID(login))
-        record_session_event(request, f"{user.username} left the console.", user=user)
+        if user is not None:  # the user may have been deactivated meanwhile
+            record_session_event(request, f"{user.username} left the console.", user=user)
 
 
 def is_alive(request: HttpRequest) -> bool:
     """Whether the session attached to the console's session has neither ended nor expired."""
     login = request.session.get(LOGIN)
-    return login is not None and Session.objects.live().filter(pk=UUID(login), user_id=request.user.pk).exists()
+    return login is not None and Session.objects.live().filter(pk=UUID(login), user_id=caller(request).user.pk).exists()

@@ -1,7 +1,6 @@
 """POST /auth/login and POST /auth/logout."""
 
-from typing import Any
-
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import cookies, sessions
@@ -13,6 +12,7 @@ from gateway_project.api.documents import Plain
 from gateway_project.api.response_specs import CodeAndMessage, ResponseSpec
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.errors import AuthenticationFailed, PermissionDenied, RateLimited, ValidationError
+from gateway_project.json_types import JsonObject
 
 SETS_COOKIES = {"Set-Cookie": "SvcUserCookie, the access token, and SvcAuthCookie, the refresh token."}
 
@@ -35,12 +35,12 @@ class AuthViewSet(ApiViewSet):
         "logout": ResponseSpec(None, headers={"Set-Cookie": "Makes a browser forget both cookies."}),
     }
 
-    def login(self, request) -> Response:
+    def login(self, request: Request) -> Response:
         """A session for a password, new tokens for a refresh token, or a word on an access token."""
         values = self.values(self.login_attributes)
         return GRANTS[values["grant_type"], values.get("token_type")](self, values)
 
-    def logout(self, request) -> Response:
+    def logout(self, request: Request) -> Response:
         """End this session, the user's others, or all of them."""
         holder = self.holder()
         values = self.values(self.logout_attributes)
@@ -53,10 +53,10 @@ class AuthViewSet(ApiViewSet):
 
     def end_sessions(self, caller: Caller, device: str) -> None:
         if device == "currentDevice":
-            ended = sessions.end_session(caller.session)
+            ended = sessions.end_session(caller.session) if caller.session else 0
         else:
-            kept = caller.session if device == "otherDevices" else None
-            ended = sessions.end_sessions(user=caller.user, except_for=kept)
+            current_session = caller.session if device == "otherDevices" else None
+            ended = sessions.end_sessions(user=caller.user, except_for=current_session)
         if ended:
             number = "1 session" if ended == 1 else f"{ended} sessions"
             self.record_session_event(
@@ -65,7 +65,7 @@ class AuthViewSet(ApiViewSet):
 
     # -- Logging in -------------------------------------------------------------------------------------
 
-    def by_password(self, values: dict[str, Any]) -> Response:
+    def by_password(self, values: JsonObject) -> Response:
         _, _, tokens = sessions.log_in(
             username=values["user_name"],
             password=values["password"],
@@ -77,11 +77,11 @@ class AuthViewSet(ApiViewSet):
         cookies.put(response, tokens)
         return response
 
-    def by_access_token(self, values: dict[str, Any]) -> Response:
+    def by_access_token(self, values: JsonObject) -> Response:
         caller = caller_of(values["access_token"])
         return Response(Plain(code=200, message=f"The token is good; it is {caller.user.username}'s."))
 
-    def by_refresh_token(self, values: dict[str, Any]) -> Response:
+    def by_refresh_token(self, values: JsonObject) -> Response:
         tokens = sessions.refresh(
             values.get("refresh_token") or self.refresh_cookie(), record_event=self.record_session_event
         )
@@ -100,8 +100,8 @@ class AuthViewSet(ApiViewSet):
             raise ValidationError("is missing, and there is no cookie that holds one.", field="refresh_token")
         cookies.refuse_foreign_origin(self.request)
         access = read_access(self.request.COOKIES.get(cookies.USER_COOKIE, ""))
-        known = read_refresh(token)
-        if access is not None and known is not None and access.session != known.session:
+        claims = read_refresh(token)
+        if access is not None and claims is not None and access.session != claims.session:
             raise AuthenticationFailed  # cookies of two sessions: one of them was planted
         return token
 
@@ -110,16 +110,14 @@ class AuthViewSet(ApiViewSet):
     def holder(self) -> Caller | None:
         """The caller by header or cookie; None if there is neither."""
         for kind in (AccessTokens, SessionCookies, RefreshCookie):
-            if found := kind().authenticate(self.request):
-                return found[1]
+            if credentials := kind().authenticate(self.request):
+                return credentials[1]
         return None
 
     def holder_of(self, token: str | None, holder: Caller | None) -> Caller:
         """The caller and session to log out: those of the token in the body if there is one, else of the holder."""
-        if token is None and holder is None:
-            raise AuthenticationFailed
-        caller = caller_of(token) if token is not None else holder
-        if holder is not None and holder.user.pk != caller.user.pk:
+        caller = holder if token is None else caller_of(token)
+        if caller is None or (holder is not None and holder.user.pk != caller.user.pk):
             raise AuthenticationFailed
         return caller
 

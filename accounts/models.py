@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Iterable
+from datetime import datetime
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
@@ -11,12 +12,12 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
-from accounts.querysets import FeatureQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
+from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
 from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
 LONGEST_USERNAME = 150
-
 MAX_PASSWORD_LENGTH = 4096
+MAX_GROUP_NAME_LENGTH = 100
 MAX_ACCESS_NAME_LENGTH = 64
 # Letters and digits of ASCII only: none of them looks like another letter, and every database knows their case.
 access_name = RegexValidator(
@@ -135,8 +136,9 @@ class User(AbstractBaseUser):
         return self.is_staff
 
     def feature_names(self) -> set[str]:
-        """The names of all features that the user's roles grant."""
-        return set(Feature.objects.granted_to(self).values_list("name", flat=True))
+        """The names of all features that the user's roles grant; an admin has every feature."""
+        features = Feature.objects.all() if self.is_admin else Feature.objects.granted_by_roles_of(self.pk)
+        return set(features.values_list("name", flat=True))
 
     def has_perm(self, perm: str, obj: object = None) -> bool:
         """What the console asks before each page: a usable admin may do all, anybody else nothing."""
@@ -155,8 +157,11 @@ class User(AbstractBaseUser):
 class Group(models.Model):
     """Users under one name, for rules and limits."""
 
-    name = NameField(max_length=100, validators=[check_name])
+    name = NameField(max_length=MAX_GROUP_NAME_LENGTH, validators=[check_name])
     members = models.ManyToManyField(User, related_name="groups", blank=True)
+    size: int  # the number of members, in rows of with_size()
+
+    objects = GroupQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]
@@ -193,6 +198,6 @@ class Session(models.Model):
     def __str__(self) -> str:
         return f"{self.user_id} on {self.device or 'an unknown device'}"
 
-    def is_live(self, at) -> bool:
-        """Whether its tokens count at the given moment."""
+    def is_live(self, at: datetime) -> bool:
+        """Whether its tokens count at a moment."""
         return self.ended_at is None and self.expires_at > at

@@ -1,33 +1,32 @@
 """Every question to the database about people, their rights and their sessions."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import Self, TypeVar
 
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
-from django.db.models import Case, Q, When
+from django.db.models import Case, Count, Q, When
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
 
-if TYPE_CHECKING:
-    from accounts.models import User
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
 
 
-class FeatureQuerySet(models.QuerySet["Feature"]):
-    def granted_to(self, user: "User") -> Self:
-        """Features that the user's roles grant; an admin has every feature."""
-        if user.is_admin:
-            return self.all()
-        return self.filter(roles__users=user).distinct()
+class FeatureQuerySet(models.QuerySet[Row]):
+    def granted_by_roles_of(self, user_id: int) -> Self:
+        """Features of the user's roles; the role admin counts like any other here."""
+        return self.filter(roles__users=user_id).distinct()
 
 
-class RoleQuerySet(models.QuerySet["Role"]):
+class RoleQuerySet(models.QuerySet[Row]):
     def named(self, *names: str) -> Self:
         """Roles with one of these names."""
         return self.filter(name__in=names)
 
 
-class UserQuerySet(models.QuerySet["User"]):
+class UserQuerySet(models.QuerySet[Row]):
     def live(self) -> Self:
         """Users that are not deleted, whether they are active or not."""
         return self.filter(is_deleted=False)
@@ -45,23 +44,29 @@ class UserQuerySet(models.QuerySet["User"]):
 
         Two exist only if their names were distinct under earlier comparison rules; the exact spelling comes first.
         """
-        exactly = Q(username=self.model.normalize_username(username))
+        exactly = Q(username=AbstractBaseUser.normalize_username(username))
         return self.filter(Q(name_key=username) | exactly).order_by(Case(When(exactly, then=0), default=1), "id")
 
 
-class SessionQuerySet(models.QuerySet["Session"]):
+class GroupQuerySet(models.QuerySet[Row]):
+    def with_size(self) -> Self:
+        """Groups with their number of members as `size`."""
+        return self.annotate(size=Count("members", distinct=True))
+
+
+class SessionQuerySet(models.QuerySet[Row]):
     def live(self, at: datetime | None = None) -> Self:
-        """Sessions whose tokens count at the given moment (now, unless told)."""
+        """Sessions whose tokens count at a moment (default: now)."""
         return self.filter(ended_at=None, expires_at__gt=at or timezone.now())
 
     def expired(self, at: datetime) -> Self:
-        """Sessions, ended or not, of which every token had expired at the given moment."""
+        """Sessions, ended or not, of which every token had expired at a moment."""
         return self.filter(expires_at__lt=at)
 
     def with_user(self) -> Self:
         """Sessions with their user and the user's roles, in two queries."""
         return self.select_related("user").prefetch_related("user__roles")
 
-    def of(self, user: "User") -> Self:
+    def of(self, user: AbstractBaseUser) -> Self:
         """Sessions of one user."""
         return self.filter(user=user)

@@ -1,15 +1,14 @@
 """What users, roles, features and groups look like on the wire, and what may be sent about them."""
 
-from typing import Any
-
 from django.conf import settings
 from django.core.validators import EmailValidator
 from rest_framework import serializers
 
 from accounts.models import (
+    LONGEST_USERNAME,
     MAX_ACCESS_NAME_LENGTH,
+    MAX_GROUP_NAME_LENGTH,
     MAX_PASSWORD_LENGTH,
-    Group,
     Role,
     User,
     access_name,
@@ -17,21 +16,24 @@ from accounts.models import (
     check_text,
 )
 from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Named, References, Text
+from gateway_project.json_types import JsonObject
 
 MAX_TOKEN_LENGTH = 8192
 
 
-def _name(model: type, field: str = "name", **options: Any) -> Text:
-    """A name that fits the model's column and can be read."""
-    return Text(max_length=model._meta.get_field(field).max_length, validators=[check_name], **options)
+def _password(*, required: bool = True, min_length: int | None = None, help_text: str | None = None) -> Text:
+    return Text(
+        min_length=min_length,
+        max_length=MAX_PASSWORD_LENGTH,
+        validators=[check_text],
+        write_only=True,
+        required=required,
+        help_text=help_text,
+    )
 
 
-def _password(**options: Any) -> Text:
-    return Text(max_length=MAX_PASSWORD_LENGTH, validators=[check_text], write_only=True, **options)
-
-
-def _new_password(**options: Any) -> Text:
-    return _password(min_length=settings.MIN_PASSWORD_LENGTH, **options)
+def _new_password(*, required: bool = True, help_text: str | None = None) -> Text:
+    return _password(required=required, min_length=settings.MIN_PASSWORD_LENGTH, help_text=help_text)
 
 
 class FeatureSerializer(Named):
@@ -102,7 +104,7 @@ class NewUserAttributes(_UserAttributes):
         "email": "alice@example.org",
         "roles": [{"id": 2}],
     }
-    user_name = _name(User, "username", source="username")
+    user_name = Text(max_length=LONGEST_USERNAME, validators=[check_name], source="username")
     password = _new_password()
     is_deleted = Boolean(required=False)
 
@@ -114,7 +116,7 @@ class UserAttributes(_UserAttributes):
     new_password = _new_password(required=False, help_text="Ends other sessions of the user.")
     current_password = _password(required=False, help_text="Required with newPassword to change your own password.")
 
-    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+    def validate(self, values: JsonObject) -> JsonObject:
         if "current_password" in values and "new_password" not in values:
             raise serializers.ValidationError({"new_password": "Is missing beside currentPassword."})
         return values
@@ -130,7 +132,7 @@ class MemberSerializer(serializers.Serializer):
 class MembersAnswer(serializers.Serializer):
     """The members of a group."""
 
-    data = MemberSerializer(many=True)
+    data = MemberSerializer(many=True)  # type: ignore[assignment]  # the wire's name; only the schema reads this class
 
 
 class GroupSerializer(Named):
@@ -143,7 +145,7 @@ class GroupAttributes(Attributes):
     """What may be sent about a group."""
 
     example = {"name": "search", "members": [{"id": 1}]}
-    name = _name(Group)
+    name = Text(max_length=MAX_GROUP_NAME_LENGTH, validators=[check_name])
     members = References(required=False, source="member_ids", help_text="All of them.")
 
 
@@ -158,7 +160,7 @@ class LoginAttributes(Attributes):
     """A way to prove who one is: a password, or one of two sorts of tokens."""
 
     example = {"grantType": "password", "userName": "alice", "password": "a long pass phrase"}
-    NEEDED = {
+    REQUIRED = {
         ("password", None): ("user_name", "password"),
         ("Bearer", "accessToken"): ("access_token",),
         ("Bearer", "refreshToken"): (),  # the cookie may hold it
@@ -175,13 +177,13 @@ class LoginAttributes(Attributes):
     access_token = Text(max_length=MAX_TOKEN_LENGTH, required=False)
     refresh_token = Text(max_length=MAX_TOKEN_LENGTH, required=False, help_text="Defaults to the one in the cookie.")
 
-    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
-        needed = self.NEEDED.get((values["grant_type"], values.get("token_type")))
-        if needed is None:
+    def validate(self, values: JsonObject) -> JsonObject:
+        required = self.REQUIRED.get((values["grant_type"], values.get("token_type")))
+        if required is None:
             raise serializers.ValidationError(
                 {"token_type": "Is accessToken or refreshToken with grantType Bearer, and left out with password."}
             )
-        if missing := [name for name in needed if name not in values]:
+        if missing := [name for name in required if name not in values]:
             raise serializers.ValidationError(dict.fromkeys(missing, "This field is required."))
         return values
 

@@ -42,8 +42,7 @@ def create_user(
     )
     user.set_password(_validated_password(password))
     save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
-    by_id = role_ids is not None
-    user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles") if by_id else _roles_named(roles))
+    user.roles.set(_roles_named(roles) if role_ids is None else rows_by_id(Role.objects.all(), role_ids, field="roles"))
     return user
 
 

@@ -126,15 +126,15 @@ def refresh(token: str, *, record_event: RecordEvent = _discard) -> Tokens:
     A token that is used again ends its session, as one of its two holders has stolen it. Not in a
     transaction: the session's end must be committed although the error is raised.
     """
-    known = read_refresh(token)
-    user = User.objects.usable().filter(pk=known.user_id).first() if known else None
-    if user is None:
+    claims = read_refresh(token)
+    user = User.objects.usable().filter(pk=claims.user_id).first() if claims else None
+    if claims is None or user is None:
         raise AuthenticationFailed
-    now, session_id = timezone.now(), UUID(known.session)
-    tokens, digest = _issue(known.user_id, session_id)
-    session = Session.objects.filter(pk=session_id, user_id=known.user_id)
+    now, session_id = timezone.now(), UUID(claims.session)
+    tokens, digest = _issue(claims.user_id, session_id)
+    session = Session.objects.filter(pk=session_id, user_id=claims.user_id)
     # One conditional UPDATE: of two concurrent uses, the second finds another digest.
-    changed = session.live(now).filter(refresh_digest=known.digest)
+    changed = session.live(now).filter(refresh_digest=claims.digest)
     if not changed.update(refresh_digest=digest, last_used_at=now, expires_at=_expiry(now)):
         if session.live(now).update(ended_at=now):
             record_event(
@@ -153,7 +153,10 @@ def end_session(session_id: UUID) -> int:
 def end_sessions(*, user: User, except_for: UUID | None = None) -> int:
     """End the live sessions of a user, all or all but one, at once; returns their number."""
     now = timezone.now()
-    return Session.objects.of(user).live(now).exclude(pk=except_for).update(ended_at=now)
+    sessions = Session.objects.of(user).live(now)
+    if except_for is not None:
+        sessions = sessions.exclude(pk=except_for)
+    return sessions.update(ended_at=now)
 
 
 def delete_all_expired() -> None:

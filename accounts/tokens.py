@@ -3,11 +3,13 @@
 import hashlib
 import re
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from django.conf import settings
 from rest_framework_simplejwt.exceptions import TokenBackendError
+
+from gateway_project.json_types import JsonObject
 
 if TYPE_CHECKING:
     from rest_framework_simplejwt.backends import TokenBackend
@@ -67,12 +69,12 @@ def _issue(kind: str, user_id: int, session: str, token_id: str, seconds: int) -
     )
 
 
-def _claims(text: str, kind: str) -> dict[str, Any] | None:
+def _claims(text: str, kind: str) -> JsonObject | None:
     """The claims of a valid token of this kind; None for any other text."""
     if len(text) > MAX_LENGTH:
         return None
     try:
-        claims = _backend().decode(text)
+        claims = _backend().decode(text)  # type: ignore[arg-type]  # it is annotated as Token and takes a text
     except (TokenBackendError, RecursionError):  # a header of a thousand brackets is JSON too
         return None
     user, session = claims.get("sub"), claims.get("sid")

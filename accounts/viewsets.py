@@ -1,10 +1,9 @@
 """Users, roles, features and groups as resources of the management API."""
 
-from typing import Any
-
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import serializers, services
@@ -17,7 +16,8 @@ from gateway_project.api.filters import Boolean, Integer, Text
 from gateway_project.api.paging import OptionalPagination
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
-from gateway_project.errors import NotFound, PermissionDenied, RateLimited
+from gateway_project.errors import NotFound, PermissionDenied, RateLimited, ValidationError
+from gateway_project.json_types import JsonObject
 
 BY_ID_AND_NAME = {"id": Integer("id"), "name": Text("name")}
 
@@ -33,7 +33,7 @@ class FeatureViewSet(ListMixin, CreateMixin):
     create_attributes = serializers.FeatureAttributes
     filters = BY_ID_AND_NAME
 
-    def perform_create(self, values: dict[str, Any]) -> Feature:
+    def perform_create(self, values: JsonObject) -> Feature:
         return services.create_feature(name=values["name"])
 
 
@@ -47,10 +47,10 @@ class RoleViewSet(ListMixin, CreateMixin, UpdateMixin):
     create_attributes = update_attributes = serializers.RoleAttributes
     filters = BY_ID_AND_NAME
 
-    def perform_create(self, values: dict[str, Any]) -> Role:
+    def perform_create(self, values: JsonObject) -> Role:
         return services.create_role(name=values["name"], feature_ids=values.get("features", ()))
 
-    def perform_update(self, row: Role, values: dict[str, Any]) -> None:
+    def perform_update(self, row: Role, values: JsonObject) -> None:
         services.update_role(row, name=values.get("name"), feature_ids=values.get("features"))
 
 
@@ -75,43 +75,43 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     @property
     def operation(self) -> str:
-        # What is neither true nor false is refused for that, and not for being somebody else's affair.
-        current = self.action == "list" and self.request.query_params.get("currentUser", "false") != "false"
-        return "current" if current else super().operation
+        # A value that is neither true nor false is refused as invalid, not for a missing permission.
+        is_current = self.action == "list" and self.request.query_params.get("currentUser", "false") != "false"
+        return "current" if is_current else super().operation
 
     def get_queryset(self) -> QuerySet[User]:
         users = super().get_queryset()
-        return users.filter(pk=self.caller.user.pk) if self.operation == "current" else users
+        return users.filter(pk=self.authenticated_caller.user.pk) if self.operation == "current" else users
 
     def owner_id(self) -> int:
-        given = self.kwargs.get("id") or self.request.query_params.get("id")
+        row_id = self.kwargs.get("id") or self.request.query_params.get("id")
         place = {} if "id" in self.kwargs else {"parameter": "id"}
-        return self.caller.user.pk if given is None else read_id(given, **place)
+        return self.authenticated_caller.user.pk if row_id is None else read_id(row_id, **place)
 
     def target_id(self) -> int | None:
-        found = super().target_id()
-        if found is None and self.action == "update":
-            return self.caller.user.pk
-        return found
+        row_id = super().target_id()
+        return self.authenticated_caller.user.pk if row_id is None and self.action == "update" else row_id
 
     def location(self, row_id: int) -> str:
         return f"{settings.GATEWAY_BASE_URL}/users/?id={row_id}"
 
-    def perform_create(self, values: dict[str, Any]) -> User:
+    def perform_create(self, values: JsonObject) -> User:
         return services.create_user(**values)
 
-    def prepare_update(self, values: dict[str, Any]) -> None:
+    def prepare_update(self, values: JsonObject) -> None:
         require_access(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
         current = values.pop("current_password", None)
-        if self.caller.owns(self.target_id()) and "new_password" in values:
-            check_own_password(self.caller.user, current, address=self.address, record_event=self.record_session_event)
+        user = self.authenticated_caller.user
+        if self.authenticated_caller.owns(self.target_id()) and "new_password" in values:
+            check_own_password(user, current, address=self.address, record_event=self.record_session_event)
 
-    def perform_update(self, row: User, values: dict[str, Any]) -> None:
-        present = {role.pk for role in row.roles.all()}
-        if not self.caller.is_admin and set(values.get("role_ids", present)) != present:
+    def perform_update(self, row: User, values: JsonObject) -> None:
+        role_ids = {role.pk for role in row.roles.all()}
+        caller = self.authenticated_caller
+        if not caller.is_admin and set(values.get("role_ids", role_ids)) != role_ids:
             raise PermissionDenied("only an admin can assign roles.", field="roles")
-        new, own = values.pop("new_password", None), self.caller.owns(row.pk)
-        services.update_user(row, password=new, kept_session=self.caller.session if own else None, **values)
+        password, own = values.pop("new_password", None), caller.owns(row.pk)
+        services.update_user(row, password=password, kept_session=caller.session if own else None, **values)
 
     def perform_destroy(self, row: User) -> None:
         services.delete_user(row)
@@ -125,7 +125,7 @@ class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     resource_name = "groups"
     id_header = "GroupId"
-    queryset = Group.objects.prefetch_related(MEMBERS)
+    queryset = Group.objects.all().prefetch_related(MEMBERS)
     serializer_class = serializers.GroupSerializer
     pagination_class = OptionalPagination
     create_attributes = update_attributes = serializers.GroupAttributes
@@ -135,14 +135,14 @@ class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "userId": Integer("members__id", "Groups that contain this user."),
     }
 
-    def filter_values(self) -> dict[str, Any]:
+    def filter_values(self) -> JsonObject:
         values = super().filter_values()
         return {"name": values["name"]} if "name" in values else values  # it overrides the others
 
-    def perform_create(self, values: dict[str, Any]) -> Group:
+    def perform_create(self, values: JsonObject) -> Group:
         return services.create_group(**values)
 
-    def perform_update(self, row: Group, values: dict[str, Any]) -> None:
+    def perform_update(self, row: Group, values: JsonObject) -> None:
         services.update_group(row, **values)
 
     def perform_destroy(self, row: Group) -> None:
@@ -161,19 +161,19 @@ class MemberViewSet(ApiViewSet):
     def group(self) -> Group:
         group = Group.objects.filter(pk=read_id(self.kwargs["group_id"])).first()
         if group is None:
-            raise NotFound(f"There is no group with the id {self.kwargs['group_id']}.")
+            raise NotFound(f"No group with id {self.kwargs['group_id']}.")
         return group
 
     def location(self, row_id: int) -> str:
-        """Of all the members of a group."""
+        """The URL of the members of a group."""
         return f"{settings.GATEWAY_BASE_URL}/groups/{row_id}/members/"
 
-    def list(self, request, **kwargs) -> Response:
+    def list(self, request: Request, **kwargs: str) -> Response:
         self.filter_values()
         members = self.paginate_queryset(self.group().members.order_by("id"))
         return Response(Plain(data=self.get_serializer(members, many=True).data))
 
-    def create(self, request, **kwargs) -> Response:
+    def create(self, request: Request, **kwargs: str) -> Response:
         values = self.values(self.create_attributes)
         with transaction.atomic():
             group = self.group()
@@ -181,10 +181,13 @@ class MemberViewSet(ApiViewSet):
             self.record(group.pk, after=self.get_serializer(member).data)
         return self.created(group.pk)
 
-    def destroy(self, request, **kwargs) -> Response:
+    def destroy(self, request: Request, **kwargs: str) -> Response:
         self.values(Attributes, partial=True)  # an id, and nothing else
+        user_id = self.target_id()
+        if user_id is None:
+            raise ValidationError("is missing.", field="id")
         with transaction.atomic():
             group = self.group()
-            member = services.remove_member(group, user_id=self.target_id())
+            member = services.remove_member(group, user_id=user_id)
             self.record(group.pk, before=self.get_serializer(member).data)
         return Response(Plain())

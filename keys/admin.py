@@ -1,13 +1,13 @@
-"""API keys in the console: issued, shown once, locked, expired and rotated."""
+"""API keys in the console: to issue, show once, lock, expire and rotate them."""
 
 import json
 import shlex
-from collections.abc import Callable
-from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.admin.options import ModelAdmin
 from django.contrib.admin.utils import display_for_value
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -15,18 +15,25 @@ from django.template.response import TemplateResponse
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBooleanSwitchWidget
 
-from accounts.models import Feature, User
+from accounts.models import Feature
+from gateway_project.console.audit import caller
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.json_types import JsonObject
 from keys import services
 from keys.models import ApiKey
+from keys.querysets import ApiKeyQuerySet
 from keys.secrets import without_secrets
+from keys.states import KeyState
 from keys.viewsets import KeyViewSet
 from providers.models import Model
 
+# The keys just issued, for the page that follows.
+_issued_keys: WeakKeyDictionary[HttpRequest, services.IssuedKey] = WeakKeyDictionary()
+
 
 class KeyForm(ServiceForm):
-    """A key's own fields; its permissions are names out of all features, the owner's among them."""
+    """A key's own fields; its permissions are names of features."""
 
     permissions = forms.MultipleChoiceField(
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
@@ -48,54 +55,42 @@ class KeyForm(ServiceForm):
             "provider": "A key linked to a provider uses that provider for every model.",
         }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
-        if "permissions" in self.fields:
-            self.fields["permissions"].choices = [
-                (name, name) for name in Feature.objects.values_list("name", flat=True)
-            ]
+        permissions = self.fields.get("permissions")
+        if isinstance(permissions, forms.MultipleChoiceField):
+            permissions.choices = [(name, name) for name in Feature.objects.values_list("name", flat=True)]
         if "expiry" in self.fields:
             self.fields["expiry"].help_text = _expiry_help()
 
-    def clean(self) -> dict[str, Any]:
-        """The expiry that the service takes: none for a key that never expires, and left out for the default."""
+    def clean(self) -> JsonObject:
+        """The values for the service: the expiry is None for a key that never expires, and left out for the default."""
         values = self.cleaned_data
-        never = values.pop("never_expires", False)
-        if never and values.get("expiry"):
+        never_expires = values.pop("never_expires", False)
+        if never_expires and values.get("expiry"):
             self.add_error("never_expires", "Set an expiry or choose this, not both.")
-        elif not never and values.get("expiry", ...) is None:
+        elif not never_expires and values.get("expiry", ...) is None:
             del values["expiry"]
         return values
 
 
 def _expiry_help() -> str:
-    days, most = services.default_lifetime().days, settings.GATEWAY_KEY_MAX_DAYS
-    bound = f" At most {most} days from now." if most else ""
-    return f"In UTC. Empty: {days} days from now.{bound}"
-
-
-def _live_of_usable_owners(keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-    return keys.live().filter(owner__in=User.objects.usable())
+    days, maximum = services.default_lifetime().days, settings.GATEWAY_KEY_MAX_DAYS
+    bound = f" At most {maximum} days from now." if maximum else ""
+    return f"In UTC. Default: {days} days from now.{bound}"
 
 
 class StateFilter(admin.SimpleListFilter):
-    """Keys of which the list says this."""
+    """Keys in one state."""
 
     title, parameter_name = "state", "state"
-    found: ClassVar[dict[str, Callable[[Any], QuerySet[ApiKey]]]] = {
-        "usable": lambda keys: keys.usable(),
-        "locked": lambda keys: _live_of_usable_owners(keys).exclude(locked_time=None),
-        "expired": lambda keys: _live_of_usable_owners(keys).filter(locked_time=None).expired(),
-        "owner inactive": lambda keys: keys.live().filter(owner__is_active=False, owner__is_deleted=False),
-        "owner deleted": lambda keys: keys.live().filter(owner__is_deleted=True),
-        "deleted": lambda keys: keys.filter(is_deleted=True),
-    }
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(state, state) for state in self.found]
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [(state.value, state.value) for state in KeyState]
 
-    def queryset(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-        return self.found[self.value()](keys) if self.value() in self.found else keys
+    def queryset(self, request: HttpRequest, keys: QuerySet) -> QuerySet:
+        state = self.value()
+        return keys.filter(key_state=state) if state in set(KeyState) else keys
 
 
 @admin.register(ApiKey)
@@ -112,16 +107,16 @@ class KeyAdmin(ServiceAdmin):
     ordering = ["-id"]
     actions_detail = ["lock", "unlock", "expire", "rotate"]
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return super().get_queryset(request).shown()
+    def get_queryset(self, request: HttpRequest) -> ApiKeyQuerySet[ApiKey]:
+        return ApiKey.objects.shown().with_state().order_by(*self.get_ordering(request))
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Whoever finds a key looks for what was found: here its id is known, which may stand in addresses."""
+    def changelist_view(self, request: HttpRequest, extra_context: JsonObject | None = None) -> HttpResponse:
+        """The list. A search for a whole key is redirected to one for its public id, which addresses may contain."""
         text = request.GET.get("q", "")
-        if (known := without_secrets(text)) == text:
+        if (searched := without_secrets(text)) == text:
             return super().changelist_view(request, extra_context)
         query = request.GET.copy()
-        query["q"] = known
+        query["q"] = searched
         return HttpResponseRedirect(f"?{query.urlencode()}")
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> list:
@@ -131,7 +126,7 @@ class KeyAdmin(ServiceAdmin):
         return [
             (None, {"fields": ["name", "owner", "public_id", "permission_names", "provider"]}),
             (
-                "Life",
+                "Lifetime",
                 {"fields": ["state", "created_at", "created_by", "expires", "locked_time", "last_used", "former"]},
             ),
         ]
@@ -148,7 +143,7 @@ class KeyAdmin(ServiceAdmin):
         return row.is_deleted
 
     def selectable(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-        return rows.live()
+        return rows.filter(is_deleted=False)
 
     @display(description="Permissions")
     def permission_names(self, row: ApiKey) -> str:
@@ -157,36 +152,36 @@ class KeyAdmin(ServiceAdmin):
     @display(
         description="State",
         label={
-            "usable": "success",
-            "locked": "warning",
-            "owner inactive": "warning",
-            "expired": "info",
-            "deleted": "danger",
-            "owner deleted": "danger",
+            KeyState.USABLE: "success",
+            KeyState.LOCKED: "warning",
+            KeyState.OWNER_INACTIVE: "warning",
+            KeyState.EXPIRED: "info",
+            KeyState.DELETED: "danger",
+            KeyState.OWNER_DELETED: "danger",
         },
     )
-    def state(self, row: ApiKey) -> str:
-        if row.is_deleted:
-            return "deleted"
-        if not row.owner.is_usable:
-            return "owner deleted" if row.owner.is_deleted else "owner inactive"
-        return "locked" if row.locked_time else "expired" if row.is_expired() else "usable"
+    def state(self, row: ApiKey) -> KeyState:
+        return row.state()
 
     @display(description="Expiry", ordering="expiry")
     def expires(self, row: ApiKey) -> str:
         return display_for_value(row.expiry, "never")
 
-    @display(description="Before it was rotated")
+    @display(description="Previous secret")
     def former(self, row: ApiKey) -> str:
-        return f"{row.former_public_id}, until {row.former_until:%Y-%m-%d %H:%M} (UTC)" if row.former_until else ""
+        return (
+            f"{row.former_public_id}, accepted until {row.former_until:%Y-%m-%d %H:%M} (UTC)"
+            if row.former_until
+            else ""
+        )
 
     # -- Changes ----------------------------------------------------------------------------------------
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> ApiKey:
-        request.issued = services.issue_key(created_by=request.user, **values)
-        return request.issued.key
+    def create(self, request: HttpRequest, values: JsonObject) -> ApiKey:
+        issued = _issued_keys[request] = services.issue_key(created_by=caller(request).user, **values)
+        return issued.key
 
-    def change(self, request: HttpRequest, row: ApiKey, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: ApiKey, values: JsonObject) -> None:
         if "name" in values:
             values["new_name"] = values.pop("name")
         services.update_key(row, **values)
@@ -195,15 +190,15 @@ class KeyAdmin(ServiceAdmin):
         services.delete_keys([row])
 
     def deletion_effects(self, row: ApiKey) -> list[str]:
-        return ["The key is refused from now on and cannot be restored.", "Its log stays."]
+        return ["The key is refused from now on and cannot be restored.", "Its log entries stay."]
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        return self.show(request, request.issued)
+        return self.show(request, _issued_keys[request])
 
     def show(self, request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
-        """The only page that ever shows a key; nothing keeps it, the browser's history included."""
+        """The only page that shows a key; the browser does not store it."""
         page = {"issued": issued, "base_url": settings.GATEWAY_BASE_URL, **_sample_request(issued.key)}
-        context = self.admin_site.context(request, "The new key", opts=self.opts, **page)
+        context = self.admin_site.context(request, "New key", opts=self.opts, **page)
         return TemplateResponse(request, "console/key.html", context, headers={"Cache-Control": "no-store"})
 
     # -- Actions ----------------------------------------------------------------------------------------
@@ -248,8 +243,8 @@ class KeyAdmin(ServiceAdmin):
         "Rotate",
         icon="autorenew",
         path="rotate",
-        effect=f"The key gets another secret and keeps its limits and its history; what it is now is accepted for "
-        f"{services.OVERLAP.days * 24} hours more. What it was before an earlier rotation ends at once.",
+        effect=f"The key gets a new secret and keeps its limits and its history. The current secret keeps working for "
+        f"{services.OVERLAP.days * 24} hours. The secret before it ends at once.",
     )
     def rotate(self, request: HttpRequest, key: ApiKey) -> HttpResponse:
         with self.recorded_change(request, key, "rotate"):
@@ -258,7 +253,7 @@ class KeyAdmin(ServiceAdmin):
 
 
 def _sample_request(key: ApiKey) -> dict[str, str]:
-    """A model that the key's provider, or else any, offers, as Python writes it; and a request for it, for a shell."""
+    """A model of the key's provider, or of any, as a Python literal; and a request for it, quoted for a shell."""
     models = Model.objects.filter(provider__enabled=True, **({"provider": key.provider} if key.provider else {}))
     model = models.order_by("pk").values_list("name", flat=True).first() or "MODEL"
     body = {"model": model, "messages": [{"role": "user", "content": "Hello!"}]}

@@ -1,6 +1,7 @@
 """An API key as a credential of the management API: it acts with its own permissions, not with its owner's role."""
 
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
 
 from accounts.models import User
 from gateway_project.api.access import Caller
@@ -12,7 +13,7 @@ from keys.models import ApiKey
 class ApiKeys(BaseAuthentication):
     """Bearer credentials with the prefix of API keys; others are left to the next authentication class."""
 
-    def authenticate(self, request) -> tuple[User, Caller] | None:
+    def authenticate(self, request: Request) -> tuple[User, Caller] | None:
         scheme, _, text = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         text = text.strip()
         if scheme.lower() != "bearer" or not text.startswith(secrets.PREFIX):
@@ -28,7 +29,8 @@ def _usable_key(text: str) -> ApiKey:
         raise AuthenticationFailed
     public_id, digest = parsed
     key = ApiKey.objects.usable().with_owner().with_public_id(public_id).first()
-    if not secrets.matches(key.digest_of(public_id) if key else None, digest):
+    matches = secrets.matches(key.digest_of(public_id) if key else None, digest)
+    if key is None or not matches:
         raise AuthenticationFailed
     return key
 

@@ -1,19 +1,21 @@
-"""API keys: of each only what recognises it is stored."""
+"""API keys; only a digest of each secret is stored."""
 
 from datetime import datetime
 
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models.deletion import Collector
 from django.utils import timezone
 
 from accounts.models import User, check_name
 from gateway_project.database.names import NameField
 from keys.querysets import ApiKeyQuerySet
+from keys.states import KeyState
 from providers.models import Provider
 
 
 def work_only() -> list[str]:
-    """The permissions of a key of which nothing else was said."""
+    """The default permissions of a key."""
     return ["work"]
 
 
@@ -23,10 +25,12 @@ def check_permissions(value: object) -> None:
         raise ValidationError("Permissions are a list of feature names.")
 
 
-def protect_live_keys(collector, field, rows, using) -> None:
-    """A provider stays while live keys are bound to it: they must never become keys for all of them.
+def protect_live_keys(
+    collector: Collector, field: models.ForeignKey, rows: models.QuerySet["ApiKey"], using: str
+) -> None:
+    """Protect a provider while live keys are linked to it: without it they would be keys for every provider.
 
-    Deleted keys are let go: they are never accepted again, and would hold the provider for ever.
+    Deleted keys lose their provider: they are never accepted again, and would protect it forever.
     """
     if live := rows.filter(is_deleted=False):
         models.PROTECT(collector, field, live, using)
@@ -34,14 +38,14 @@ def protect_live_keys(collector, field, rows, using) -> None:
 
 
 class ApiKey(models.Model):
-    """A credential for work, with permissions of its own out of its owner's."""
+    """A credential for work, with a subset of its owner's permissions."""
 
     name = NameField(max_length=100, validators=[check_name])
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     public_id = models.CharField(max_length=16, editable=False)
     digest = models.BinaryField(max_length=32)
-    # What it was before it was rotated, and until when that is accepted too. Null and not empty: they are unique.
+    # The previous secret of a rotated key, and how long it is accepted. Null, not empty: the ids are unique.
     former_public_id = models.CharField(max_length=16, null=True, blank=True, editable=False)
     former_digest = models.BinaryField(max_length=32, null=True)
     former_until = models.DateTimeField(null=True, blank=True, editable=False)
@@ -52,6 +56,7 @@ class ApiKey(models.Model):
     last_used = models.DateTimeField(null=True, blank=True, editable=False)
     is_deleted = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
+    key_state: str  # the state in rows of with_state()
 
     objects = ApiKeyQuerySet.as_manager()
 
@@ -74,13 +79,18 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.public_id})"
 
+    def state(self) -> KeyState:
+        """The state that with_state() loaded, else the current one, by one query."""
+        return KeyState(self.key_state) if hasattr(self, "key_state") else ApiKey.objects.state_of(self.pk)
+
     def is_expired(self, at: datetime | None = None) -> bool:
-        """Whether its time is over at the given moment (now, unless told)."""
+        """Whether its expiry has passed at a moment (default: now)."""
         return self.expiry is not None and self.expiry <= (at or timezone.now())
 
     def digest_of(self, public_id: str, at: datetime | None = None) -> bytes | None:
-        """The digest of the secret with this public id; None if it is not accepted at the moment (now, unless told)."""
+        """The digest of the secret with this public id; None if it is not accepted at a moment (default: now)."""
         if public_id == self.public_id:
             return bytes(self.digest)
-        known = public_id == self.former_public_id and self.former_until > (at or timezone.now())
-        return bytes(self.former_digest) if known else None
+        if public_id != self.former_public_id or self.former_until is None or self.former_digest is None:
+            return None
+        return bytes(self.former_digest) if self.former_until > (at or timezone.now()) else None

@@ -1,40 +1,62 @@
 """Every question to the database about API keys."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from functools import reduce
+from operator import or_
+from typing import Self, TypeVar
 
 from django.db import models
+from django.db.models import Case, Q, Value, When
 from django.utils import timezone
 
-if TYPE_CHECKING:
-    from accounts.models import User
+from accounts.models import User
+from keys.states import KeyState
+
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
 
 
-class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+def _refusals(at: datetime | None) -> dict[KeyState, Q]:
+    """The condition of each state in which a key is refused; the first that holds is the state of the key."""
+    return {
+        KeyState.DELETED: Q(is_deleted=True),
+        KeyState.OWNER_DELETED: Q(owner__is_deleted=True),
+        KeyState.OWNER_INACTIVE: Q(owner__is_active=False),
+        KeyState.LOCKED: Q(locked_time__isnull=False),
+        KeyState.EXPIRED: Q(expiry__lte=at or timezone.now()),
+    }
+
+
+class ApiKeyQuerySet(models.QuerySet[Row]):
+    def with_state(self, at: datetime | None = None) -> Self:
+        """Keys with their KeyState at a moment (default: now) as `key_state`."""
+        cases = [When(condition, then=Value(state.value)) for state, condition in _refusals(at).items()]
+        return self.annotate(key_state=Case(*cases, default=Value(KeyState.USABLE.value)))
+
+    def state_of(self, key_id: int) -> KeyState:
+        """The current state of one key; raises DoesNotExist."""
+        return KeyState(self.with_state().values_list("key_state", flat=True).get(pk=key_id))
+
     def live(self) -> Self:
         """Keys that are not deleted, whether they can be used or not."""
         return self.filter(is_deleted=False)
 
     def usable(self, at: datetime | None = None) -> Self:
-        """Keys that may send work at the given moment (now, unless told); their owners are usable too."""
-        # exclude() keeps rows without an expiry: those keys never lapse.
-        return (
-            self.live()
-            .filter(locked_time=None, owner__is_active=True, owner__is_deleted=False)
-            .exclude(expiry__lte=at or timezone.now())
-        )
+        """Keys that may send work at a moment (default: now); their owners are usable too."""
+        # exclude() keeps rows without an expiry: those keys never expire. Not with_state(): no index could be used.
+        return self.exclude(reduce(or_, _refusals(at).values()))
 
     def expired(self, at: datetime | None = None) -> Self:
-        """Keys whose time is over at the given moment (now, unless told)."""
-        return self.filter(expiry__lte=at or timezone.now())
+        """Keys whose expiry has passed at a moment (default: now), whatever their state."""
+        return self.filter(_refusals(at)[KeyState.EXPIRED])
 
     def unexpired(self, at: datetime | None = None) -> Self:
-        """Keys whose time is not over at the given moment (now, unless told)."""
-        return self.exclude(expiry__lte=at or timezone.now())
+        """Keys whose expiry has not passed at a moment (default: now), whatever their state."""
+        return self.exclude(_refusals(at)[KeyState.EXPIRED])
 
     def with_public_id(self, *public_ids: str) -> Self:
         """Keys that have one of these ids, or had it before they were rotated."""
-        return self.filter(models.Q(public_id__in=public_ids) | models.Q(former_public_id__in=public_ids))
+        return self.filter(Q(public_id__in=public_ids) | Q(former_public_id__in=public_ids))
 
     def shown(self) -> Self:
         """Keys with the owner, the creator and the provider that lists show, in one query."""
@@ -44,6 +66,6 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         """Keys with their owner and the owner's roles, in two queries."""
         return self.select_related("owner").prefetch_related("owner__roles")
 
-    def of(self, user: "User") -> Self:
+    def of(self, user: User) -> Self:
         """Keys that the user owns."""
         return self.filter(owner=user)

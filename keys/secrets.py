@@ -29,7 +29,7 @@ _PAIRS = tuple(a + b for a, b in product(BASE62, repeat=2))
 
 
 class NewKey(NamedTuple):
-    """A key just made: its whole text (never stored), its public id, and the digest that is stored."""
+    """A new key: its whole text (never stored), its public id, and the digest that is stored."""
 
     text: str
     public_id: str
@@ -62,9 +62,9 @@ def without_secrets(text: str) -> str:
     return _KEY.sub(r"\1", text)
 
 
-def matches(known: bytes | None, digest: bytes) -> bool:
-    """Whether two digests are equal, in constant time; False if none is known, in the same time."""
-    return hmac.compare_digest(known or DUMMY_DIGEST, digest) and known is not None
+def matches(stored: bytes | None, digest: bytes) -> bool:
+    """Whether two digests are equal, in constant time; False if none is stored, in the same time."""
+    return hmac.compare_digest(stored or DUMMY_DIGEST, digest) and stored is not None
 
 
 def _checksum(text: str) -> str:

@@ -1,10 +1,10 @@
 """What API keys look like on the wire, and what may be sent about them."""
 
-from typing import Any
+from typing import NoReturn
 
 from rest_framework import serializers
 
-from accounts.models import Feature
+from accounts.models import MAX_ACCESS_NAME_LENGTH
 from gateway_project.api.fields import Attributes, Boolean, DateTime, Id, Integer, Text
 from gateway_project.api.response_specs import Message
 from keys.models import ApiKey
@@ -15,7 +15,7 @@ MAX_NAME_LENGTH = ApiKey._meta.get_field("name").max_length
 
 
 class KeySerializer(serializers.ModelSerializer):
-    """A key as lists show it: of its text only the public id."""
+    """A key as lists show it, with its public id and without its secret."""
 
     user_id = serializers.IntegerField(source="owner_id")
     user_name = serializers.CharField(source="owner.username")
@@ -38,7 +38,7 @@ class KeySerializer(serializers.ModelSerializer):
 
 
 class IssuedKey(Message):
-    """A new key, seen this once."""
+    """A new key. This response is the only place that shows its text."""
 
     key = serializers.CharField()
 
@@ -46,7 +46,7 @@ class IssuedKey(Message):
 class PermissionNames(serializers.Field):
     """[{"name": "work"}, …] as a list of names."""
 
-    max_length = Feature._meta.get_field("name").max_length
+    max_length = MAX_ACCESS_NAME_LENGTH
     schema = {
         "type": "array",
         "items": {
@@ -57,15 +57,18 @@ class PermissionNames(serializers.Field):
         "maxItems": MAX_PERMISSIONS,
     }
 
-    def to_internal_value(self, data: Any) -> list[str]:
+    def to_internal_value(self, data: object) -> list[str]:
         if not isinstance(data, list) or len(data) > MAX_PERMISSIONS:
             self._refuse()
-        names = [element.get("name") if isinstance(element, dict) else None for element in data]
-        if not all(isinstance(name, str) and 0 < len(name) <= self.max_length for name in names):
-            self._refuse()
-        return names
+        return [self._name(element) for element in data]
 
-    def _refuse(self) -> None:
+    def _name(self, element: object) -> str:
+        name = element.get("name") if isinstance(element, dict) else None
+        if not isinstance(name, str) or not 0 < len(name) <= self.max_length:
+            self._refuse()
+        return name
+
+    def _refuse(self) -> NoReturn:
         raise serializers.ValidationError(f'Must be a list of {{"name": …}}, at most {MAX_PERMISSIONS} long.')
 
 
@@ -74,17 +77,17 @@ class BooleanText(Boolean):
 
     schema = {"enum": [True, False, "true", "false"]}
 
-    def to_internal_value(self, data: Any) -> bool:
-        known = {"true": True, "false": False}
-        return super().to_internal_value(known.get(data, data) if isinstance(data, str) else data)
+    def to_internal_value(self, data: object) -> bool:
+        texts = {"true": True, "false": False}
+        return super().to_internal_value(texts.get(data, data) if isinstance(data, str) else data)
 
 
-class WhichKeys(Attributes):
-    """Whose keys are meant, and which of them."""
+class KeySelector(Attributes):
+    """The owner of the keys, and the name of one of them."""
 
     example = {"name": "nightly"}
     user = Id(required=False, help_text="The owner; defaults to the caller.")
-    name = Text(required=False, max_length=MAX_NAME_LENGTH, help_text="Which one.")
+    name = Text(required=False, max_length=MAX_NAME_LENGTH, help_text="The name of the key.")
 
 
 class NewKeyAttributes(Attributes):
@@ -114,12 +117,12 @@ class RotationAttributes(Attributes):
     )
 
 
-class KeyAttributes(WhichKeys):
+class KeyAttributes(KeySelector):
     """What may be sent to change a key; `name` and `user` say which one."""
 
     example = {"name": "nightly", "newName": "weekly"}
     new_name = Text(required=False, max_length=MAX_NAME_LENGTH)
-    expire = BooleanText(required=False, help_text="Lets it lapse now.")
+    expire = BooleanText(required=False, help_text="true lets the key expire now.")
     provider = Id(
         required=False, allow_null=True, help_text="The only provider that the key may use; 0 or null for any."
     )

@@ -69,7 +69,7 @@ def issue_key(
 
 
 def default_lifetime() -> timedelta:
-    """The lifetime of a key of whose expiry nothing is said."""
+    """The lifetime of a key without an explicit expiry."""
     days, most = settings.GATEWAY_KEY_DAYS, settings.GATEWAY_KEY_MAX_DAYS
     return timedelta(days=min(days, most) if most else days)
 
@@ -137,11 +137,11 @@ def _granted_permissions(owner: User, names: Collection[str]) -> list[str]:
     """The names, which match in any case, as the owner's features are spelt; raises PermissionDenied for others."""
     # Compared in Python: a name from a request may contain characters that the database refuses.
     spellings = {name.lower(): name for name in owner.feature_names()}
-    if beyond := {name for name in names if name.lower() not in spellings}:
-        known = {name.lower() for name in Feature.objects.values_list("name", flat=True)}
-        if unknown := {name for name in beyond if name.lower() not in known}:
-            raise PermissionDenied(f"There is no feature named {', '.join(sorted(unknown))} to be a permission.")
-        raise PermissionDenied(f"The owner of the key does not have {', '.join(sorted(beyond))}.")
+    if excess := {name for name in names if name.lower() not in spellings}:
+        features = {name.lower() for name in Feature.objects.values_list("name", flat=True)}
+        if unknown := {name for name in excess if name.lower() not in features}:
+            raise PermissionDenied(f"No feature is named {', '.join(sorted(unknown))}.")
+        raise PermissionDenied(f"The owner of the key does not have {', '.join(sorted(excess))}.")
     return list(dict.fromkeys(spellings[name.lower()] for name in names))
 
 

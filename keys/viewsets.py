@@ -1,10 +1,9 @@
 """API keys as a resource of the management API."""
 
 from datetime import timedelta
-from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.models import User
@@ -16,15 +15,17 @@ from gateway_project.api.response_specs import Message, ResponseSpec
 from gateway_project.api.viewsets import ListMixin
 from gateway_project.database.saving import rows_by_id
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
+from gateway_project.json_types import JsonObject
 from keys import services
 from keys.models import ApiKey
+from keys.querysets import ApiKeyQuerySet
 from keys.serializers import (
     IssuedKey,
     KeyAttributes,
+    KeySelector,
     KeySerializer,
     NewKeyAttributes,
     RotationAttributes,
-    WhichKeys,
 )
 from providers.models import Provider
 
@@ -33,14 +34,14 @@ BY_QUERY = {"user": Integer("owner_id", "The owner of the keys; defaults to the 
 
 
 class KeyViewSet(ListMixin):
-    """Credentials for work: one's own, or everybody's for those who may see or manage them."""
+    """Credentials for work: the caller's own, or everybody's with the permission keys.view_all."""
 
     resource_name = "keys"
     queryset = ApiKey.objects.shown()
     serializer_class = KeySerializer
     create_attributes = NewKeyAttributes
     update_attributes = KeyAttributes
-    destroy_attributes = WhichKeys
+    destroy_attributes = KeySelector
     rotate_attributes = RotationAttributes
     response_specs = {
         "create": ResponseSpec((IssuedKey,), status=201),
@@ -57,114 +58,116 @@ class KeyViewSet(ListMixin):
     }
     parameters = {"destroy": BY_QUERY}
 
-    def get_queryset(self) -> QuerySet[ApiKey]:
-        keys = super().get_queryset()
-        return keys if self.caller.has(SEES_ALL) else keys.of(self.caller.user)
+    def get_queryset(self) -> ApiKeyQuerySet[ApiKey]:
+        keys = ApiKey.objects.shown()
+        return keys if self.authenticated_caller.has(SEES_ALL) else keys.of(self.authenticated_caller.user)
 
     def owner_id(self) -> int:
-        given = self.request.query_params.get("user", "")
-        return int(given) if DIGITS.match(given) else self.caller.user.pk
+        user_id = self.request.query_params.get("user", "")
+        return int(user_id) if DIGITS.match(user_id) else self.authenticated_caller.user.pk
 
     # -- Creation ---------------------------------------------------------------------------------------
 
-    def create(self, request, **kwargs) -> Response:
-        """Issue a key: the answer is the only place where its text is ever seen."""
+    def create(self, request: Request, **kwargs: str) -> Response:
+        """Issue a key. The response is the only place that shows its text."""
         values = self.values(self.create_attributes)
-        user_id = values.pop("user", self.caller.user.pk)
+        user_id = values.pop("user", self.authenticated_caller.user.pk)
         require_access(self.caller, OWNER, owner_id=user_id)
         with transaction.atomic():
             (owner,) = rows_by_id(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
-            issued = services.issue_key(owner=owner, provider=provider, created_by=self.caller.user, **values)
+            creator = self.authenticated_caller.user
+            issued = services.issue_key(owner=owner, provider=provider, created_by=creator, **values)
             self.record(issued.key.pk, after=self.serialized(issued.key))
         return self.created(issued.key.pk, _issued_response(issued))
 
     # -- Changes ----------------------------------------------------------------------------------------
 
-    def update(self, request, **kwargs) -> Response:
-        """Change the live key of this name (of `user`, the caller unless told), or of this id."""
+    def update(self, request: Request, **kwargs: str) -> Response:
+        """Change the key with this id, or with this name of `user` (default: the caller)."""
         values = self.values(self.update_attributes, partial=True)
-        which = {name: values.pop(name) for name in ("user", "name") if name in values}
-        if "locked" in values and not self.caller.is_admin:
+        selection = {name: values.pop(name) for name in ("user", "name") if name in values}
+        if "locked" in values and not self.authenticated_caller.is_admin:
             raise PermissionDenied("only an admin can lock and unlock keys.", field="locked")
         with transaction.atomic():
-            key = self.one_key(which)
+            key = self.selected_key(selection)
             if "provider" in values:
                 values["provider"] = _provider(values["provider"])
             with self.recorded_change(key):
                 services.update_key(key, **values)
-        return Response(Plain(message=f"The key {key.name!r} is changed."))
+        return Response(Plain(message=f"The key {key.name!r} has been changed."))
 
-    def rotate(self, request, **kwargs) -> Response:
-        """Give a live key another secret: the answer is the only place where its text is ever seen.
+    def rotate(self, request: Request, **kwargs: str) -> Response:
+        """Give a key a new secret. The response is the only place that shows its text.
 
-        The key keeps its limits, its history and what was counted of it. What it was before an earlier rotation ends
-        at once.
+        The key keeps its limits, its history and its counts. The current secret keeps working for `overlapHours`; the
+        secret before it ends at once.
         """
         values = self.values(self.rotate_attributes)
         overlap = timedelta(hours=values["overlap_hours"]) if "overlap_hours" in values else services.OVERLAP
         with transaction.atomic():
-            key = self.one_key({})
+            key = self.selected_key({})
             with self.recorded_change(key):
                 issued = services.rotate_key(key, overlap=overlap)
         return Response(_issued_response(issued))
 
-    def one_key(self, which: dict[str, Any]) -> ApiKey:
-        """The live key that is meant; raises ValidationError and NotFound."""
-        if self.target_id() is None and "name" not in which:
+    def selected_key(self, selection: JsonObject) -> ApiKey:
+        """The live key that the request identifies; raises ValidationError and NotFound."""
+        if self.target_id() is None and "name" not in selection:
             raise ValidationError("is missing; it identifies the key.", field="name")
-        key = self.meant(which).first()
-        if key is None and self.target_id() is not None and "name" in which:
-            raise NotFound("There is no key with this id and name. name identifies the key; newName renames it.")
+        key = self.selected_keys(selection).first()
+        if key is None and self.target_id() is not None and "name" in selection:
+            raise NotFound("No key with this id and name. name identifies the key; newName renames it.")
         if key is None:
-            raise NotFound("There is no such key.")
+            raise NotFound("No such key.")
         return key
 
-    def meant(self, which: dict[str, Any]) -> QuerySet[ApiKey]:
-        """The live keys of a user, the caller unless told, with the name and id that are given, if any.
+    def selected_keys(self, selection: JsonObject) -> ApiKeyQuerySet[ApiKey]:
+        """The live keys with the id, if the request has one, and with the owner and name of the selection.
 
-        Raises PermissionDenied for those of others, and ValidationError for those of nobody.
+        The default owner is the caller. Raises PermissionDenied for keys of others, and ValidationError if there is no
+        such owner.
         """
         keys, target = self.get_queryset().live(), self.target_id()
-        if target is None or "user" in which:
-            which = {"user": self.caller.user.pk} | which
-            require_access(self.caller, OWNER, owner_id=which["user"])
-            keys = keys.filter(owner__in=rows_by_id(User.objects.all(), [which["user"]], field="user"))
+        if target is None or "user" in selection:
+            owner_id = selection.get("user", self.authenticated_caller.user.pk)
+            require_access(self.caller, OWNER, owner_id=owner_id)
+            keys = keys.filter(owner__in=rows_by_id(User.objects.all(), [owner_id], field="user"))
         if target is not None:
             keys = keys.filter(pk=target)
-            for key in keys:  # which the caller may see, and so know of
+            for key in keys:  # only keys that the caller may see
                 require_access(self.caller, OWNER, owner_id=key.owner_id)
-        return keys.filter(name=which["name"]) if "name" in which else keys
+        return keys.filter(name=selection["name"]) if "name" in selection else keys
 
     # -- Deletion ---------------------------------------------------------------------------------------
 
-    def destroy(self, request, **kwargs) -> Response:
-        """Delete the live keys of a user (the caller unless told): all of them, or the one of a name or an id."""
-        which = self.which()
+    def destroy(self, request: Request, **kwargs: str) -> Response:
+        """Delete keys of a user (default: the caller): all, or the one with a name or an id."""
+        selection = self.selection()
         with transaction.atomic():
-            keys = list(self.meant(which))
-            if not keys and (self.target_id() is not None or "name" in which):
-                raise NotFound("There is no such key.")
+            keys = list(self.selected_keys(selection))
+            if not keys and (self.target_id() is not None or "name" in selection):
+                raise NotFound("No such key.")
             before = [flat(row) for row in self.get_serializer(keys, many=True).data]
             services.delete_keys(keys)
             if keys:
                 self.record(keys[0].pk if len(keys) == 1 else None, before=before)
         return Response(Plain())
 
-    def which(self) -> dict[str, Any]:
-        """`user` and `name` out of the query or the attributes; raises Conflict where they differ."""
-        which = dict(self.values(self.destroy_attributes, partial=True))
-        given = read_parameters(self.request.query_params, {**BY_QUERY, "id": None})
-        for name, value in given.items():
-            if which.setdefault(name, value) != value:
+    def selection(self) -> JsonObject:
+        """`user` and `name` from the query or the attributes; raises Conflict if they differ."""
+        selection = dict(self.values(self.destroy_attributes, partial=True))
+        parameters = read_parameters(self.request.query_params, {**BY_QUERY, "id": None})
+        for name, value in parameters.items():
+            if selection.setdefault(name, value) != value:
                 raise Conflict("query and body contain different values.", field=name)
-        return which
+        return selection
 
 
 def _issued_response(issued: services.IssuedKey) -> Plain:
-    return Plain(message="This is the only time that the key is shown: keep it safe.", key=issued.text)
+    return Plain(message="The key is shown only this once. Keep it safe.", key=issued.text)
 
 
 def _provider(provider_id: int | None) -> Provider | None:
-    """The provider with this id; none for null and 0."""
+    """The provider with this id; None for null and 0."""
     return rows_by_id(Provider.objects.all(), [provider_id], field="provider")[0] if provider_id else None

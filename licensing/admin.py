@@ -1,9 +1,7 @@
-"""Limits in the console, and the licence: what is in force, how far it is used, and the way to install another."""
+"""Limits in the console, and the page of the licence: its terms, its usage, and a form for a new key."""
 
 import time
-from decimal import Decimal
 from functools import partial
-from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -18,11 +16,13 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from accounts.models import User
 from gateway_project.console.audit import record
+from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing import services
-from licensing.models import SUBJECTS, Limit, Measure, Window
+from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Window
 from licensing.serializers import shown
 from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import limit_statuses
@@ -50,17 +50,18 @@ class LimitForm(ServiceForm):
             "group": "Its members share it.",
         }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
-        if "key" in self.fields:
-            self.fields["key"].queryset = ApiKey.objects.live()
-            self.fields["user"].queryset = User.objects.live()
+        for name, rows in (("key", ApiKey.objects.live()), ("user", User.objects.live())):
+            field = self.fields.get(name)
+            if isinstance(field, forms.ModelChoiceField):
+                field.queryset = rows
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> JsonObject:
         values = self.cleaned_data
         name = values.get("subject")
         if name and name not in self.errors and values.get(name) is None:
-            self.add_error(name, f"Say which {name}.")
+            self.add_error(name, f"Choose a {name}.")
         return values
 
 
@@ -69,7 +70,7 @@ class SubjectFilter(admin.SimpleListFilter):
 
     title, parameter_name = "for", "for"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
         return SUBJECT_CHOICES
 
     def queryset(self, request: HttpRequest, limits: QuerySet[Limit]) -> QuerySet[Limit]:
@@ -78,6 +79,8 @@ class SubjectFilter(admin.SimpleListFilter):
 
 class LimitList(ChangeList):
     """Fetches the status of all limits of a page at once."""
+
+    result_list: list[Limit]
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -88,7 +91,7 @@ class LimitList(ChangeList):
 
 @admin.register(Limit)
 class LimitAdmin(ServiceAdmin):
-    """How much of what may be used, by whom."""
+    """The amounts that keys, users, groups and providers may use."""
 
     viewset = LimitViewSet
     form = LimitForm
@@ -108,7 +111,7 @@ class LimitAdmin(ServiceAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
         return super().get_queryset(request).shown()
 
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return LimitList
 
     def get_fieldsets(self, request: HttpRequest, obj: Limit | None = None) -> list:
@@ -123,7 +126,7 @@ class LimitAdmin(ServiceAdmin):
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Limit | None = None) -> list[str]:
-        """Another subject, measure or window is another limit."""
+        """Only the amount can be changed."""
         return ["kind", "subject_name", "measure", "window", "used", "share", "resets_at"] if obj else []
 
     @display(description="Limit", ordering="measure")
@@ -138,44 +141,44 @@ class LimitAdmin(ServiceAdmin):
     def subject_name(self, row: Limit) -> str:
         return str(row.subject)
 
-    @display(description="Used now")
+    @display(description="Used")
     def used(self, row: Limit) -> str:
         used = _status(row).used
-        return "unknown" if used is None else plain_decimal(used)
+        return "unknown" if used is None else str(plain_decimal(used))
 
-    @display(description="Of it")
+    @display(description="Used (%)")
     def share(self, row: Limit) -> str:
         used = _status(row).used
         if not row.amount:
             return "unlimited"
         return "" if used is None else f"{100 * used / row.amount:.0f} %"
 
-    @display(description="Whole again (UTC)")
+    @display(description="Resets (UTC)")
     def resets_at(self, row: Limit) -> str:
         moment = _status(row).resets_at
         return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
 
     # -- Changes ----------------------------------------------------------------------------------------
 
-    def serialized(self, row: Limit) -> dict[str, Any] | None:
+    def serialized(self, row: Limit) -> JsonObject | None:
         return without_usage(super().serialized(row))
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Limit:
+    def create(self, request: HttpRequest, values: JsonObject) -> Limit:
         subject, measure = values["subject"], values["measure"]
         window = "" if measure == Measure.CONCURRENT else values["time_window"]
         return services.set_limit(measure=measure, window=window, amount=values["amount"], **{subject: values[subject]})
 
-    def change(self, request: HttpRequest, row: Limit, values: dict[str, Decimal]) -> None:
+    def change(self, request: HttpRequest, row: Limit, values: JsonObject) -> None:
         services.change_limit(row, **values)
 
     def destroy(self, request: HttpRequest, row: Limit) -> None:
         services.delete_limit(row)
 
     def deletion_effects(self, row: Limit) -> list[str]:
-        return [f"It is the limit of {row.subject}; from now on the setting for all others holds there."]
+        return [f"The limit of {row.subject} is deleted. From now on the default limit applies."]
 
 
-def _status(limit: Limit) -> Any:
+def _status(limit: Limit) -> LimitStatus:
     """The status of a limit; lists have fetched it already."""
     if not hasattr(limit, "status"):
         limit.status = limit_statuses([limit])[0]
@@ -183,7 +186,7 @@ def _status(limit: Limit) -> Any:
 
 
 class LicenceForm(forms.Form):
-    """A licence key, as it was sent by the vendor."""
+    """A licence key from the vendor."""
 
     key = forms.CharField(
         label="Licence key",
@@ -193,16 +196,16 @@ class LicenceForm(forms.Form):
     )
 
 
-@admin.site.page("licence/", name="licence")
+@console_site().page("licence/", name="licence")
 def licence(request: HttpRequest) -> HttpResponse:
-    """The licence that is in force, the uses of the last month, and a form for another key."""
+    """The current licence, the uses of the last month, and a form for a new key."""
     form = LicenceForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and _install(request, form):
         return HttpResponseRedirect(reverse("admin:licence"))
     now, terms = time.time(), services.current()
     statistics = services.statistics(DAYS)
     most = max((day["peakUse"] for day in statistics["peakDailyUses"]), default=0)
-    context = admin.site.context(
+    context = console_site().context(
         request, "Licence", form=form, terms=shown(terms, now), sentence=terms.sentence(now),
         problem=terms.problem(now), warning=terms.warning(now), statistics=statistics, most=most or 1,
     )  # fmt: skip
@@ -210,9 +213,9 @@ def licence(request: HttpRequest) -> HttpResponse:
 
 
 def _install(request: HttpRequest, form: LicenceForm) -> bool:
-    tell = partial(record, request, "create", "licence", None, attributes=["licenceKey"])
+    record_change = partial(record, request, "create", "licence", None, attributes=["licenceKey"])
     try:
-        message = install(form.cleaned_data["key"], tell, installed_by_id=request.user.pk)
+        message = install(form.cleaned_data["key"], record_change, installed_by_id=request.user.pk)
     except GatewayError as error:
         form.add_error("key", capfirst(error.message))
         return False

@@ -1,5 +1,9 @@
 """The installed licence, the limits that were set, and the peaks that were reached."""
 
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -11,6 +15,7 @@ from keys.models import ApiKey
 from licensing.querysets import DailyPeakQuerySet, LimitQuerySet
 from providers.models import Provider
 
+CURRENCY = "USD"  # of the amounts of cost limits
 SUBJECTS = ("key", "user", "group", "provider")
 
 
@@ -22,7 +27,7 @@ def _exactly_one_subject() -> Q:
 
 
 class Licence(models.Model):
-    """The licence key that is installed; there is one row or none."""
+    """The installed licence key; there is one row or none."""
 
     ONLY_ID = 1
 
@@ -32,9 +37,9 @@ class Licence(models.Model):
     installed_by_id = models.BigIntegerField(null=True, blank=True)
     # The day (UTC) of the last warning that it expires.
     warned_on = models.DateField(null=True, blank=True, editable=False)
-    # The latest moment that was ever seen here, by the database's clock: it cannot be earlier again.
+    # The latest time observed here, by the database's clock: an earlier time shows that the clock was set back.
     latest_seen = models.DateTimeField(null=True, blank=True, editable=False)
-    # Of all licences that were ever installed here.
+    # The latest date of issue of all licences that were installed here.
     latest_issued = models.DateField(null=True, blank=True, editable=False)
 
     class Meta:
@@ -52,7 +57,7 @@ class Measure(models.TextChoices):
 
 
 class Window(models.TextChoices):
-    """Calendar windows in UTC; what is concurrent has none."""
+    """Calendar windows in UTC; a limit of concurrent requests has none."""
 
     MINUTE = "minute"
     DAY = "day"
@@ -60,8 +65,15 @@ class Window(models.TextChoices):
     NONE = "none"
 
 
+class LimitStatus(NamedTuple):
+    """The amount used, reservations included, and the time at which the window ends; None where unknown."""
+
+    used: Decimal | None
+    resets_at: datetime | None
+
+
 class Limit(models.Model):
-    """So much of one measure in one window, for one key, user, group or provider; 0 is unlimited."""
+    """An amount of one measure in one window, for one key, user, group or provider; 0 is unlimited."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, null=True, blank=True, related_name="limits")
     user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="limits")
@@ -70,9 +82,9 @@ class Limit(models.Model):
     measure = models.CharField(max_length=10, choices=Measure)
     window = models.CharField(max_length=10, choices=Window)
     amount = models.DecimalField(max_digits=20, decimal_places=6, validators=[MinValueValidator(0)])
-    # What was counted for an earlier limit of the same subject does not know what happened before this moment, which
-    # is the database's: that of its creation, or since it is unlimited no more.
+    # Usage counts from this time (the database's): the creation, or the last change from unlimited to an amount.
     bounds_since = models.DateTimeField(db_default=Now(), editable=False)
+    status: LimitStatus  # in rows of the console's list
 
     objects = LimitQuerySet.as_manager()
 
@@ -105,12 +117,17 @@ class Limit(models.Model):
         ]
 
     def __str__(self) -> str:
-        when = "requests" if self.window == Window.NONE else f"a {self.window}"
-        return f"{self.amount.normalize():f} {self.measure} {when}"
+        amount = f"{self.amount.normalize():f}"
+        if self.window == Window.NONE:
+            return f"{amount} concurrent {'request' if self.amount == 1 else 'requests'}"
+        unit = CURRENCY if self.measure == Measure.COST else self.measure
+        if self.amount == 1:
+            unit = unit.removesuffix("s")
+        return f"{amount} {unit} per {self.window}"
 
     @property
     def subject(self) -> models.Model:
-        """The key, user, group or provider that it is for."""
+        """The key, user, group or provider of the limit."""
         return next(subject for name in SUBJECTS if (subject := getattr(self, name)) is not None)
 
     @property
@@ -119,7 +136,7 @@ class Limit(models.Model):
 
 
 class DailyPeak(models.Model):
-    """The most active uses that were live at one moment of a day (UTC)."""
+    """The highest number of active uses at one time of a day (UTC)."""
 
     date = models.DateField()
     peak_use = models.IntegerField(default=0)

@@ -1,31 +1,36 @@
 """Every question to the database about the licence, limits and peaks."""
 
 from datetime import date
-from typing import Self
+from typing import Self, TypeVar
 
 from django.db import models
 from django.db.models import Q
 
+from accounts.models import User
 
-class LimitQuerySet(models.QuerySet["Limit"]):
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
+
+
+class LimitQuerySet(models.QuerySet[Row]):
     def shown(self) -> Self:
         """Limits with the subject that lists show, in one query."""
         return self.select_related("key", "user", "group", "provider")
 
-    def of(self, user: models.Model) -> Self:
-        """Limits that bound the requests of a user: their own, and those of their keys and groups."""
+    def of(self, user: User) -> Self:
+        """Limits of the requests of a user: their own, and those of their keys and groups."""
         return self.filter(Q(user=user) | Q(key__owner=user) | Q(group__in=user.groups.all()))
 
     def effective(self) -> Self:
-        """Limits that bound something: an amount of 0 is unlimited."""
+        """Limits with an amount: 0 is unlimited."""
         return self.filter(amount__gt=0)
 
     def longer_than_a_minute(self) -> Self:
-        """Limits of a day or a month: once they are used up, it lasts."""
+        """Limits of a day or a month."""
         return self.filter(window__in=("day", "month"))
 
 
-class DailyPeakQuerySet(models.QuerySet["DailyPeak"]):
+class DailyPeakQuerySet(models.QuerySet[Row]):
     def since(self, day: date) -> Self:
         """Peaks of this day and later ones, oldest first."""
         return self.filter(date__gte=day).order_by("date")

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Generic, TypeVar
 
 from django.db.models import Model, QuerySet
 from rest_framework import serializers
@@ -12,6 +12,7 @@ from gateway_project.api.documents import flat
 from gateway_project.api.fields import Attributes, Choice, Id, Text
 from gateway_project.api.names import camel
 from gateway_project.database.saving import rows_by_id
+from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.signing import MAX_SENT_LENGTH
@@ -22,7 +23,7 @@ from providers.serializers import Money
 
 
 class LicenceAttributes(Attributes):
-    """A licence key; blanks around it are those of the file that it was copied from."""
+    """A licence key; blanks around it are removed."""
 
     licence_key = Text(trim_whitespace=True, max_length=MAX_SENT_LENGTH)
 
@@ -46,13 +47,13 @@ class LicenceData(serializers.Serializer):
 
 
 class LicenceAnswer(serializers.Serializer):
-    """The status as it goes out."""
+    """The licence status in its document."""
 
-    data = LicenceData()
+    data = LicenceData()  # type: ignore[assignment]  # the wire's name; only the schema reads this class
 
 
 class DayPeak(serializers.Serializer):
-    """The most uses of one day."""
+    """The highest number of uses on one day."""
 
     date = serializers.DateField()
     peak_use = serializers.IntegerField()
@@ -72,12 +73,12 @@ class StatsData(serializers.Serializer):
 
 
 class StatsAnswer(serializers.Serializer):
-    """The statistics as they go out."""
+    """The statistics in their document."""
 
-    data = StatsData()
+    data = StatsData()  # type: ignore[assignment]  # the wire's name; only the schema reads this class
 
 
-def shown(terms: Terms, now: float) -> dict[str, Any]:
+def shown(terms: Terms, now: float) -> JsonObject:
     """The licence status at this moment (seconds since 1970), under the names of the wire."""
     status = {
         "has_key": terms.has_key,
@@ -91,13 +92,17 @@ def shown(terms: Terms, now: float) -> dict[str, Any]:
     return flat(LicenceStatus(status).data)
 
 
+def as_number(value: Decimal) -> int | float:
+    return int(value) if value == int(value) else float(value)
+
+
 class Amount(Money):
     """An amount of what is measured, as a number."""
 
     schema = {"type": ["number", "string"], "minimum": 0}
 
-    def to_representation(self, value: Decimal) -> int | float:
-        return int(value) if value == int(value) else float(value)
+    def to_representation(self, value: Decimal) -> int | float:  # type: ignore[override]  # money is a text, this is not
+        return as_number(value)
 
 
 class LimitSerializer(serializers.ModelSerializer):
@@ -125,11 +130,11 @@ class LimitSerializer(serializers.ModelSerializer):
 
     def get_used(self, limit: Limit) -> float | None:
         used = self._status(limit).used
-        return None if used is None else Amount().to_representation(used)
+        return None if used is None else as_number(used)
 
     def get_remaining(self, limit: Limit) -> float | None:
         used = self._status(limit).used
-        return None if used is None or not limit.amount else Amount().to_representation(max(limit.amount - used, 0))
+        return None if used is None or not limit.amount else as_number(max(limit.amount - used, Decimal(0)))
 
     def get_resets_at(self, limit: Limit) -> datetime | None:
         return self._status(limit).resets_at
@@ -138,16 +143,21 @@ class LimitSerializer(serializers.ModelSerializer):
         return self.context["view"].status(limit)
 
 
-class Row(Id):
-    """The id of a row, as the row."""
+Row = TypeVar("Row", bound=Model)
 
-    def __init__(self, rows: QuerySet, **options: Any) -> None:
-        super().__init__(required=False, allow_null=True, **options)
+
+class RowById(serializers.Field, Generic[Row]):
+    """The id of a row, read as the row."""
+
+    schema = Id.schema
+
+    def __init__(self, rows: QuerySet[Row], *, source: str) -> None:
+        super().__init__(required=False, allow_null=True, source=source)
         self.rows = rows
 
-    def to_internal_value(self, data: Any) -> Model:
-        row_id = super().to_internal_value(data)
-        return rows_by_id(self.rows, [row_id], field=camel(self.field_name))[0]
+    def to_internal_value(self, data: object) -> Row:
+        row_id = Id().to_internal_value(data)
+        return rows_by_id(self.rows, [row_id], field=camel(str(self.field_name)))[0]
 
 
 class LimitChanges(Attributes):
@@ -159,15 +169,15 @@ class LimitChanges(Attributes):
 class LimitAttributes(LimitChanges):
     """What may be sent about a new limit: one subject, a measure, a window, and an amount."""
 
-    key_id = Row(ApiKey.objects.live(), source="key")
-    user_id = Row(User.objects.live(), source="user")
-    group_id = Row(Group.objects.all(), source="group")
-    provider_id = Row(Provider.objects.all(), source="provider")
+    key_id = RowById(ApiKey.objects.live(), source="key")
+    user_id = RowById(User.objects.live(), source="user")
+    group_id = RowById(Group.objects.all(), source="group")
+    provider_id = RowById(Provider.objects.all(), source="provider")
     measure = Choice(Measure.values)
     window = Choice(Window.values, required=False)
 
-    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
-        # null as lists show it: a limit of a user has no key.
+    def validate(self, values: JsonObject) -> JsonObject:
+        # Lists show null for the other subjects, so it is accepted here.
         values = {name: value for name, value in values.items() if value is not None}
         if len(values.keys() & set(SUBJECTS)) != 1:
             raise serializers.ValidationError("A limit is for one of keyId, userId, groupId and providerId.")

@@ -5,7 +5,7 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import TypedDict, Unpack
 
 from django.conf import settings
 from django.db import transaction
@@ -13,17 +13,30 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from accounts.models import Group, User
 from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.env import MAX_AMOUNT, MAX_COST
 from gateway_project.errors import LicenceInvalid, ValidationError
+from gateway_project.json_types import JsonObject
+from keys.models import ApiKey
 from licensing import terms
 from licensing.models import DailyPeak, Licence, Limit, Measure, Window
 from licensing.signing import Claims, KeyRefused, verify
 from licensing.statistics import Uses, count_active_uses, daily_peaks
 from licensing.terms import Terms
+from providers.models import Provider
 
 COST_DECIMALS = 6
 NOTE_INTERVAL = timedelta(hours=1)
+
+
+class Subject(TypedDict, total=False):
+    """The subject of a limit: one of these."""
+
+    key: ApiKey
+    user: User
+    group: Group
+    provider: Provider
 
 
 def current() -> Terms:
@@ -34,9 +47,9 @@ def current() -> Terms:
 
 def terms_of(installed: Licence) -> Terms:
     """The terms of an installed key, verified with the present public key: a changed one makes the key invalid."""
-    seen = installed.latest_seen.timestamp() if installed.latest_seen else -math.inf
+    latest_time = installed.latest_seen.timestamp() if installed.latest_seen else -math.inf
     try:
-        return terms.licensed(_verified_claims(installed.key, settings.GATEWAY_LICENCE_PUBLIC_KEY), seen)
+        return terms.licensed(_verified_claims(installed.key, settings.GATEWAY_LICENCE_PUBLIC_KEY), latest_time)
     except KeyRefused as refused:
         return terms.refused(str(refused), *_defaults())
 
@@ -53,8 +66,8 @@ def install(text: str, *, installed_by_id: int | None = None) -> Terms:
         raise ValidationError(f"the key was not installed. {refused}", field="licence_key") from None
     values = {"key": key, "installed_at": timezone.now(), "installed_by_id": installed_by_id, "warned_on": None}
     with transaction.atomic():
-        known = Licence.objects.values_list("latest_issued", flat=True).first()
-        if claims.issued and (known is None or claims.issued > known):
+        latest_issued = Licence.objects.values_list("latest_issued", flat=True).first()
+        if claims.issued and (latest_issued is None or claims.issued > latest_issued):
             # The vendor's date is trusted: a newer licence resets a `latest_seen` of a clock that ran ahead.
             midnight = datetime.combine(claims.issued, datetime.min.time(), UTC)
             values |= {"latest_issued": claims.issued, "latest_seen": midnight}
@@ -88,7 +101,7 @@ def note_peaks(uses: Uses, today: date) -> None:
             DailyPeak.objects.filter(date=day, peak_use__lt=peak).update(peak_use=peak)
 
 
-def statistics(days: int) -> dict[str, Any]:
+def statistics(days: int) -> JsonObject:
     """The usage statistics of the specification: {currentUses, peakDailyUses} of the last days up to today (UTC)."""
     today, uses = datetime.now(UTC).date(), count_active_uses()
     written = DailyPeak.objects.since(today - timedelta(days=days)).values_list("date", "peak_use")
@@ -105,7 +118,7 @@ def _verified_claims(key: str, public_key: str) -> Claims:
 
 
 @transaction.atomic
-def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any) -> Limit:
+def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Unpack[Subject]) -> Limit:
     """Create a limit of a `key`, `user`, `group` or `provider`; one of concurrent requests has no window.
 
     Raises Conflict if the subject has a limit of this measure and window, and ValidationError.
@@ -114,8 +127,8 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Any
     if not window:
         raise ValidationError("is missing; it is minute, day or month.", field="window")
     limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **subject)
-    taken = f"There is a limit of this measure and window for this {next(iter(subject), 'subject')}: change that one."
-    save_or_refuse(limit, conflict=taken)
+    conflict = f"This {next(iter(subject), 'subject')} has a limit of this measure and window: change that one."
+    save_or_refuse(limit, conflict=conflict)
     return limit
 
 
@@ -125,7 +138,7 @@ def change_limit(limit: Limit, *, amount: Decimal | None = None) -> None:
     lock_row(limit, Limit.objects.all())
     if amount is None:
         return
-    values = {"amount": _validated_amount(limit.measure, amount)}
+    values: dict[str, Decimal | Now] = {"amount": _validated_amount(limit.measure, amount)}
     if amount and not limit.amount:
         values["bounds_since"] = Now()
     Limit.objects.filter(pk=limit.pk).update(**values)

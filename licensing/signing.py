@@ -4,7 +4,6 @@ import base64
 import re
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 import orjson
 from cryptography.exceptions import InvalidSignature
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 
 MAX_LENGTH = 4096
 MAX_SENT_LENGTH = 2 * MAX_LENGTH  # with the blanks of the file that it was copied from
@@ -25,7 +25,7 @@ DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
 class KeyRefused(ValueError):
-    """The text is no licence key of this vendor; the message says why, for people."""
+    """The text is not a licence key of this vendor; the message is the reason, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +85,23 @@ def read_public_key(text: str) -> Ed25519PublicKey:
     try:
         return Ed25519PublicKey.from_public_bytes(_from_base64url(text))
     except ValueError:
-        raise KeyRefused("There is no valid public key to check it against (GATEWAY_LICENCE_PUBLIC_KEY).") from None
+        raise KeyRefused("GATEWAY_LICENCE_PUBLIC_KEY is not a valid public key.") from None
 
 
 def _private(text: str) -> Ed25519PrivateKey:
     try:
         return Ed25519PrivateKey.from_private_bytes(_from_base64url(text))
     except ValueError:
-        raise KeyRefused("The private key is not one that `licence keygen` has made.") from None
+        raise KeyRefused("This is not a private key of `licence keygen`.") from None
 
 
-def _check_header(header: dict[str, Any]) -> None:
+def _check_header(header: JsonObject) -> None:
     # Unknown header parameters may change a key's meaning: none is ignored (RFC 7515, 4.1.11).
     if header.get("alg") != HEADER["alg"] or header.keys() - HEADER.keys():
         raise KeyRefused("Its header must say alg EdDSA, and nothing else that matters.")
 
 
-def _claims(claims: dict[str, Any]) -> Claims:
+def _claims(claims: JsonObject) -> Claims:
     return Claims(
         type=_text(claims, "type"),
         licensee=_text(claims, "licensee"),
@@ -113,14 +113,14 @@ def _claims(claims: dict[str, Any]) -> Claims:
     )
 
 
-def _text(claims: dict[str, Any], name: str) -> str:
+def _text(claims: JsonObject, name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_TEXT_LENGTH:
         raise KeyRefused(f"{name}: must be a printable text of at most {MAX_TEXT_LENGTH} characters.")
     return value
 
 
-def _date(claims: dict[str, Any], name: str) -> date:
+def _date(claims: JsonObject, name: str) -> date:
     value = claims.get(name)
     try:
         if isinstance(value, str) and DATE.match(value):
@@ -130,14 +130,14 @@ def _date(claims: dict[str, Any], name: str) -> date:
     raise KeyRefused(f"{name}: must be a date such as 2030-12-31.")
 
 
-def _integer(claims: dict[str, Any], name: str, minimum: int, maximum: int) -> int:
+def _integer(claims: JsonObject, name: str, minimum: int, maximum: int) -> int:
     value = claims.get(name)
     if type(value) is not int or not minimum <= value <= maximum:
         raise KeyRefused(f"{name}: must be a whole number from {minimum} to {maximum}.")
     return value
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _object(raw: bytes) -> JsonObject:
     try:
         return parse_object(raw)
     except ValidationError:

@@ -24,8 +24,8 @@ count_active_uses: Hook[[], Uses] = Hook("count_active_uses")
 
 def daily_peaks(written: Iterable[tuple[date, int]], uses: Uses, today: date, days: int) -> list[dict[str, date | int]]:
     """{date, peakUse} of each of the last days up to today, oldest first; 0 for days without uses."""
-    found: dict[date, int] = dict(written)
+    highest: dict[date, int] = dict(written)
     for day, peak in uses.peaks_with_current(today).items():
-        found[day] = max(peak, found.get(day, 0))
-    wanted = [today - timedelta(days=back) for back in reversed(range(days))]
-    return [{"date": day, "peakUse": found.get(day, 0)} for day in wanted]
+        highest[day] = max(peak, highest.get(day, 0))
+    period = [today - timedelta(days=back) for back in reversed(range(days))]
+    return [{"date": day, "peakUse": highest.get(day, 0)} for day in period]

@@ -1,20 +1,9 @@
 """The present status of limits."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from decimal import Decimal
-from typing import NamedTuple
 
 from gateway_project.hooks import Hook
-from licensing.models import Limit
-
-
-class LimitStatus(NamedTuple):
-    """The amount used, reservations included, and when its window ends; None where unknown."""
-
-    used: Decimal | None
-    resets_at: datetime | None
-
+from licensing.models import Limit, LimitStatus
 
 # The status of each limit, over all processes.
 read_limit_statuses: Hook[[Sequence[Limit]], list[LimitStatus]] = Hook("read_limit_statuses")

@@ -18,7 +18,7 @@ class Terms:
     """The terms in force; `refusal` says why the installed key is invalid, and is empty for a valid one.
 
     `max_active_uses` 0 is unlimited, `active_use_life_time` is in seconds, `expiry` is the last valid day (UTC);
-    `ends` is the moment of its end and `seen` the latest moment observed here, both in seconds since 1970.
+    `ends` is the time of its end and `latest_time` the latest time observed here, both in seconds since 1970.
     """
 
     type: str
@@ -29,11 +29,11 @@ class Terms:
     expiry: date | None = None
     refusal: str = ""
     ends: float = math.inf
-    seen: float = -math.inf
+    latest_time: float = -math.inf
 
     def problem(self, now: float) -> str:
         """Why the gateway does not serve at this moment (seconds since 1970); empty if it does."""
-        if now < self.seen - CLOCK_TOLERANCE_SECONDS:
+        if now < self.latest_time - CLOCK_TOLERANCE_SECONDS:
             return f"{self._clock(now)} Until it is corrected, only login, licence and rules are served."
         if now < self.ends:
             return ""
@@ -55,16 +55,16 @@ class Terms:
 
     def warning(self, now: float) -> str:
         """A warning for administrators, from 30 days before the expiry; empty if there is none."""
-        left = self.expires_in(now)
-        if not self.problem(now) and now < self.seen - CLOCK_WARNING_SECONDS:
+        days = self.expires_in(now)
+        if not self.problem(now) and now < self.latest_time - CLOCK_WARNING_SECONDS:
             return self._clock(now)
-        if (problem := self.problem(now)) or left is None or left > WARNING_DAYS:
+        if (problem := self.problem(now)) or days is None or days > WARNING_DAYS:
             return problem
-        return f"The licence expires {_days_in_words(left)}, at the end of {self.expiry} (UTC)."
+        return f"The licence expires {_days_in_words(days)}, at the end of {self.expiry} (UTC)."
 
     def _clock(self, now: float) -> str:
-        said, seen = (datetime.fromtimestamp(moment, UTC) for moment in (now, self.seen))
-        return f"The clock was set back: it says {said:%Y-%m-%d %H:%M}, and has been at {seen:%Y-%m-%d %H:%M} (UTC)."
+        current, latest = (datetime.fromtimestamp(moment, UTC) for moment in (now, self.latest_time))
+        return f"The clock was set back from {latest:%Y-%m-%d %H:%M} to {current:%Y-%m-%d %H:%M} (UTC)."
 
 
 def community(max_active_uses: int, active_use_life_time: int) -> Terms:
@@ -72,8 +72,8 @@ def community(max_active_uses: int, active_use_life_time: int) -> Terms:
     return Terms(COMMUNITY, max_active_uses, active_use_life_time)
 
 
-def licensed(claims: Claims, seen: float = -math.inf) -> Terms:
-    """The terms of a verified key; `seen` is the latest moment observed here."""
+def licensed(claims: Claims, latest_time: float = -math.inf) -> Terms:
+    """The terms of a verified key; `latest_time` is the latest time observed here."""
     return Terms(
         claims.type,
         claims.max_active_uses,
@@ -82,7 +82,7 @@ def licensed(claims: Claims, seen: float = -math.inf) -> Terms:
         licensee=claims.licensee,
         expiry=claims.expiry,
         ends=_end_of(claims.expiry),
-        seen=seen,
+        latest_time=latest_time,
     )
 
 
@@ -102,5 +102,5 @@ def _day(now: float) -> date:
     return datetime.fromtimestamp(now, UTC).date()
 
 
-def _days_in_words(left: int) -> str:
-    return {0: "today", 1: "tomorrow"}.get(left, f"in {left} days")
+def _days_in_words(days: int) -> str:
+    return {0: "today", 1: "tomorrow"}.get(days, f"in {days} days")

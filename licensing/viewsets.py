@@ -1,21 +1,24 @@
-"""Limits, the licence, and how far both are used, as resources of the management API."""
+"""Limits, the licence and their usage as resources of the management API."""
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 from django.db import transaction
 from django.db.models import QuerySet
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gateway_project.api.documents import Plain
 from gateway_project.api.filters import Choice, Filter, Integer
 from gateway_project.api.response_specs import CodeAndMessage, ResponseSpec
 from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.json_types import JsonObject
 from licensing import services
 from licensing.models import SUBJECTS, Limit, Measure, Window
+from licensing.querysets import LimitQuerySet
 from licensing.serializers import (
     LicenceAnswer,
     LicenceAttributes,
@@ -32,8 +35,14 @@ DIGITS = re.compile(r"[0-9]{1,4}\Z")
 USAGE_FIELDS = {"used", "remaining", "resetsAt", "resets_at"}
 
 
-def install(key: str, record: Callable[..., None], *, installed_by_id: int | None = None) -> str:
-    """Install a licence key and tell the log by `record`; a sentence for whoever did it. Raises ValidationError."""
+class ChangeRecorder(Protocol):
+    """Writes a change of the licence to the log."""
+
+    def __call__(self, *, before: object, after: object) -> None: ...
+
+
+def install(key: str, record: ChangeRecorder, *, installed_by_id: int | None = None) -> str:
+    """Install a licence key, write it to the log by `record`, and return a sentence. Raises ValidationError."""
     now = time.time()
     with transaction.atomic():
         before = shown(services.current(), now)
@@ -49,20 +58,20 @@ class LicenceViewSet(ApiViewSet):
     create_attributes = LicenceAttributes
     response_specs = {"list": ResponseSpec((LicenceAnswer,)), "create": ResponseSpec((CodeAndMessage,))}
 
-    def list(self, request, **kwargs) -> Response:
-        """Which licence is in force."""
+    def list(self, request: Request, **kwargs: str) -> Response:
+        """The current licence."""
         self.filter_values()
         return Response(Plain(data={"attributes": shown(services.current(), time.time())}))
 
-    def create(self, request, **kwargs) -> Response:
-        """Install a licence key; one that does not verify changes nothing."""
+    def create(self, request: Request, **kwargs: str) -> Response:
+        """Install a licence key; an invalid one changes nothing."""
         key = self.values(self.create_attributes)["licence_key"]
-        message = install(key, partial(self.record, None), installed_by_id=self.caller.user.pk)
+        message = install(key, partial(self.record, None), installed_by_id=self.authenticated_caller.user.pk)
         return Response(Plain(code=200, message=message))
 
 
 class Days(Filter):
-    """So many days, the last of which is today."""
+    """A number of days up to today."""
 
     expected = f"a number of days from 1 to {MAX_DAYS}"
     schema = {"type": "integer", "minimum": 1, "maximum": MAX_DAYS, "default": DEFAULT_DAYS}
@@ -74,25 +83,25 @@ class Days(Filter):
 
 
 class StatsViewSet(ApiViewSet):
-    """Active uses: those of now, and the most of each day."""
+    """Active uses: the current number, and the highest of each day."""
 
     resource_name = "stats"
     filters = {"days": Days("", about="The number of days to include, up to today (UTC).")}
     response_specs = {"list": ResponseSpec((StatsAnswer,))}
 
-    def list(self, request, **kwargs) -> Response:
-        """How many users are active, and how many were at most on each of the last days."""
+    def list(self, request: Request, **kwargs: str) -> Response:
+        """The number of active users, and the highest number on each of the last days."""
         days = self.filter_values().get("days", DEFAULT_DAYS)
         return Response(Plain(data={"stats": services.statistics(days)}))
 
 
-def without_usage(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A serialized limit without its present status."""
-    return found and {name: value for name, value in found.items() if name not in USAGE_FIELDS}
+def without_usage(limit: JsonObject | None) -> JsonObject | None:
+    """A serialized limit without its current status."""
+    return limit and {name: value for name, value in limit.items() if name not in USAGE_FIELDS}
 
 
-class LimitViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
-    """So much of one measure for one key, user, group or provider; one sees one's own, admins see all."""
+class LimitViewSet(ListMixin[Limit], CreateMixin[Limit], UpdateMixin[Limit], DestroyMixin[Limit]):
+    """Limits of keys, users, groups and providers. Users see their own, admins see all."""
 
     resource_name = "limits"
     id_header = "LimitId"
@@ -107,28 +116,33 @@ class LimitViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         "window": Choice("window", Window.values),
     }
 
-    def get_queryset(self) -> QuerySet[Limit]:
-        limits = super().get_queryset()
-        return limits if self.caller.is_admin else limits.of(self.caller.user)
+    def get_queryset(self) -> LimitQuerySet[Limit]:
+        limits = Limit.objects.shown().order_by("id")
+        return limits if self.authenticated_caller.is_admin else limits.of(self.authenticated_caller.user)
 
-    def paginate_queryset(self, queryset: QuerySet[Limit]) -> list[Limit]:
+    def paginate_queryset(  # type: ignore[override]  # this view pages limits only, the base any rows
+        self, queryset: QuerySet[Limit]
+    ) -> list[Limit] | None:
         rows = super().paginate_queryset(queryset)
-        self._statuses = dict(zip((row.pk for row in rows), limit_statuses(rows), strict=True))
+        self.load_statuses(rows or ())
         return rows
+
+    def load_statuses(self, limits: Sequence[Limit]) -> None:
+        self._statuses = dict(zip((limit.pk for limit in limits), limit_statuses(limits), strict=True))
 
     def status(self, limit: Limit) -> LimitStatus:
         """The status of a limit; those of a page are fetched together."""
-        known = getattr(self, "_statuses", {})
-        return known[limit.pk] if limit.pk in known else limit_statuses([limit])[0]
+        statuses = getattr(self, "_statuses", {})
+        return statuses[limit.pk] if limit.pk in statuses else limit_statuses([limit])[0]
 
-    def serialized(self, row: Limit) -> dict[str, Any] | None:
+    def serialized(self, row: Limit) -> JsonObject | None:
         """Without the status, which changes by itself and would look like a change by the caller."""
         return without_usage(super().serialized(row))
 
-    def perform_create(self, values: dict[str, Any]) -> Limit:
+    def perform_create(self, values: JsonObject) -> Limit:
         return services.set_limit(**values)
 
-    def perform_update(self, row: Limit, values: dict[str, Any]) -> None:
+    def perform_update(self, row: Limit, values: JsonObject) -> None:
         services.change_limit(row, **values)
 
     def perform_destroy(self, row: Limit) -> None:

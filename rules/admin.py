@@ -1,10 +1,8 @@
-"""Access rules in the console: in the order in which they are tried, with what each of them lets through."""
-
-from typing import Any
+"""Access rules in the console, in the order in which they are evaluated, with the models that each allows."""
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from unfold.decorators import display
@@ -12,7 +10,9 @@ from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console.row_actions import row_action
+from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.json_types import JsonObject
 from rules import services
 from rules.models import Everyone, Rule
 from rules.preview import preview, warnings_of
@@ -25,7 +25,7 @@ EFFECTIVE_WITHIN = "It takes effect in every process within a second."
 
 
 class RuleForm(ServiceForm):
-    """Whom a rule is for stands in one field, and which user or group in the next."""
+    """A rule; its audience is one field, and the user or group the next."""
 
     audience = forms.ChoiceField(choices=AUDIENCES, widget=UnfoldAdminSelectWidget, label="For")
 
@@ -40,26 +40,37 @@ class RuleForm(ServiceForm):
         labels = {"regex": "Models"}
         widgets = {"regex": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
-        if self.instance.pk is not None and self.instance.for_nobody:
-            self.fields["audience"].choices = [*AUDIENCES, NOBODY]  # it can stay so, whatever else is changed
+        audience = self.fields["audience"]
+        if isinstance(audience, forms.ChoiceField) and self.instance.pk is not None and self.instance.for_nobody:
+            audience.choices = [*AUDIENCES, NOBODY]  # the rule may stay one for nobody
 
-    def initial_of(self, row: Rule) -> dict[str, Any]:
+    def initial_of(self, row: Model) -> JsonObject:
+        assert isinstance(row, Rule)
         if row.for_nobody:
             return {"audience": "nobody"}
         return {"audience": "everyone" if row.everyone else "group" if row.group_id else "user"}
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> JsonObject:
         values = self.cleaned_data
         audience = values.get("audience")
         if audience in ("user", "group") and values.get(audience) is None:
-            self.add_error(audience, f"Say which {audience}.")
+            self.add_error(audience, f"Choose a {audience}.")
         return values
 
 
+class PreviewForm(RuleForm):
+    """The form of a preview: it stores nothing."""
+
+    def _post_clean(self) -> None:
+        pass
+
+
 class RuleList(ChangeList):
-    """Looks once at the rules that are tried first, and says of each of a page whether it lets anybody through."""
+    """Loads the warnings of all rules of a page at once."""
+
+    result_list: list[Rule]
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -70,7 +81,7 @@ class RuleList(ChangeList):
 
 @admin.register(Rule)
 class RuleAdmin(ServiceAdmin):
-    """What lets work through; tried from the first to the last."""
+    """What work is allowed; the first rule that matches a request applies."""
 
     viewset = RuleViewSet
     form = RuleForm
@@ -93,7 +104,7 @@ class RuleAdmin(ServiceAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Rule]:
         return super().get_queryset(request).shown()
 
-    def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return RuleList
 
     @display(description="Enabled", boolean=True, ordering="enabled")
@@ -108,20 +119,20 @@ class RuleAdmin(ServiceAdmin):
     def models(self, row: Rule) -> str:
         return row.regex or "every model"
 
-    @display(description="To mind")
+    @display(description="Warning")
     def hint(self, row: Rule) -> str:
         return " ".join(row.warnings)
 
     # -- Changes ----------------------------------------------------------------------------------------
 
-    def create(self, request: HttpRequest, values: dict[str, Any]) -> Rule:
+    def create(self, request: HttpRequest, values: JsonObject) -> Rule:
         return services.create_rule(**_attributes(values))
 
-    def change(self, request: HttpRequest, row: Rule, values: dict[str, Any]) -> None:
+    def change(self, request: HttpRequest, row: Rule, values: JsonObject) -> None:
         services.update_rule(row, **_attributes(values))
 
     def store(self, request: HttpRequest, form: ServiceForm) -> Rule:
-        # The three fields say one thing together: a change of one is a change of all.
+        # The three fields are one value: a change of one is a change of all.
         if {"audience", "user", "group"} & set(form.changed_data):
             form.changed_data += [name for name in ("audience", "user", "group") if name not in form.changed_data]
         return super().store(request, form)
@@ -141,7 +152,7 @@ class RuleAdmin(ServiceAdmin):
     )
     def enable(self, request: HttpRequest, rule: Rule) -> str:
         self.switch(request, rule, enabled=True)
-        return "The rule is enabled now."
+        return "The rule is enabled."
 
     @row_action(
         "Disable",
@@ -152,35 +163,34 @@ class RuleAdmin(ServiceAdmin):
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:
         self.switch(request, rule, enabled=False)
-        return "The rule is not enabled now."
+        return "The rule is disabled."
 
     def switch(self, request: HttpRequest, rule: Rule, *, enabled: bool) -> None:
         with self.recorded_change(request, rule, attributes=["enabled"]):
             services.update_rule(rule, enabled=enabled)
 
 
-def _attributes(values: dict[str, Any]) -> dict[str, Any]:
+def _attributes(values: JsonObject) -> JsonObject:
     """The form's fields as the services name them."""
-    found = {name: values[name] for name in ("name", "description", "enabled", "regex") if name in values}
+    attributes = {name: values[name] for name in ("name", "description", "enabled", "regex") if name in values}
     if "provider" in values:
-        found["provider_id"] = values["provider"].pk if values["provider"] else None
+        attributes["provider_id"] = values["provider"].pk if values["provider"] else None
     if "audience" in values:
-        found |= {"user_id": None, "group_id": None} | _audience(values)
-    return found
+        attributes |= {"user_id": None, "group_id": None} | _audience(values)
+    return attributes
 
 
-def _audience(values: dict[str, Any]) -> dict[str, int]:
+def _audience(values: JsonObject) -> dict[str, int]:
     kind = values["audience"]
     if kind == "nobody":
         return {}
     return {"user_id": 0} if kind == "everyone" else {f"{kind}_id": values[kind].pk}
 
 
-@admin.site.page("rules/rule/preview/", name="rule-preview", part=True)
+@console_site().page("rules/rule/preview/", name="rule-preview", part=True)
 def show_preview(request: HttpRequest) -> HttpResponse:
-    """What the rule in a form would let through, as a part of its page."""
-    form = RuleForm(request.GET)
-    form._post_clean = lambda: None  # nothing is stored
+    """What the rule in a form would allow, as a part of its page."""
+    form = PreviewForm(request.GET)
     form.full_clean()
     values = form.cleaned_data
     kind = values.get("audience")

@@ -6,7 +6,6 @@ send: each model of each provider, and any model name with a key that is linked 
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from providers.catalogue import Catalogue, Target, servable
 from rules.matching import RuleBook, RuleSnapshot
@@ -17,14 +16,14 @@ LAST = 2**63  # the id of a rule that is not stored yet
 MAX_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OfferedProvider:
     """An enabled provider with the names of its models; `format` is None if this version does not speak it."""
 
     id: int
     name: str
-    models: frozenset[str]
-    format: Any
+    models: Collection[str]
+    format: object
 
 
 class Offers(Catalogue[OfferedProvider]):
@@ -59,7 +58,7 @@ def allowed_links(draft: RuleDraft, offers: Offers) -> list[Target]:
     """The providers that keys of the audience are linked to, and that the rule allows with any name that it matches."""
     book = RuleBook([_for_any_model(_for_everyone(draft.rule))])
     targets = (offers.linked_targets(ANY_MODEL, number) for number in sorted(draft.linked_provider_ids))
-    return [target for found in targets for target in servable(found) if _first(book, target, draft.rule) is not None]
+    return [target for group in targets for target in servable(group) if _first(book, target, draft.rule) is not None]
 
 
 def warnings(draft: RuleDraft, others: Iterable[RuleSnapshot], offers: Offers, *, nobody: str) -> list[str]:
@@ -68,20 +67,20 @@ def warnings(draft: RuleDraft, others: Iterable[RuleSnapshot], offers: Offers, *
     `others` are enabled rules, the rule itself perhaps among them. `nobody` is a sentence on why nobody in its audience
     can send requests, '' if somebody can.
     """
-    found = []
+    sentences = []
     models, links = allowed_models(draft, offers), allowed_links(draft, offers)
     if not draft.enabled:
-        found.append("The rule is not enabled.")
+        sentences.append("The rule is not enabled.")
     if not draft.has_audience:
-        found.append("The rule applies to nobody: choose a user, a group or everyone.")
+        sentences.append("The rule applies to nobody: choose a user, a group or everyone.")
     if nobody:
-        found.append(nobody)
+        sentences.append(nobody)
     if not models and not links:
-        found.append("No model of an enabled provider matches: the rule currently allows nothing.")
+        sentences.append("No model of an enabled provider matches: the rule currently allows nothing.")
     elif hiding := _hiding_rules(draft, others, models, links):
         verb = "allows" if len(hiding) == 1 else "allow"
-        found.append(f"The rule has no effect: {_listed(hiding)} {verb} the same requests before it.")
-    return found
+        sentences.append(f"The rule has no effect: {_listed(hiding)} {verb} the same requests before it.")
+    return sentences
 
 
 def _hiding_rules(

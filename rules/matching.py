@@ -7,12 +7,21 @@ audience for a model are cached.
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from typing import Any
+from typing import Protocol
 
 from providers.catalogue import Target
 
 # How many models an audience caches; bounded, as callers can send any model name.
 REMEMBERED_MODELS = 2048
+
+
+class Pattern(Protocol):
+    """A compiled pattern of model names."""
+
+    @property
+    def pattern(self) -> str: ...
+
+    def fullmatch(self, text: str) -> object | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +30,7 @@ class RuleSnapshot:
 
     id: int
     name: str
-    pattern: Any
+    pattern: Pattern | None
     user_id: int | None
     group_id: int | None
     everyone: bool
@@ -42,13 +51,13 @@ class AudienceRules:
 
     def for_model(self, model: str) -> list[RuleSnapshot]:
         """The rules whose pattern matches the whole model name, in order of id."""
-        found = self._by_model.get(model)
-        if found is None:
-            found = [rule for rule in self._rules if rule.pattern is None or rule.pattern.fullmatch(model)]
+        rules = self._by_model.get(model)
+        if rules is None:
+            rules = [rule for rule in self._rules if rule.pattern is None or rule.pattern.fullmatch(model)]
             if len(self._by_model) >= REMEMBERED_MODELS:
                 self._by_model.clear()
-            self._by_model[model] = found
-        return found
+            self._by_model[model] = rules
+        return rules
 
 
 class RuleBook:
@@ -85,11 +94,11 @@ class RuleBook:
         return None
 
     def _matching(self, user_id: int, group_ids: Collection[int], model: str) -> Iterator[RuleSnapshot]:
-        found = [self._everyone.for_model(model)]
+        matches = [self._everyone.for_model(model)]
         if user_id in self._users:
-            found.append(self._users[user_id].for_model(model))
-        found += [self._groups[group].for_model(model) for group in group_ids if group in self._groups]
-        return iter(found[0]) if len(found) == 1 else merge(*found, key=lambda rule: rule.id)
+            matches.append(self._users[user_id].for_model(model))
+        matches += [self._groups[group].for_model(model) for group in group_ids if group in self._groups]
+        return iter(matches[0]) if len(matches) == 1 else merge(*matches, key=lambda rule: rule.id)
 
     def _rules_for(self, rule: RuleSnapshot) -> AudienceRules:
         if rule.everyone:
@@ -98,4 +107,4 @@ class RuleBook:
             return self._users.setdefault(rule.user_id, AudienceRules())
         if rule.group_id is not None:
             return self._groups.setdefault(rule.group_id, AudienceRules())
-        return AudienceRules()  # for nobody
+        return AudienceRules()  # of nobody

@@ -1,4 +1,4 @@
-"""Access rules: each allows some work; without one that matches, nothing is allowed."""
+"""Access rules: each allows some work. Work that no rule allows is denied."""
 
 from django.core.validators import MaxLengthValidator
 from django.db import models
@@ -22,7 +22,7 @@ class Everyone(models.TextChoices):
 
 
 class Rule(models.Model):
-    """Whoever it is for may ask for models that match the pattern, of its provider where it names one."""
+    """Allows its user, group or everyone the models that match the pattern, of one provider or of any."""
 
     name = NameField(max_length=100, validators=[check_name])
     description = models.TextField(
@@ -35,7 +35,7 @@ class Rule(models.Model):
         validators=[MaxLengthValidator(MAX_PATTERN_LENGTH), check_text],
         help_text="RE2, against the whole model name; empty matches every model.",
     )
-    # SET_NULL: a rule for somebody who is gone is a rule for nobody.
+    # SET_NULL: a rule of a deleted user or group becomes a rule for nobody.
     user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="rules")
     group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="rules")
     everyone = models.CharField(max_length=5, choices=Everyone, blank=True, default=Everyone.NOT)
@@ -43,6 +43,7 @@ class Rule(models.Model):
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, null=True, blank=True, related_name="rules")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
+    warnings: list[str]  # in rows of the console's list
 
     objects = RuleQuerySet.as_manager()
 
@@ -64,5 +65,5 @@ class Rule(models.Model):
 
     @property
     def for_nobody(self) -> bool:
-        """Whether it lets nobody through, as one whose group was deleted."""
+        """Whether it allows nobody, because its user or group was deleted."""
         return not self.everyone and self.user_id is None and self.group_id is None

@@ -3,12 +3,13 @@
 import re2
 
 from gateway_project.errors import ValidationError
+from rules.matching import Pattern
 
 # Room for two hundred letters of any alphabet; a product of nested repetitions is refused, not compiled.
 MAX_BYTES = 4 * 1024 * 1024
 
 
-def compile_pattern(text: str):
+def compile_pattern(text: str) -> Pattern:
     """The compiled pattern, for fullmatch(); raises ValidationError with RE2's reason."""
     options = re2.Options()
     options.max_mem = MAX_BYTES

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.db.models import Count
 
@@ -93,7 +92,7 @@ def _why_nobody(rule: Rule, empty_groups: Mapping[int, str]) -> str:
     """A sentence on why nobody in the rule's audience can send requests; '' if somebody can."""
     if rule.user is not None and not rule.user.is_usable:
         return f"The user is {'deleted' if rule.user.is_deleted else 'inactive'}: the rule allows nobody."
-    return empty_groups.get(rule.group_id, "")
+    return empty_groups.get(rule.group_id, "") if rule.group_id is not None else ""
 
 
 def _offers() -> Offers:
@@ -111,16 +110,16 @@ def _offers() -> Offers:
 def _links(rules: Iterable[Rule]) -> Links:
     """The providers that the usable keys of each audience are linked to, by audience."""
     keys = ApiKey.objects.usable().exclude(provider=None)
-    audiences = {_reach(rule) for rule in rules} - {None}
+    audiences = {audience for rule in rules if (audience := _reach(rule)) is not None}
     users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
-    found: dict[Audience | None, set[int]] = defaultdict(set)
+    links: dict[Audience | None, set[int]] = defaultdict(set)
     if EVERYONE in audiences:
-        found[EVERYONE].update(keys.order_by().values_list("provider_id", flat=True).distinct())
+        links[EVERYONE].update(keys.order_by().values_list("provider_id", flat=True).distinct())
     for kind, owners, ids in (("user", "owner_id", users), ("group", "owner__groups", groups)):
         pairs = keys.filter(**{f"{owners}__in": ids}).order_by().values_list(owners, "provider_id").distinct()
         for number, provider_id in pairs if ids else ():
-            found[kind, number].add(provider_id)
-    return found
+            links[kind, number].add(provider_id)
+    return links
 
 
 def _valid_rules(rules: Iterable[Rule]) -> Iterator[RuleSnapshot]:
@@ -163,7 +162,7 @@ def _audience(rule: Rule) -> str:
 
 
 def _members(group: Group) -> str:
-    names: list[Any] = list(group.members.usable().order_by("username").values_list("username", flat=True)[:11])
+    names: list[str] = list(group.members.usable().order_by("username").values_list("username", flat=True)[:11])
     names_shown = ", ".join(names[:10]) + (" and others" if len(names) > 10 else "")
     return f"the group {group.name} ({names_shown or 'no usable member'})"
 

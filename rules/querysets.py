@@ -1,11 +1,14 @@
 """Every question to the database about access rules."""
 
-from typing import Self
+from typing import Self, TypeVar
 
 from django.db import models
 
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
 
-class RuleQuerySet(models.QuerySet["Rule"]):
+
+class RuleQuerySet(models.QuerySet[Row]):
     def enabled(self) -> Self:
         """Rules that are evaluated."""
         return self.filter(enabled=True)

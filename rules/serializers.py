@@ -1,14 +1,12 @@
 """What access rules look like on the wire, and what may be sent about them."""
 
-from typing import Any
-
 from rest_framework import serializers
 
 from gateway_project.api.fields import Attributes, Boolean, Id, Text
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Everyone, Rule
 
 MAX_NAME_LENGTH = Rule._meta.get_field("name").max_length
-EVERYONE = 0  # what userId or groupId is for a rule for everyone
+EVERYONE = 0  # the userId or groupId of a rule for everyone
 
 
 class RuleSerializer(serializers.ModelSerializer):
@@ -38,8 +36,14 @@ class RuleSerializer(serializers.ModelSerializer):
 class Pattern(Text):
     """A pattern; null is the empty one, which matches every model."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_blank=True, allow_null=True, max_length=MAX_PATTERN_LENGTH, **options)
+    def __init__(self, *, required: bool = True, help_text: str | None = None) -> None:
+        super().__init__(
+            allow_blank=True,
+            allow_null=True,
+            max_length=MAX_PATTERN_LENGTH,
+            required=required,
+            help_text=help_text,
+        )
 
 
 class RuleAttributes(Attributes):

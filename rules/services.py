@@ -1,9 +1,9 @@
 """Every change to access rules."""
 
-from typing import Any
+from typing import TypedDict, TypeVar, Unpack
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from accounts.models import Group, User
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
@@ -11,6 +11,20 @@ from gateway_project.errors import ValidationError
 from providers.models import Provider
 from rules.models import Everyone, Rule
 from rules.patterns import compile_pattern
+
+Row = TypeVar("Row", bound=Model)
+
+
+class RuleChanges(TypedDict, total=False):
+    """The parameters of create_rule(), each of which an update may leave out."""
+
+    name: str
+    description: str
+    enabled: bool
+    regex: str | None
+    user_id: int | None
+    group_id: int | None
+    provider_id: int | None
 
 
 @transaction.atomic
@@ -34,7 +48,7 @@ def create_rule(
 
 
 @transaction.atomic
-def update_rule(rule: Rule, **changes: Any) -> None:
+def update_rule(rule: Rule, **changes: Unpack[RuleChanges]) -> None:
     """Store changes with the names of create_rule(); `user_id` or `group_id` None removes the present one.
 
     Raises Conflict and ValidationError as above, and NotFound if the rule is gone.
@@ -48,9 +62,10 @@ def delete_rule(rule: Rule) -> None:
     rule.delete()
 
 
-def _write(rule: Rule, changes: dict[str, Any]) -> None:
-    for name in changes.keys() & {"name", "description", "enabled"}:
-        setattr(rule, name, changes[name])
+def _write(rule: Rule, changes: RuleChanges) -> None:
+    rule.name = changes.get("name", rule.name)
+    rule.description = changes.get("description", rule.description)
+    rule.enabled = changes.get("enabled", rule.enabled)
     if "regex" in changes:
         rule.regex = changes["regex"] or ""
     if "provider_id" in changes:
@@ -60,7 +75,7 @@ def _write(rule: Rule, changes: dict[str, Any]) -> None:
     save_or_refuse(rule, conflict=f"A rule named {rule.name!r} exists already.")
 
 
-def _set_audience(rule: Rule, changes: dict[str, Any]) -> None:
+def _set_audience(rule: Rule, changes: RuleChanges) -> None:
     """Set the rule's audience; what is not among the changes stays."""
     user_id = changes.get("user_id", 0 if rule.everyone == Everyone.USER else rule.user_id)
     group_id = changes.get("group_id", 0 if rule.everyone == Everyone.GROUP else rule.group_id)
@@ -73,5 +88,5 @@ def _set_audience(rule: Rule, changes: dict[str, Any]) -> None:
     rule.group = _row_or_none(Group.objects.all(), group_id or None, "groupId")
 
 
-def _row_or_none(rows: QuerySet, row_id: int | None, field: str) -> Any:
+def _row_or_none(rows: QuerySet[Row], row_id: int | None, field: str) -> Row | None:
     return None if row_id is None else rows_by_id(rows, [row_id], field=field)[0]

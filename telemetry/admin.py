@@ -12,6 +12,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, TextFilter
@@ -22,13 +23,16 @@ import telemetry.console  # noqa: F401 - its page
 from gateway_project.console.audit import record
 from gateway_project.console.filters import MomentFilter, equals
 from gateway_project.console.money import exactly
+from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 from telemetry import services
 from telemetry.details import LONG_FIELDS, all_input, details
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.models import CacheEntry, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
+from telemetry.querysets import EntryQuerySet
 
 OUTCOMES = {
     "completed": "success", "denied": "warning", "failed": "danger", "truncated": "danger",
@@ -45,12 +49,12 @@ class TagFilter(TextFilter):
     title, parameter_name = "tag (name=value)", "tag"
 
     def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
-        name, given, value = (self.value() or "").partition("=")
+        name, equals, value = (self.value() or "").partition("=")
         if not name:
             return entries
         # SQLite cannot look for a part of a JSON document.
-        whole = given and connection.features.supports_json_field_contains
-        return entries.filter(tags__contains={name: value}) if whole else _by_key(entries, name, value)
+        has_value = equals and connection.features.supports_json_field_contains
+        return entries.filter(tags__contains={name: value}) if has_value else _by_key(entries, name, value)
 
 
 def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
@@ -82,14 +86,16 @@ class EntryAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
         entries = super().get_queryset(request)
-        return entries if request.resolver_match.url_name.endswith("_change") else entries.defer(*self.unlisted)
+        return entries if view_name(request).endswith("_change") else entries.defer(*self.unlisted)
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None):
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
+    ) -> HttpResponse:
         entry = self.get_object(request, object_id)
         context = self.details_context(entry) if entry is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
-    def details_context(self, entry: Any) -> dict[str, Any]:
+    def details_context(self, entry: Any) -> JsonObject:
         """The template context of an entry's page."""
         raise NotImplementedError
 
@@ -117,11 +123,11 @@ class EntryAdmin(ReadOnlyAdmin):
     def list_path(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
-    def for_selection(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    def for_selection(self, view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
         """An admin view that uses selected(); invalid lookups redirect to the list, as Django's do."""
 
         @wraps(view)
-        def answer(request: HttpRequest, **options: Any) -> HttpResponse:
+        def answer(request: HttpRequest, **options: str) -> HttpResponseBase:
             try:
                 return view(request, **options)
             except IncorrectLookupParameters:
@@ -129,9 +135,11 @@ class EntryAdmin(ReadOnlyAdmin):
 
         return self.admin_site.admin_view(answer)
 
-    def selected(self, request: HttpRequest) -> QuerySet:
+    def selected(self, request: HttpRequest) -> EntryQuerySet:
         """The entries that the filters and the search in the address select; raises IncorrectLookupParameters."""
-        return self.get_changelist_instance(request).get_queryset(request)
+        entries = self.get_changelist_instance(request).get_queryset(request)
+        assert isinstance(entries, EntryQuerySet)
+        return entries
 
 
 @admin.register(LogEntry)
@@ -214,7 +222,7 @@ class LogAdmin(EntryAdmin):
         ]
         return own + super().get_urls()
 
-    def export(self, request: HttpRequest, kind: str) -> HttpResponse:
+    def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
         """The filtered entries as a streamed file."""
         if kind not in EXPORTS:
             return HttpResponseRedirect(self.list_path)
@@ -240,7 +248,7 @@ class LogAdmin(EntryAdmin):
         context = self.admin_site.context(request, "Live", entries=entries, problem=problem, opts=self.opts)
         return TemplateResponse(request, "console/log_tail_rows.html" if part else "console/log_tail.html", context)
 
-    def details_context(self, entry: LogEntry) -> dict[str, Any]:
+    def details_context(self, entry: LogEntry) -> JsonObject:
         return details(entry)
 
 
@@ -279,7 +287,7 @@ class CacheAdmin(EntryAdmin):
     change_form_template = "console/cache_entry.html"
     list_before_template = "console/cache_tools.html"
 
-    def details_context(self, entry: CacheEntry) -> dict[str, Any]:
+    def details_context(self, entry: CacheEntry) -> JsonObject:
         facts = [
             ("Model", entry.model),
             ("Provider", entry.provider_name),
@@ -289,7 +297,7 @@ class CacheAdmin(EntryAdmin):
             ("Kind", "stream" if entry.chunks else "whole answer"),
             ("Size", self.size(entry)),
             ("Hits", entry.hits),
-            ("Saved by them", self.saved(entry) or "unknown"),
+            ("Saved cost", self.saved(entry) or "unknown"),
             ("Hash", entry.request_hash),
         ]
         return {"entry": entry, "facts": facts}
@@ -297,7 +305,7 @@ class CacheAdmin(EntryAdmin):
     @display(description="Saved")
     def saved(self, row: CacheEntry) -> str:
         """What its hits would have cost at the provider."""
-        return exactly(row.cost and row.cost * row.hits, row.currency)
+        return exactly(row.cost and row.cost * row.hits, row.currency or "")
 
     @display(description="Size", ordering="size_bytes")
     def size(self, row: CacheEntry) -> str:
@@ -318,11 +326,18 @@ class CacheAdmin(EntryAdmin):
             except QueryTimeout:
                 return self.took_too_long(request)
             number = f"{count:,}" if count <= 10_000 else "more than 10,000"
-            effect = f"It removes {number} cached answers; the next requests for them ask the provider again."
+            effect = (
+                f"Removes {_entries(number, count)} from the cache. The next identical requests go to the provider."
+            )
             if not request.GET:
-                effect += " No filter is set: these are all."
+                effect += " No filter is set: these are all entries."
             context = self.admin_site.context(
-                request, "Purge what is filtered", effect=effect, back=back, opts=self.opts, row="cache entries"
+                request,
+                f"Purge {_entries(number, count)}",
+                effect=effect,
+                back=back,
+                opts=self.opts,
+                row="cache entries",
             )
             return TemplateResponse(request, "console/confirm.html", context)
         try:
@@ -332,5 +347,9 @@ class CacheAdmin(EntryAdmin):
             self.message_user(request, error.sentence, messages.ERROR)
             return HttpResponseRedirect(back)
         record(request, "destroy", "cache", None, before={"removed": removed, "filters": request.GET.dict()})
-        self.message_user(request, f"{removed} cached answers have been removed.")
+        self.message_user(request, f"{_entries(f'{removed:,}', removed)} removed from the cache.")
         return HttpResponseRedirect(self.list_path)
+
+
+def _entries(number: str, count: int) -> str:
+    return f"{number} {'entry' if count == 1 else 'entries'}"

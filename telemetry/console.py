@@ -1,11 +1,10 @@
 """The statistics page of the console: usage by one dimension as a chart, a table and a CSV file."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, time
 from decimal import Decimal
-from typing import Any
 
 from django import forms
-from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.text import capfirst
@@ -13,7 +12,9 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from gateway_project.console import charts
 from gateway_project.console.money import money
+from gateway_project.console.site import console_site
 from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
 from telemetry import services
 from telemetry.usage import statistics
 from telemetry.usage.rollups import MICROSECOND
@@ -62,7 +63,7 @@ class UsageForm(forms.Form):
         return self.cleaned_data.get("chart") or "requests"
 
 
-@admin.site.page("statistics/", name="statistics")
+@console_site().page("statistics/", name="statistics")
 def show(request: HttpRequest) -> HttpResponse:
     """Usage of a period by one dimension; with `export` all rows as CSV."""
     form, context = UsageForm({"by": "day", **request.GET.dict()}), {}
@@ -77,7 +78,7 @@ def show(request: HttpRequest) -> HttpResponse:
         for problem in error.problems:
             form.add_error(FIELDS.get(problem.parameter), capfirst(problem.detail))
     problem = " ".join(form.non_field_errors())
-    context = admin.site.context(request, "Statistics", form=form, problem=problem, **context)
+    context = console_site().context(request, "Statistics", form=form, problem=problem, **context)
     return TemplateResponse(request, "console/statistics.html", context)
 
 
@@ -86,7 +87,7 @@ def _period_fields(query: UsageQuery) -> dict[str, str]:
     return {"start": f"{query.start:%Y-%m-%d}", "end": f"{query.end - MICROSECOND:%Y-%m-%d}"}
 
 
-def _usage_context(query: UsageQuery, measure: str) -> dict[str, Any]:
+def _usage_context(query: UsageQuery, measure: str) -> JsonObject:
     by = query.by[0]
     page = services.usage(query, 0, MAX_TABLE_ROWS)
     names = [_name(row, by) for row in page.rows]
@@ -102,7 +103,7 @@ def _usage_context(query: UsageQuery, measure: str) -> dict[str, Any]:
     }
 
 
-def _sets(rows: list[dict[str, Any]], measure: str) -> dict[str, list[float]]:
+def _sets(rows: list[JsonObject], measure: str) -> dict[str, Sequence[float]]:
     """The chart's data sets: one, or for costs one for each currency."""
     return {CHARTS[measure]: [row[measure] for row in rows]} if measure != "cost" else _costs(rows)
 
@@ -111,20 +112,20 @@ def _label(name: str) -> str:
     return name if len(name) <= LABEL_LENGTH else f"{name[:LABEL_LENGTH]}…"
 
 
-def _costs(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+def _costs(rows: list[JsonObject]) -> dict[str, Sequence[float]]:
     """The cost of each row in each currency, estimates included."""
     spent = [{cost["currency"]: _spent(cost) for cost in row["costs"]} for row in rows]
     currencies = sorted({currency for costs in spent for currency in costs})
     return {currency: [float(costs.get(currency, 0)) for costs in spent] for currency in currencies}
 
 
-def _name(row: dict[str, Any], by: str) -> str:
+def _name(row: JsonObject, by: str) -> str:
     column = statistics.DIMENSIONS[by]
     name = row.get(column.replace("_id", "_name")) or row[column]
     return "(none)" if name is None else str(name)
 
 
-def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
+def _cells(row: JsonObject) -> list[tuple[str, str]]:
     """The columns of the table with formatted values; money has a line for each currency."""
     counts = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
     titles = CHARTS | {"denied": "Denied", "cache_hits": "Cached"}

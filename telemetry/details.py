@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from gateway_project.console.money import exactly
+from gateway_project.json_types import JsonObject
 from telemetry.models import Candidate, EntryType, LogEntry
 
 LONG_FIELDS = ("payload", "stages", "candidates")  # not loaded by lists of entries
@@ -23,7 +24,7 @@ FACT_PAGES = {
 }
 
 
-def details(entry: LogEntry) -> dict[str, Any]:
+def details(entry: LogEntry) -> JsonObject:
     """The template context of an entry's page."""
     related = LogEntry.objects.filter(correlation_id=entry.correlation_id).exclude(pk=entry.pk)
     request, response = _bodies(entry.payload)
@@ -41,7 +42,7 @@ def details(entry: LogEntry) -> dict[str, Any]:
 def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
     """(name, value, link) of each known fact of the entry; the link is '' if there is none."""
     usage = "" if entry.input_tokens is None else f"{all_input(entry):,} in, {entry.output_tokens or 0:,} out"
-    known = {
+    facts = {
         "Time (UTC)": f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}",
         "Message": entry.message,
         "Outcome": entry.outcome,
@@ -55,7 +56,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Attempts": entry.attempts or "",
         "Cache": entry.cache_status,
         "Tokens": usage + (" (estimated)" if usage and entry.usage_estimated else ""),
-        "Of them cached": entry.cache_read_tokens,
+        "Cached tokens": entry.cache_read_tokens,
         "Reasoning": entry.reasoning_tokens,
         "Cost": exactly(entry.cost, entry.currency),
         "Saved": exactly(entry.saved_cost, entry.currency),
@@ -66,7 +67,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Address": entry.address,
         "Request id": entry.correlation_id,
     }
-    return ((name, value, _page(entry, name)) for name, value in known.items() if value not in ("", None))
+    return ((name, value, _page(entry, name)) for name, value in facts.items() if value not in ("", None))
 
 
 def _page(entry: LogEntry, fact: str) -> str:
@@ -78,26 +79,26 @@ def _page(entry: LogEntry, fact: str) -> str:
 def _bodies(payload: str) -> tuple[str, str]:
     """Request and response, or the whole payload and '', each as formatted text."""
     try:
-        found = json.loads(payload)
+        document = json.loads(payload)
     except ValueError:
         return payload, ""
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return payload, ""
-    if "request" in found or "response" in found:
-        return _pretty(found.get("request")), _pretty(found.get("response"))
-    return _pretty(found), ""
+    if "request" in document or "response" in document:
+        return _pretty(document.get("request")), _pretty(document.get("response"))
+    return _pretty(document), ""
 
 
 def _pretty(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _bars(entry: LogEntry) -> Iterator[dict[str, Any]]:
+def _bars(entry: LogEntry) -> Iterator[JsonObject]:
     """The stages as bars: start and length of each in percent of the whole request."""
     whole = max([entry.duration_ms or 0, *(begin + length for _, begin, length in entry.stages)], default=0) or 1
     for name, begin, length in entry.stages:
-        left = min(100 * begin / whole, 99.5)
-        yield {"name": name, "left": left, "width": max(min(100 * length / whole, 100 - left), 0.5), "ms": length}
+        start = min(100 * begin / whole, 99.5)
+        yield {"name": name, "left": start, "width": max(min(100 * length / whole, 100 - start), 0.5), "ms": length}
 
 
 def _candidates(entry: LogEntry) -> Iterator[dict[str, str]]:
@@ -113,5 +114,5 @@ def _candidates(entry: LogEntry) -> Iterator[dict[str, str]]:
 
 
 def all_input(row: LogEntry) -> int:
-    """The tokens that went in, whatever the provider did with them."""
+    """All input tokens, cached ones included."""
     return (row.input_tokens or 0) + (row.cache_read_tokens or 0) + (row.cache_write_tokens or 0)

@@ -9,12 +9,13 @@ from itertools import chain
 from typing import Any
 
 import orjson
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from gateway_project.api.names import camel
+from gateway_project.json_types import JsonObject
 from telemetry.models import LogEntry
 from telemetry.paging import statement_timeout
-from telemetry.querysets import LogEntryQuerySet
+from telemetry.querysets import EntryQuerySet, newest
 
 BATCH, BATCH_MS = 1000, 30_000
 COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
@@ -23,12 +24,12 @@ COLUMNS = tuple(field.attname for field in LogEntry._meta.concrete_fields)
 FORMULA = re.compile(r'\A(?=[\t\r\n])|(?<![^;\t\r\n])(?=(?:[^\S\t\r\n]|")*[=+\-@＝＋－＠])')
 
 
-def log_as_json_lines(entries: LogEntryQuerySet) -> Iterator[bytes]:
+def log_as_json_lines(entries: EntryQuerySet[LogEntry]) -> Iterator[bytes]:
     """One JSON object a line, newest first, with the table's columns. Raises QueryTimeout, as log_as_csv() does."""
     return (b"".join(orjson.dumps(row, default=str) + b"\n" for row in batch) for batch in _batches(entries))
 
 
-def log_as_csv(entries: LogEntryQuerySet) -> Iterator[bytes]:
+def log_as_csv(entries: EntryQuerySet[LogEntry]) -> Iterator[bytes]:
     """A line of names, and one line an entry, newest first.
 
     Raises QueryTimeout where finding the first entries takes too long, and also later, while they are read: so a
@@ -38,13 +39,13 @@ def log_as_csv(entries: LogEntryQuerySet) -> Iterator[bytes]:
     return chain([_line(COLUMNS)], lines)
 
 
-def _batches(entries: LogEntryQuerySet) -> Iterator[list[dict[str, Any]]]:
+def _batches(entries: EntryQuerySet[LogEntry]) -> Iterator[list[JsonObject]]:
     """Keyset pagination: an export holds no cursor and no connection while its client reads."""
     rows = entries.newest_first().values(*COLUMNS)
     return _onwards(rows, _newest(rows))
 
 
-def _onwards(rows: LogEntryQuerySet, batch: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _onwards(rows: QuerySet[Any, JsonObject], batch: list[JsonObject]) -> Iterator[list[JsonObject]]:
     while batch:
         yield batch
         last = batch[-1]
@@ -52,9 +53,9 @@ def _onwards(rows: LogEntryQuerySet, batch: list[dict[str, Any]]) -> Iterator[li
         batch = _newest(rows.filter(before, timestamp__lte=last["timestamp"]), last["timestamp"])
 
 
-def _newest(rows: LogEntryQuerySet, until: datetime | None = None) -> list[dict[str, Any]]:
+def _newest(rows: QuerySet[Any, JsonObject], until: datetime | None = None) -> list[JsonObject]:
     with statement_timeout(BATCH_MS):
-        return rows.newest(0, BATCH, until=until)
+        return newest(rows, 0, BATCH, until=until)
 
 
 def _line(cells: Any) -> bytes:

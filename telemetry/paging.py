@@ -4,13 +4,19 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from django.core.cache import caches
 from django.db import OperationalError, connection, transaction
+from django.db.models import Model
+from rest_framework.request import Request
+from rest_framework.views import APIView
 
 from gateway_project.api.paging import ApiPagination, PagePosition
 from gateway_project.errors import ValidationError
 from telemetry.querysets import EntryQuerySet
+
+Row = TypeVar("Row", bound=Model)
 
 MAX_COUNTED = 100_000
 # How long the planner's estimate of a query is cached.
@@ -29,33 +35,35 @@ class QueryTimeout(Exception):
 class EntryPagination(ApiPagination):
     """Pages of entries; above MAX_COUNTED the total is the planner's estimate, and `meta` says so."""
 
-    def paginate_queryset(self, queryset: EntryQuerySet, request, view=None) -> list:
+    def paginate_queryset(  # type: ignore[override]  # only entries have pages of this kind
+        self, queryset: EntryQuerySet[Row], request: Request, view: APIView | None = None
+    ) -> list[Row]:
         self.request = request
         self.page_length, self.page_index = self.size(request), self.number(request)
         first = (self.page_index - 1) * self.page_length
         try:
-            found = self._rows(queryset, first)
-            if self.page_index > 1 and not found:
+            rows = self._rows(queryset, first)
+            if self.page_index > 1 and not rows:
                 raise ValidationError("there are fewer pages.", parameter=self.page_query_param)
-            self.has_next = len(found) > self.page_length
-            self.total, self.estimated = self._total(queryset, first + len(found))
+            self.has_next = len(rows) > self.page_length
+            self.total, self.estimated = self._total(queryset, first + len(rows))
         except QueryTimeout:
             raise ValidationError("The search takes too long: narrow it with start and end.") from None
-        return found[: self.page_length]
+        return rows[: self.page_length]
 
-    def _rows(self, queryset: EntryQuerySet, first: int) -> list:
+    def _rows(self, queryset: EntryQuerySet[Row], first: int) -> list[Row]:
         """The rows of the page, and one more if there is a next page."""
         if first >= MAX_OFFSET:
             return []
         with statement_timeout(PAGE_MS):
             return queryset.newest_first().slice(first, first + self.page_length + 1)
 
-    def _total(self, queryset: EntryQuerySet, seen: int) -> tuple[int, bool]:
+    def _total(self, queryset: EntryQuerySet, minimum: int) -> tuple[int, bool]:
         """The total and whether it is estimated; the last page needs no count."""
         if not self.has_next:
-            return seen, False
+            return minimum, False
         counted, estimated = count_or_estimate(queryset)
-        return max(counted, seen), estimated
+        return max(counted, minimum), estimated
 
     def position(self) -> PagePosition:
         return PagePosition(self.page_index, self.page_length, self.total, self.has_next, self.estimated)
@@ -79,12 +87,12 @@ def count_or_estimate(entries: EntryQuerySet) -> tuple[int, bool]:
 def _planner_estimate(entries: EntryQuerySet) -> tuple[int, float]:
     """The planner's estimate of rows and cost, cached: with a hundred partitions planning outlasts the page."""
     key = hashlib.sha256(f"{entries.query.sql_with_params()}".encode()).hexdigest()
-    known = caches["process"].get(key)
-    if known is None:
+    estimate = caches["process"].get(key)
+    if estimate is None:
         (plan,) = json.loads(entries.explain(format="json"))
-        known = plan["Plan"]["Plan Rows"], plan["Plan"]["Total Cost"]
-        caches["process"].set(key, known, ESTIMATE_SECONDS)
-    return known
+        estimate = plan["Plan"]["Plan Rows"], plan["Plan"]["Total Cost"]
+        caches["process"].set(key, estimate, ESTIMATE_SECONDS)
+    return estimate
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import json
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from django.db import connection, models
 from django.db.models import Q
@@ -15,8 +15,12 @@ from gateway_project.database.names import upper_case
 # The newest entries are looked for in the last so many days, then in the whole log.
 RECENT_DAYS = (1, 16)
 
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
+Values = TypeVar("Values")
 
-class EntryQuerySet(models.QuerySet):
+
+class EntryQuerySet(models.QuerySet[Row]):
     """What log and cache entries have in common: a user and a time."""
 
     time_field: ClassVar[str]  # the name of the field with the time
@@ -34,29 +38,29 @@ class EntryQuerySet(models.QuerySet):
         after = Q(**{f"{self.time_field}__gte": start}) if start else Q()
         return self.filter(after & (Q(**{f"{self.time_field}__lt": end}) if end else Q()))
 
-    def slice(self, first: int, end: int) -> list:
+    def slice(self, first: int, end: int) -> list[Row]:
         """The rows of the list from `first` to before `end`; the index alone is read for those before them."""
-        keys = self.values_list("pk", self.time_field).newest(first, end)
+        keys = newest(self.values_list("pk", self.time_field), first, end)
         times = [moment for _, moment in keys]
         within = {f"{self.time_field}__range": (min(times), max(times))} if times else {}
         found = self.order_by().filter(**within).in_bulk([row_id for row_id, _ in keys])
         return [found[row_id] for row_id, _ in keys if row_id in found]
 
-    def newest(self, first: int, end: int, until: datetime | None = None) -> list:
+    def newest(self, first: int, end: int, until: datetime | None = None) -> list[Row]:
         """The rows of the list from `first` to before `end`; `until` is the time of the newest, if known."""
         return list(self[first:end])
 
 
-class LogEntryQuerySet(EntryQuerySet):
+class LogEntryQuerySet(EntryQuerySet[Row]):
     time_field = "timestamp"
     spans_all_partitions = False  # whether newest() queries all partitions at once
 
     def _clone(self) -> Self:
-        made = super()._clone()
+        made = super()._clone()  # type: ignore[misc]  # the stubs leave this method of Django's out
         made.spans_all_partitions = self.spans_all_partitions
         return made
 
-    def newest(self, first: int, end: int, until: datetime | None = None) -> list:
+    def newest(self, first: int, end: int, until: datetime | None = None) -> list[Row]:
         """The same, looking at RECENT_DAYS first: so PostgreSQL plans and opens a few partitions, not all of them."""
         in_order = self.query.order_by[:1] == (f"-{self.time_field}",) and not self.spans_all_partitions
         for days in RECENT_DAYS if in_order and connection.vendor == "postgresql" else ():
@@ -74,12 +78,18 @@ class LogEntryQuerySet(EntryQuerySet):
         return found
 
 
-class CacheEntryQuerySet(EntryQuerySet):
+class CacheEntryQuerySet(EntryQuerySet[Row]):
     time_field = "created_at"
 
     def containing(self, text: str) -> Self:
         """Entries with this text in the model or the response."""
         return self.filter(Q(model__icontains=text) | _in_json("response", text))
+
+
+def newest(rows: models.QuerySet[Any, Values], first: int, end: int, until: datetime | None = None) -> list[Values]:
+    """newest() of an EntryQuerySet, for one of values() or values_list(), whose type is that of any queryset."""
+    assert isinstance(rows, EntryQuerySet)
+    return rows.newest(first, end, until=until)
 
 
 def _in_json(field: str, text: str) -> Q:

@@ -2,21 +2,21 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from accounts.models import Group, User
 from gateway_project.errors import ServiceUnavailable, ValidationError
 from gateway_project.hooks import Hook
+from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from providers.models import Model, ModelPrice, Provider
 from telemetry.export import usage_as_csv
 from telemetry.models import CacheEntry
 from telemetry.paging import MAX_OFFSET, PAGE_MS, QueryTimeout, statement_timeout
-from telemetry.querysets import CacheEntryQuerySet
 from telemetry.usage import statistics
 from telemetry.usage.rollups import MICROSECOND, ceil_hour, floor_day, floor_hour
 from telemetry.usage.statistics import SHOWN, Page, UsageQuery
@@ -49,7 +49,7 @@ def complete_cache_list() -> None:
 
 
 @transaction.atomic
-def purge(entries: CacheEntryQuerySet) -> int:
+def purge(entries: QuerySet[CacheEntry]) -> int:
     """Remove cached answers from the list and from the cache that serves them; returns their number.
 
     Raises ServiceUnavailable, with nothing removed from the list, while the cache does not answer.
@@ -64,7 +64,7 @@ def purge(entries: CacheEntryQuerySet) -> int:
     return removed
 
 
-def _batches(entries: CacheEntryQuerySet) -> Iterator[dict[int, str]]:
+def _batches(entries: QuerySet[CacheEntry]) -> Iterator[dict[int, str]]:
     """The hashes of all entries by id, in batches."""
     rows, last = entries.order_by("pk").values_list("pk", "request_hash"), 0
     while batch := dict(rows.filter(pk__gt=last)[:BATCH]):
@@ -108,7 +108,7 @@ def usage_csv(query: UsageQuery) -> str:
     return usage_as_csv(page.rows, [*named, *SHOWN])
 
 
-def unpriced(start: datetime, end: datetime) -> list[dict[str, Any]]:
+def unpriced(start: datetime, end: datetime) -> list[JsonObject]:
     """The models with requests of unknown cost that have no price now, the most requests first."""
     rows = statistics.unknown_costs(start, end)
     if not rows:
@@ -124,10 +124,10 @@ def unpriced(start: datetime, end: datetime) -> list[dict[str, Any]]:
     return [{"id": place, **row} for place, row in enumerate(without, start=1)]
 
 
-def _by_priced_name(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _by_priced_name(rows: Iterable[JsonObject]) -> list[JsonObject]:
     """The rows by the model name that prices use, most requests first: `provider/model` counts as the model."""
     offered = set(Model.objects.values_list("name", flat=True))
-    found: dict[tuple[int, str], dict[str, Any]] = {}
+    found: dict[tuple[int, str], JsonObject] = {}
     for row in rows:
         model = row["model"]
         if model not in offered:
@@ -137,16 +137,16 @@ def _by_priced_name(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
 
 
-def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _merged(one: JsonObject, other: JsonObject) -> JsonObject:
     sums = ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")
     last_hour = max(one["last_hour"], other["last_hour"])
     return one | {name: one[name] + other[name] for name in sums} | {"last_hour": last_hour}
 
 
-def _add_names(rows: list[dict[str, Any]]) -> None:
+def _add_names(rows: list[JsonObject]) -> None:
     """Add the names for the ids, None for rows that were deleted."""
     for column, (name, model, field) in NAMES.items():
         if rows and column in rows[0]:
-            found = dict(model.objects.filter(pk__in={row[column] for row in rows}).values_list("pk", field))
+            found = dict(model._default_manager.filter(pk__in={row[column] for row in rows}).values_list("pk", field))
             for row in rows:
                 row[name] = found.get(row[column])

@@ -1,10 +1,11 @@
 """Log entries, cache entries and usage as resources of the management API."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.db import transaction
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gateway_project.api.documents import Plain, prefers
@@ -14,6 +15,7 @@ from gateway_project.api.names import camel, snake
 from gateway_project.api.paging import ApiPagination, PagePosition, listing
 from gateway_project.api.viewsets import PAGING, ApiViewSet, ListMixin
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
+from gateway_project.json_types import JsonObject
 from telemetry import services
 from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry
 from telemetry.paging import EntryPagination
@@ -38,7 +40,9 @@ class EntryViewSet(ListMixin):
 
     def get_queryset(self) -> EntryQuerySet:
         entries = super().get_queryset()
-        return entries if self.caller.has(self.sees_all) else entries.of_user(self.caller.user.pk)
+        assert isinstance(entries, EntryQuerySet)
+        caller = self.authenticated_caller
+        return entries if caller.has(self.sees_all) else entries.of_user(caller.user.pk)
 
 
 class LogViewSet(EntryViewSet):
@@ -65,7 +69,7 @@ class CacheViewSet(EntryViewSet):
     filters = COMMON
     parameters = {"destroy": COMMON}
 
-    def destroy(self, request, **kwargs) -> Response:
+    def destroy(self, request: Request, **kwargs: str) -> Response:
         """Purge one entry, by its path, or those that the filters of the list select.
 
         With both, the entry goes if the filters select it.
@@ -177,13 +181,14 @@ class UsageViewSet(ApiViewSet):
         "tag": Tag("tag", "A tag of the requests, as name=value."),
     }
 
-    def list(self, request, **kwargs) -> HttpResponseBase:
+    def list(self, request: Request, **kwargs: str) -> HttpResponseBase:
         """Usage by day, user, group, key, provider, model or tag
 
         Added up from hours, so in full hours. A user with several groups counts for each of them, a request with
         several tags for each of those.
         """
         values = self.filter_values()
+        assert isinstance(self.paginator, ApiPagination)
         size, number = self.paginator.size(request), self.paginator.number(request)
         query = self.usage_query(values)
         if values.get("format") == "csv" or ("format" not in values and prefers(request, CSV)):
@@ -202,14 +207,14 @@ class UsageViewSet(ApiViewSet):
         if given := [name for name in PAGING if name in self.request.query_params]:
             raise ValidationError("comma-separated values have no pages; omit it.", parameter=given[0])
 
-    def usage_query(self, values: dict[str, Any]) -> statistics.UsageQuery:
+    def usage_query(self, values: JsonObject) -> statistics.UsageQuery:
         """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""
         by, sort = values.get("by", ("day",)), values.get("sort", "")
         if sort.removeprefix("-") not in ("", *statistics.SORTED_BY, *by):
             raise ValidationError("must be a measure or one of the dimensions that are grouped by.", parameter="sort")
-        filters = {self.filters[name].lookup: value for name, value in values.items() if self.filters[name].lookup}
-        own = self.caller.user.pk
-        if not self.caller.has("stats.view") and filters.setdefault("user_id", own) != own:
+        filters = {str(self.filters[name].lookup): value for name, value in values.items() if self.filters[name].lookup}
+        own = self.authenticated_caller.user.pk
+        if not self.authenticated_caller.has("stats.view") and filters.setdefault("user_id", own) != own:
             raise PermissionDenied("Seeing the usage of others needs the permission stats.view.")
         return statistics.UsageQuery(*services.period(values.get("from"), values.get("to")), by, filters, sort)
 
@@ -229,9 +234,10 @@ class UnpricedViewSet(ApiViewSet):
     pagination_class = ApiPagination
     filters = PERIOD
 
-    def list(self, request, **kwargs) -> Response:
+    def list(self, request: Request, **kwargs: str) -> Response:
         """Models with traffic and no price."""
         values = self.filter_values()
         rows = services.unpriced(*services.period(values.get("from"), values.get("to")))
-        page = self.paginate_queryset(rows)
+        assert isinstance(self.paginator, ApiPagination)
+        page: list[JsonObject] = self.paginator.paginate_queryset(rows, request, self)  # type: ignore[arg-type]  # a list has pages too
         return self.get_paginated_response(self.get_serializer(page, many=True).data)

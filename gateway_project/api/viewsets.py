@@ -70,6 +70,12 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         return caller if isinstance(caller, Caller) else None
 
     @property
+    def authenticated_caller(self) -> Caller:
+        """The caller of an operation that the access table refuses to anonymous requests."""
+        assert self.caller is not None
+        return self.caller
+
+    @property
     def operation(self) -> str:
         """The operation's name in the table of access.py."""
         return self.action

@@ -104,7 +104,7 @@ def _cursor() -> Any:
     if connection.vendor != "postgresql":
         return connection.cursor()
     connection.ensure_connection()
-    cursor = psycopg.Cursor(connection.connection)
+    cursor: Any = psycopg.Cursor(connection.connection)
     return connection.make_debug_cursor(cursor) if connection.queries_logged else connection.make_cursor(cursor)
 
 

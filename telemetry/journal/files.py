@@ -41,6 +41,10 @@ LOCK_NAME = "lock"
 _FRAME_START = re.compile(rb"[\x01-\x04].{5}\0\0\0", re.DOTALL)
 
 
+# A segment's content: its map, or in tests its bytes.
+Buffer = mmap.mmap | bytes
+
+
 class JournalFull(Exception):
     """The journal cannot take another record: its disk is full or gone."""
 
@@ -303,7 +307,7 @@ def segment_paths(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.segment"))
 
 
-def read_records(data, start: int, stop: int) -> Iterator[Record]:
+def read_records(data: Buffer, start: int, stop: int) -> Iterator[Record]:
     """The records between two offsets, up to the first that is incomplete or damaged."""
     while start + HEADER_BYTES <= stop:
         kind, number, length, checksum = _FRAME.unpack_from(data, start)
@@ -317,7 +321,7 @@ def read_records(data, start: int, stop: int) -> Iterator[Record]:
         start = end
 
 
-def recover_records(data, start: int = 0) -> Iterator[Record]:
+def recover_records(data: Buffer, start: int = 0) -> Iterator[Record]:
     """The intact records from an offset to the end of a segment, those behind damaged bytes included."""
     offset: int | None = start
     while offset is not None:
@@ -327,7 +331,7 @@ def recover_records(data, start: int = 0) -> Iterator[Record]:
         offset = _next_frame(data, offset)
 
 
-def is_damaged(data) -> bool:
+def is_damaged(data: Buffer) -> bool:
     """Whether a segment has bytes that belong to no intact record.
 
     Zeros do not count, nor does a last record without a header, which the process was writing when it died.
@@ -340,7 +344,7 @@ def is_damaged(data) -> bool:
     return any(data[end : end + HEADER_BYTES])
 
 
-def _next_frame(data, start: int) -> int | None:
+def _next_frame(data: Buffer, start: int) -> int | None:
     """The offset of the next intact record after damaged bytes; None if there is none."""
     while found := _FRAME_START.search(data, start + 1):
         start = found.start()

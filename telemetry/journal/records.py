@@ -5,13 +5,14 @@ from typing import Any
 import orjson
 from django.db import models
 
+from gateway_project.json_types import JsonObject
 from telemetry.models import CacheEntry, LogEntry
 
 # JSON's escape of NUL without its backslash: records are full of backslashes, which slow the search down three times.
 NUL_ESCAPE = b"u0000"
 
 
-def _empty(model: type[models.Model]) -> dict[str, Any]:
+def _empty(model: type[models.Model]) -> JsonObject:
     return {field.column: field.get_default() for field in model._meta.concrete_fields if not field.primary_key}
 
 
@@ -19,17 +20,17 @@ _EMPTY_LOG, _EMPTY_CACHE = _empty(LogEntry), _empty(CacheEntry)
 LOG_COLUMNS, CACHE_COLUMNS = tuple(_EMPTY_LOG), tuple(_EMPTY_CACHE)
 
 
-def empty_log_entry() -> dict[str, Any]:
+def empty_log_entry() -> JsonObject:
     """A log entry with every column at its default; `timestamp` has to be set."""
     return _EMPTY_LOG.copy()
 
 
-def empty_cache_entry() -> dict[str, Any]:
+def empty_cache_entry() -> JsonObject:
     """A cache entry with every column at its default; the hash and the times have to be set."""
     return _EMPTY_CACHE.copy()
 
 
-def to_record(entry: dict[str, Any]) -> bytes:
+def to_record(entry: JsonObject) -> bytes:
     """The entry as a journal record, without NUL, the one character that PostgreSQL refuses."""
     record = orjson.dumps(entry)
     return orjson.dumps(_without_nul(entry)) if NUL_ESCAPE in record else record

@@ -10,17 +10,20 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import orjson
 
 from gateway_project.errors import LIMIT_ERROR_NAMES
+from gateway_project.json_types import JsonObject
 from telemetry.metrics import slots
 from telemetry.metrics.slots import Slots
-from telemetry.metrics.sums import OTHER, Labels, Sums
+from telemetry.metrics.sums import OTHER, Labels, Sums, SumsAsJson
 
 log = logging.getLogger("gateway.metrics")
 
+# prometheus_client's multi-process mode costs a request 8.8 µs for two series (this queue: 0.6 µs), does not limit the
+# number of series, and keeps a file for each process that ever ran.
 TOKENS = ("input", "cache_read", "cache_write", "output", "reasoning")
 # The values of an entry that wait in the queue, instead of the whole entry: a thousand requests may end at once.
 _entry_values = itemgetter(
@@ -30,6 +33,18 @@ _entry_values = itemgetter(
 
 # The present values of a process: by metric name, pairs of label values and a number.
 Gauges = dict[str, list[tuple[Labels, float]]]
+
+
+class Published(TypedDict):
+    """The content of a slot."""
+
+    pid: int
+    sums: SumsAsJson
+    gauges: Gauges
+
+
+# The values of a log entry, in the order of _entry_values.
+EntryValues = tuple[Any, ...]
 
 
 class Failure(NamedTuple):
@@ -43,14 +58,15 @@ class Metrics:
     """The metrics of one process, and its slot in the shared memory, if it has one."""
 
     def __init__(self, shared: Slots | None = None, slot: int | None = None) -> None:
-        self._queue: deque[Any] = deque()
+        self._queue: deque[EntryValues | Failure | None] = deque()
         self._lock = threading.Lock()
         self._slots = shared if slot is not None else None
         self._slot = slot
-        self._last_read: dict[int, dict[str, Any]] = {}
+        self._last_read: dict[int, Published] = {}
         self._too_large = False
         self.in_flight = 0
-        self.sums = Sums.from_json(published["sums"]) if (published := self._read(slot)) else Sums()
+        published = self._read(slot) if slot is not None else None
+        self.sums = Sums.from_json(published["sums"]) if published else Sums()
 
     # -- On the path of a request -----------------------------------------------------------------------
 
@@ -58,7 +74,7 @@ class Metrics:
         """Count a request as in flight."""
         self._queue.append(None)
 
-    def request_ended(self, entry: dict[str, Any]) -> None:
+    def request_ended(self, entry: JsonObject) -> None:
         """Count a request by its log entry, and as in flight no more."""
         self._queue.append(_entry_values(entry))
 
@@ -68,22 +84,22 @@ class Metrics:
 
     # -- In the background ------------------------------------------------------------------------------
 
-    def aggregate(self, known_models: Collection[str]) -> None:
+    def aggregate(self, model_names: Collection[str]) -> None:
         """Aggregate the queue; model names that are not known count as `other`, as clients may invent any."""
         with self._lock:
             for _ in range(len(self._queue)):
                 item = self._queue.popleft()
                 if item is None:
                     self.in_flight += 1
-                elif type(item) is Failure:
+                elif isinstance(item, Failure):
                     self.sums.count("provider_failures", tuple(item))
                 else:
                     self.in_flight -= 1
-                    _add(self.sums, item, known_models)
+                    _add(self.sums, item, model_names)
 
     def publish(self, gauges: Gauges) -> None:
         """Write the sums and gauges to this process's slot."""
-        if self._slots is None:
+        if self._slots is None or self._slot is None:
             return
         with self._lock:
             published = orjson.dumps({"pid": os.getpid(), "sums": self.sums.to_json(), "gauges": gauges})
@@ -103,12 +119,12 @@ class Metrics:
                 processes[slot] = published["gauges"]
         return sums, processes
 
-    def _published_by_others(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _published_by_others(self) -> Iterator[tuple[int, Published]]:
         for slot in range(self._slots.number if self._slots else 0):
             if slot != self._slot and (published := self._read(slot)):
                 yield slot, published
 
-    def _read(self, slot: int | None) -> dict[str, Any] | None:
+    def _read(self, slot: int) -> Published | None:
         if self._slots is None:
             return None
         payload = self._slots.read(slot)
@@ -122,9 +138,9 @@ def own_metrics() -> Metrics:
     return Metrics(slots.shared, slots.own_slot)
 
 
-def _add(sums: Sums, values: tuple[Any, ...], known_models: Collection[str]) -> None:
+def _add(sums: Sums, values: EntryValues, model_names: Collection[str]) -> None:
     provider, operation, model, status, outcome, exception, source, cache, took, first, cost, currency, *tokens = values
-    model = _model_label(model, known_models)
+    model = _model_label(model, model_names)
     sums.count("requests", (operation, provider, model, outcome, f"{(status or 0) // 100}xx"))
     sums.observe("request_duration_seconds", (operation, provider, model), (took or 0) / 1000)
     if first is not None:
@@ -141,11 +157,11 @@ def _add(sums: Sums, values: tuple[Any, ...], known_models: Collection[str]) -> 
         sums.count("cost", (provider, currency), float(cost))
 
 
-def _model_label(model: str, known: Collection[str]) -> str:
-    if not model or model in known:
+def _model_label(model: str, names: Collection[str]) -> str:
+    if not model or model in names:
         return model
     bare = model.partition("/")[2]  # provider/model
-    return bare if bare in known else OTHER
+    return bare if bare in names else OTHER
 
 
 def _is_alive(pid: int) -> bool:

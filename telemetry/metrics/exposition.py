@@ -1,7 +1,7 @@
 """Metrics in Prometheus' text format; imported by the first scrape, as nothing else needs prometheus_client."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
@@ -13,7 +13,7 @@ from telemetry.metrics.sums import BUCKET_BOUNDS, Labels, Sums
 class Family(NamedTuple):
     """A metric family: its type, its name without the prefix `gateway_`, its help text, and its label names."""
 
-    kind: type[Metric]
+    kind: type[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]
     name: str
     text: str
     labels: Labels = ()
@@ -103,20 +103,20 @@ def _of_processes(name: str, processes: Mapping[int, Gauges]) -> Iterator[tuple[
             yield (str(slot), *labels), value
 
 
-def _family(family: Family, series: Iterable[tuple[Labels, Any]]) -> Metric:
+def _family(family: Family, series: Iterable[tuple[Labels, float | list[float]]]) -> Metric:
     metric = family.kind(f"gateway_{family.name}", family.text, labels=family.labels)
     for labels, numbers in series:
-        if family.kind is HistogramMetricFamily:
-            metric.add_metric(labels, _buckets(numbers[:-1]), numbers[-1])
-        else:
+        if not isinstance(metric, HistogramMetricFamily):
             metric.add_metric(labels, numbers[0] if isinstance(numbers, list) else numbers)
+        elif isinstance(numbers, list):
+            metric.add_metric(labels, _buckets(numbers[:-1]), numbers[-1])
     return metric
 
 
 def _buckets(counts: list[float]) -> list[tuple[str, float]]:
     """The upper bounds with the number of observations up to them, as the text format has it."""
-    found, below = [], 0.0
+    buckets, below = [], 0.0
     for bound, count in zip([*map(str, BUCKET_BOUNDS), "+Inf"], counts, strict=True):
         below += count
-        found.append((bound, below))
-    return found
+        buckets.append((bound, below))
+    return buckets

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
 
 # Upper bounds of histogram buckets, in seconds.
 BUCKET_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -11,6 +10,7 @@ MAX_SERIES = 1000
 OTHER = "other"
 
 Labels = tuple[str, ...]
+SumsAsJson = dict[str, list[tuple[Sequence[str], list[float]]]]
 
 
 class Sums:
@@ -41,12 +41,12 @@ class Sums:
                 for place, number in enumerate(more):
                     numbers[place] += number
 
-    def to_json(self) -> dict[str, list]:
+    def to_json(self) -> SumsAsJson:
         """The metrics as plain lists."""
-        return {name: [list(pair) for pair in series.items()] for name, series in self.metrics.items()}
+        return {name: list(series.items()) for name, series in self.metrics.items()}
 
     @classmethod
-    def from_json(cls, data: dict[str, list[tuple[Sequence[str], list[Any]]]]) -> "Sums":
+    def from_json(cls, data: SumsAsJson) -> "Sums":
         """The inverse of to_json()."""
         sums = cls()
         sums.metrics = {name: {tuple(labels): numbers for labels, numbers in series} for name, series in data.items()}

@@ -101,7 +101,7 @@ def merge_days(now: datetime) -> bool:
 
 def _merge(kind: type[Usage], merge: Callable[[datetime], None], over: datetime) -> bool:
     """Merge the oldest unmerged time that is over, or a present one while more than MAX_UNMERGED rows are unmerged."""
-    parts = kind.objects.filter(merged=False).order_by("hour").values_list("hour", flat=True)
+    parts = kind._default_manager.filter(merged=False).order_by("hour").values_list("hour", flat=True)
     begin = parts.filter(hour__lt=over).first() or parts[MAX_UNMERGED:].first()
     if begin is None:
         return False

@@ -49,8 +49,8 @@ def tables() -> dict[str, str]:
 
 def partitions() -> list[Partition]:
     """The partitions with bounds, oldest first."""
-    found = [(name, _BOUND.match(bound)) for name, bound in tables().items()]
-    read = [Partition(name, *map(_moment, bound.groups())) for name, bound in found if bound is not None]
+    bounds = [(name, _BOUND.match(bound)) for name, bound in tables().items()]
+    read = [Partition(name, *map(_moment, bound.groups())) for name, bound in bounds if bound is not None]
     return sorted(read, key=lambda partition: partition.start)
 
 
@@ -72,10 +72,10 @@ def create(start: datetime, end: datetime) -> None:
     """
     name = f"{LOG}_{start:%Y%m%d}"
     bounds = f"FROM ('{start:%Y-%m-%d}T00:00Z') TO ('{end:%Y-%m-%d}T00:00Z')"
-    gone = f'DELETE FROM "{DEFAULT}" WHERE "timestamp" >= %s AND "timestamp" < %s RETURNING *'
+    delete = f'DELETE FROM "{DEFAULT}" WHERE "timestamp" >= %s AND "timestamp" < %s RETURNING *'
     with _with_lock_timeout() as cursor:
         cursor.execute(f'CREATE TEMPORARY TABLE misplaced (LIKE "{LOG}") ON COMMIT DROP')
-        cursor.execute(f"WITH gone AS ({gone}) INSERT INTO misplaced SELECT * FROM gone", [start, end])
+        cursor.execute(f"WITH gone AS ({delete}) INSERT INTO misplaced SELECT * FROM gone", [start, end])
         cursor.execute(f'CREATE TABLE "{name}" PARTITION OF "{LOG}" FOR VALUES {bounds}')
         cursor.execute(f'INSERT INTO "{LOG}" SELECT * FROM misplaced')
 
@@ -112,8 +112,8 @@ def _periods(begin: datetime, now: datetime) -> Iterator[tuple[datetime, datetim
 
 def _partition_days() -> int:
     """The length of a partition in days; 31 for a month."""
-    kept = settings.GATEWAY_LOG_DAYS or MAX_DAYS_WEEKLY + 1
-    return 1 if kept <= MAX_DAYS_DAILY else 7 if kept <= MAX_DAYS_WEEKLY else 31
+    days = settings.GATEWAY_LOG_DAYS or MAX_DAYS_WEEKLY + 1
+    return 1 if days <= MAX_DAYS_DAILY else 7 if days <= MAX_DAYS_WEEKLY else 31
 
 
 def _floor(moment: datetime) -> datetime:

@@ -11,6 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
+from gateway_project.json_types import JsonObject
 from providers.models import Provider
 from telemetry.models import LATENCY_COLUMNS
 from telemetry.usage import rollups
@@ -22,7 +23,7 @@ SUMMED = (*COUNTS, *LATENCY_COLUMNS, "cost", "estimated_cost", "saved_cost")
 TOP_ROWS = 5
 END = datetime(9999, 1, 1, tzinfo=UTC)
 
-Rows = list[dict[str, Any]]
+Rows = list[JsonObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ PERIODS = {
 }
 
 
-def overview(period: Period) -> dict[str, Any]:
+def overview(period: Period) -> JsonObject:
     """The totals, chart series and top lists of a period."""
     now = timezone.now()
     start = period.start(now)
@@ -77,7 +78,7 @@ def top(start: datetime, dimension: str) -> list[tuple[str, int, int]]:
     ]
 
 
-def _totals(rows: Rows) -> dict[str, Any]:
+def _totals(rows: Rows) -> JsonObject:
     """Totals: counts, tokens, cost and savings by currency, p50 and p95 in milliseconds (None without requests)."""
     totals = {name: sum(row[name] for row in rows) for name in COUNTS}
     latencies = [sum(row[name] for row in rows) for name in LATENCY_COLUMNS]
@@ -100,7 +101,7 @@ def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:
     while start <= now:
         points.append(start)
         start += timedelta(days=1) if period.days else timedelta(hours=1)
-    sums = {point: Counter() for point in points}
+    sums: dict[datetime, Counter[str]] = {point: Counter() for point in points}
     for row in rows:
         at = rollups.parse_timestamp(row["at"])
         sums.get(at, Counter()).update({name: row[name] for name in ("requests", "errors", *TOKENS)})

@@ -67,7 +67,7 @@ def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float)
             f" WHERE {number} IN ({listed}) GROUP BY {number}",
             [*parameters, *map(rollups.sql_timestamp, [*bounds, end]), until],
         )
-        return dict.fromkeys(ids, NO_USAGE) | {found: _quota_usage(*sums) for found, *sums in cursor.fetchall()}
+        return dict.fromkeys(ids, NO_USAGE) | {row_id: _quota_usage(*sums) for row_id, *sums in cursor.fetchall()}
 
 
 def _subject_sql(subject: str, listed: str) -> tuple[str, str, str]:

@@ -233,14 +233,15 @@ def parse_timestamp(value: Any) -> datetime:
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
-def _merge_insert(table: str, rows: str, known: dict[str, str] | None = None) -> str:
+def _merge_insert(table: str, rows: str, replacements: dict[str, str] | None = None) -> str:
     """The INSERT of one merged row for each set of dimensions."""
-    return f'INSERT INTO "{table}" ({_SUMS}, "merged") SELECT *, TRUE FROM ({_sum_select(rows, known or {})}) AS summed'
+    summed = _sum_select(rows, replacements or {})
+    return f'INSERT INTO "{table}" ({_SUMS}, "merged") SELECT *, TRUE FROM ({summed}) AS summed'
 
 
-def _sum_select(rows: str, known: dict[str, str], condition: str = "TRUE") -> str:
-    """The SELECT that sums usage rows by the dimensions; `known` maps a dimension to an expression in its place."""
-    groups = ", ".join(known.get(name, f'"{name}"') for name in DIMENSIONS)
+def _sum_select(rows: str, replacements: dict[str, str], condition: str = "TRUE") -> str:
+    """The SELECT that sums usage rows by the dimensions; `replacements` are expressions for dimensions."""
+    groups = ", ".join(replacements.get(name, f'"{name}"') for name in DIMENSIONS)
     sums = ", ".join(f'sum("{name}")' for name in MEASURES)
     return f"SELECT {groups}, {sums} FROM {rows} WHERE {condition} GROUP BY {groups}"
 
@@ -255,17 +256,17 @@ def _replace(table: str, hour: datetime, *inserts: str, parameters: Sequence[Any
             # One transaction at a time: one that waited for deleted rows would not see the rows that replace them.
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('gateway usage'))")
             # One statement has one snapshot: rows inserted meanwhile are neither read nor deleted.
-            gone = f'WITH gone AS (DELETE FROM "{table}" WHERE {HOUR_EQUALS} RETURNING *)'
+            old_rows = f'WITH gone AS (DELETE FROM "{table}" WHERE {HOUR_EQUALS} RETURNING *)'
             *others, last = inserts
-            others = "".join(f", also_{number} AS ({other})" for number, other in enumerate(others))
-            cursor.execute(f"{gone}{others} {last}", [sql_timestamp(hour), *parameters])
+            also = "".join(f", also_{number} AS ({other})" for number, other in enumerate(others))
+            cursor.execute(f"{old_rows}{also} {last}", [sql_timestamp(hour), *parameters])
             return
         cursor.execute(f'SELECT coalesce(max("id"), 0) FROM "{table}"')
         (newest,) = cursor.fetchone()
-        gone = f'WITH gone AS (SELECT * FROM "{table}" WHERE {HOUR_EQUALS})'
+        old_rows = f'WITH gone AS (SELECT * FROM "{table}" WHERE {HOUR_EQUALS})'
         for insert in inserts:
             own = parameters if insert is inserts[-1] else ()
-            cursor.execute(f"{gone} {insert}", [sql_timestamp(hour), *own])
+            cursor.execute(f"{old_rows} {insert}", [sql_timestamp(hour), *own])
         cursor.execute(f'DELETE FROM "{table}" WHERE {HOUR_EQUALS} AND "id" <= %s', [sql_timestamp(hour), newest])
 
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import orjson
 from django.db import connection
-from django.db.models import Max, Sum, Value
+from django.db.models import Max, Q, Sum, Value
 from django.db.models.functions import Coalesce
 
+from gateway_project.json_types import JsonObject
 from providers.formats.usage import MONEY_DECIMALS
 from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, UsageHour
 from telemetry.usage import rollups
@@ -61,11 +62,11 @@ class UsageQuery:
 class Page(NamedTuple):
     """Some rows of the answer, and the number of all rows."""
 
-    rows: list[dict[str, Any]]
+    rows: list[JsonObject]
     total: int
 
 
-def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
+def unknown_costs(start: datetime, end: datetime) -> list[JsonObject]:
     """For each provider and model with requests of unknown cost: their number, their tokens and the last hour.
 
     Without tokens it is not listed: those calls failed, and no price would have given them a cost.
@@ -74,7 +75,7 @@ def unknown_costs(start: datetime, end: datetime) -> list[dict[str, Any]]:
     used = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
     hours = UsageHour.objects.filter(merged__in=(True, False), hour__gte=start, hour__lt=end, provider_id__isnull=False)
     rows = hours.values("provider_id", "model").annotate(**{f"all_{name}": sum_ for name, sum_ in sums.items()})
-    rows = rows.annotate(last_hour=Max("hour"), used=used).filter(all_unknown_cost_requests__gt=0, used__gt=0)
+    rows = rows.annotate(last_hour=Max("hour"), used=used).filter(Q(all_unknown_cost_requests__gt=0), used__gt=0)
     return [{name.removeprefix("all_"): value or 0 for name, value in row.items() if name != "used"} for row in rows]
 
 
@@ -90,12 +91,12 @@ def usage(query: UsageQuery, offset: int, limit: int) -> Page:
 
 def percentile(counts: Sequence[int], share: float) -> float | None:
     """The percentile of latencies counted by bucket, in milliseconds, interpolated within its bucket; None for none."""
-    wanted, passed = share * sum(counts), 0
+    rank, passed = share * sum(counts), 0
     for number, count in enumerate(counts):
-        if count and passed + count >= wanted:
+        if count and passed + count >= rank:
             low = LATENCY_MS[number - 1] if number else 0.0
             high = LATENCY_MS[number] if number < len(LATENCY_MS) else low
-            return round(low + (high - low) * (wanted - passed) / count, 1)
+            return round(low + (high - low) * (rank - passed) / count, 1)
         passed += count
     return None
 
@@ -136,7 +137,7 @@ def _order(query: UsageQuery, names: Sequence[str]) -> str:
     return ", ".join([f"{first}{down} NULLS LAST", *(f'"{name}" NULLS LAST' for name in names)])
 
 
-def _result_row(row: dict[str, Any]) -> dict[str, Any]:
+def _result_row(row: JsonObject) -> JsonObject:
     """A database row as a result: counts as integers, costs by currency, averages and percentiles."""
     costs = orjson.loads(row["costs"]) if isinstance(row["costs"], str) else row["costs"]
     counts = {name: int(row[name] or 0) for name in MEASURES if name not in UNLISTED}
@@ -159,7 +160,7 @@ def _dimension(name: str, value: Any) -> Any:
     return str(value) if name == "day" else value
 
 
-def _costs(costs: Sequence[Sequence[Any]]) -> list[dict[str, str]]:
+def _costs(costs: Sequence[list[Any]]) -> list[dict[str, str]]:
     """The known, estimated and saved amounts in each currency; currencies without any are left out."""
     return [
         {"currency": currency, **dict(zip(("known", "estimated", "saved"), map(_money, amounts), strict=True))}

@@ -9,20 +9,21 @@ from typing import Any
 from django.db import connection
 from django.db.models import Min
 
+from gateway_project.json_types import JsonObject
 from telemetry.models import LogEntry
 from telemetry.retention.deletion import kept_since
 from telemetry.usage import rollups
 from telemetry.usage.rollups import ANY_MERGED, DAY, DAYS, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, columns
 
 MONEY = ("cost", "estimated_cost", "saved_cost")
-EMPTY = (None, "", [], {}, "[]", "{}")
+EMPTY: tuple[object, ...] = (None, "", [], {}, "[]", "{}")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Log minus hourly usage for one hour and set of dimensions; with `of_day`, merged hours minus daily usage."""
 
-    dimensions: dict[str, Any]
+    dimensions: JsonObject
     amounts: dict[str, int | Decimal]
     of_day: bool = False
 
@@ -33,9 +34,11 @@ class Difference:
 
     def __str__(self) -> str:
         when = f"{self.hour:%Y-%m-%d}, all of it" if self.of_day else f"{self.hour:%Y-%m-%d %H}:00"
-        told = [f"{name}={value}" for name, value in self.dimensions.items() if name != "hour" and value not in EMPTY]
+        dimensions = [
+            f"{name}={value}" for name, value in self.dimensions.items() if name != "hour" and value not in EMPTY
+        ]
         amounts = [f"{name} {amount:+}" for name, amount in self.amounts.items()]
-        return f"{when} {' '.join(told)}: {', '.join(amounts)}"
+        return f"{when} {' '.join(dimensions)}: {', '.join(amounts)}"
 
 
 def differences(start: datetime, end: datetime) -> list[Difference]:
@@ -49,7 +52,7 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
     others = columns((*DIMENSIONS[1:], *MEASURES))
     of_day = f'SELECT {rollups.day_expression()} AS "hour", {others} FROM ({merged}) AS merged'
     days = _differences(of_day, DAYS, rollups.floor_day(start), rollups.ceil_day(end))
-    return [*hours, *(replace(found, of_day=True) for found in days)]
+    return [*hours, *(replace(difference, of_day=True) for difference in days)]
 
 
 def _differences(truth: str, table: str, start: datetime, end: datetime, limit: int = 100) -> list[Difference]:
@@ -71,8 +74,8 @@ def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> t
     """A period in full hours; by default all hours of which the log still has every entry, up to now."""
     if start is None:
         oldest = LogEntry.objects.aggregate(oldest=Min("timestamp"))["oldest"] or now
-        kept = kept_since(now)
-        start = max(oldest, rollups.ceil_hour(kept)) if kept else oldest
+        limit = kept_since(now)
+        start = max(oldest, rollups.ceil_hour(limit)) if limit else oldest
     begin, end = rollups.floor_hour(start), end or now
     return begin, max(begin, rollups.ceil_hour(end))
 
@@ -88,7 +91,7 @@ def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
 def repair(start: datetime, end: datetime) -> int:
     """Rebuild the hours that differ from the log and the days that differ from their hours; returns their number."""
     repaired: set[tuple[bool, datetime]] = set()
-    while wrong := {(found.of_day, found.hour) for found in differences(start, end)} - repaired:
+    while wrong := {(difference.of_day, difference.hour) for difference in differences(start, end)} - repaired:
         for of_day, begin in sorted(wrong):
             make = rollups.rebuild_day if of_day else rollups.rebuild_hour
             make(begin)

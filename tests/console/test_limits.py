@@ -37,7 +37,7 @@ def test_a_limit_is_set_used_changed_and_deleted(console, world):
     assert world.ask("Capital of Portugal?").status_code == 200
     window.open("licensing/limit/?for=group")
     row = page.locator("#result_list tbody tr", has_text=group.name).inner_text()
-    assert "4 requests a day" in row
+    assert "4 requests per day" in row
     assert "25 %" in row
     window.open("licensing/limit/?for=key")
     assert page.locator("#result_list tbody tr", has_text=group.name).count() == 0
@@ -81,7 +81,7 @@ def test_a_limit_is_for_somebody(console, world):
     window.page.select_option("#id_time_window", "month")
     window.page.fill("#id_amount", "0.25")
     submit(window.page)
-    assert "Say which key." in window.page.inner_text("#main")
+    assert "Choose a key." in window.page.inner_text("#main")
     assert window.check() == []
 
 
@@ -91,7 +91,7 @@ def test_the_first_page_tells_of_one_that_is_nearly_used_up(console, world):
     set_limit(user=world.user, measure="requests", window="month", amount=Decimal(1))
     assert world.ask().status_code == 200
     window = console()
-    told = f"These limits are almost used up: {world.user.username}, 1 requests a month (100 %)"
+    told = f"These limits are almost used up: {world.user.username}, 1 request per month (100 %)"
 
     def shown() -> bool:
         window.open("")  # what the page has found it shows for some seconds

@@ -51,7 +51,7 @@ def test_a_key_gets_no_permission_that_its_owner_lacks(ann):
 def test_an_admin_may_give_a_key_any_feature_and_only_those(db):
     root = create_user(username="root", password="a secret", roles=["admin"])
     assert issue_key(owner=root, name="all", permissions=["logs.view_all"]).key.pk
-    with pytest.raises(PermissionDenied, match="no feature named no\0such"):
+    with pytest.raises(PermissionDenied, match="No feature is named no\0such"):
         issue_key(owner=root, name="more", permissions=["no\0such", "work"])
 
 

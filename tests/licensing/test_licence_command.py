@@ -50,7 +50,7 @@ def test_what_was_issued_is_installed_and_told(db, pair, tmp_path):
     assert Licence.objects.get().key == key
     told = json.loads(run("status", "--json"))
     assert (told["hasKey"], told["valid"], told["maxActiveUses"], told["activeUseLifeTime"]) == (True, True, 25, 60)
-    assert "Active uses: 25; each lasts 60 s" in run("status")
+    assert "Active uses: 25; each ends 60 s" in run("status")
 
 
 def test_a_key_is_read_from_a_file_or_from_standard_input(db, pair, tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_key_that_does_not_verify_changes_nothing(db, pair, tmp_path, key):
 
 
 def test_an_empty_key_is_told_what_would_be_one(db, pair):
-    with pytest.raises(CommandError, match="is empty: give the key, a file"):
+    with pytest.raises(CommandError, match="is empty: give the key, the file"):
         run("install", "")
 
 

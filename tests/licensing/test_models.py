@@ -1,6 +1,7 @@
 """What the database accepts as licence, limit and peak."""
 
 from datetime import date
+from decimal import Decimal
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -65,3 +66,17 @@ def test_a_day_has_one_peak(db):
     refused(DailyPeak, date=date(2026, 1, 3), peak_use=-1)
     assert DailyPeak.objects.since(date(2026, 1, 2)).count() == 1
     assert not DailyPeak.objects.since(date(2026, 1, 3)).exists()
+
+
+@pytest.mark.parametrize(
+    ("measure", "window", "amount", "text"),
+    [
+        ("cost", "month", "0.000500", "0.0005 USD per month"),
+        ("requests", "minute", "600", "600 requests per minute"),
+        ("tokens", "day", "1", "1 token per day"),
+        ("concurrent", "none", "1", "1 concurrent request"),
+        ("concurrent", "none", "20", "20 concurrent requests"),
+    ],
+)
+def test_a_limit_is_written_with_its_unit(measure, window, amount, text):
+    assert str(Limit(measure=measure, window=window, amount=Decimal(amount))) == text

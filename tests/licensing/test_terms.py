@@ -73,10 +73,10 @@ def test_the_last_day_that_there_is_has_an_end():
     ],
 )
 def test_a_clock_that_was_set_back_by_an_hour_is_told_and_by_more_than_a_day_refused(moment, warns, refuses):
-    terms = licensed(Claims("enterprise", "Example Ltd", LAST, 100, 60), seen=at("2030-06-02T12:00"))
+    terms = licensed(Claims("enterprise", "Example Ltd", LAST, 100, 60), latest_time=at("2030-06-02T12:00"))
     problem, warning = terms.problem(at(moment)), terms.warning(at(moment))
     assert (bool(warning), bool(problem)) == (warns, refuses)
     if warns:
-        assert f"it says {moment.replace('T', ' ')}, and has been at 2030-06-02 12:00 (UTC)" in warning
+        assert f"set back from 2030-06-02 12:00 to {moment.replace('T', ' ')} (UTC)" in warning
     if refuses:
         assert "corrected" in problem

@@ -58,11 +58,11 @@ def test_a_date_that_cannot_be_read_selects_nothing(console, entries, filtered):
 )
 def test_a_day_without_a_time_is_the_whole_day(console, entries, filtered, found):
     address = f"{CACHE}purge/?{query('created_at', filtered)}"
-    assert f"It removes {found} cached answers" in console.get(address).text
+    assert f"Purge {found} {'entry' if found == 1 else 'entries'}" in console.get(address).text
 
 
 def test_a_purge_of_everything_says_that_it_is_one(console, entries):
-    assert "No filter is set: these are all." in console.get(f"{CACHE}purge/").text
+    assert "No filter is set: these are all entries." in console.get(f"{CACHE}purge/").text
     assert "No filter is set" not in console.get(f"{CACHE}purge/?user=ann").text
 
 

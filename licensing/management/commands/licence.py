@@ -8,7 +8,6 @@ from argparse import ArgumentTypeError
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
@@ -16,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway_project.api.audit import record_command
 from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
 from licensing import services, signing
 from licensing.serializers import shown
 from licensing.signing import Claims, KeyRefused
@@ -30,33 +30,33 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         keygen = actions.add_parser("keygen", help="create the vendor's key pair")
-        keygen.add_argument("--json", action="store_true", help="print both keys, and write no file")
+        keygen.add_argument("--json", action="store_true", help="print both keys as JSON instead of writing a file")
         default = settings.VAR_DIR / "secrets" / "licence_private_key"
         keygen.add_argument("--private-key", type=Path, default=default, help="the new file for the private key")
         _issue_arguments(actions.add_parser("issue", help="print a licence key"))
         install = actions.add_parser("install", help="install a licence key, replacing the current one")
-        install.add_argument("key", nargs="?", default="-", help="the key, a file that holds it, or - to read it")
+        install.add_argument("key", nargs="?", default="-", help="the key, its file, or - for standard input")
         status = actions.add_parser("status", help="show the licence in force")
-        status.add_argument("--json", action="store_true", help="as GET /licence/ shows it")
+        status.add_argument("--json", action="store_true", help="print JSON, like GET /licence/")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         try:
-            getattr(self, options["action"])(options)
+            getattr(self, str(options["action"]))(options)
         except KeyRefused as refused:
             raise CommandError(str(refused)) from None
         except ValidationError as refused:
             raise CommandError(refused.sentence) from None
 
-    def keygen(self, options: dict[str, Any]) -> None:
+    def keygen(self, options: JsonObject) -> None:
         private, public = signing.new_key_pair()
         if options["json"]:
             self.stdout.write(json.dumps({"privateKey": private, "publicKey": public}))
             return
         _write_secret(options["private_key"], private)
-        self.stdout.write(f"The private key is in {options['private_key']}: keep it where no gateway runs.")
+        self.stdout.write(f"The private key is in {options['private_key']}. Move it to a machine that runs no gateway.")
         self.stdout.write(f"GATEWAY_LICENCE_PUBLIC_KEY={public}")
 
-    def issue(self, options: dict[str, Any]) -> None:
+    def issue(self, options: JsonObject) -> None:
         claims = Claims(
             type=options["type"],
             licensee=options["licensee"],
@@ -68,11 +68,11 @@ class Command(BaseCommand):
         )
         self.stdout.write(signing.sign(claims, _read(options["private_key"])))
 
-    def install(self, options: dict[str, Any]) -> None:
+    def install(self, options: JsonObject) -> None:
         record = partial(record_command, "create", "licence", attributes=("licenceKey",))
         self.stdout.write(install(_key(options["key"]), record))
 
-    def status(self, options: dict[str, Any]) -> None:
+    def status(self, options: JsonObject) -> None:
         terms, now = services.current(), time.time()
         if options["json"]:
             self.stdout.write(json.dumps(shown(terms, now)))
@@ -81,18 +81,21 @@ class Command(BaseCommand):
         if warning := terms.warning(now):
             self.stderr.write(f"Warning: {warning}")
         uses = terms.max_active_uses or "unlimited"
-        self.stdout.write(f"Active uses: {uses}; each lasts {terms.active_use_life_time} s beyond its last request.")
+        self.stdout.write(f"Active uses: {uses}; each ends {terms.active_use_life_time} s after its last request.")
 
 
 def _issue_arguments(parser: CommandParser) -> None:
-    parser.add_argument("--private-key", type=Path, required=True, help="the file that holds it")
-    parser.add_argument("--type", required=True, help="the kind of licence, in one word")
+    parser.add_argument("--private-key", type=Path, required=True, help="the file with the private key")
+    parser.add_argument("--type", required=True, help="the type of licence, in one word")
     parser.add_argument("--licensee", required=True, help="the licensee")
+    parser.add_argument("--expiry", type=_day, required=True, help="the last valid day (UTC), such as 2030-12-31")
+    parser.add_argument("--max-active-uses", type=int, required=True, help="the number of active uses; 0 is unlimited")
     parser.add_argument(
-        "--expiry", type=_day, required=True, help="the last day on which it is valid (UTC), such as 2030-12-31"
+        "--active-use-life-time",
+        type=int,
+        required=True,
+        help="seconds after the last request",
     )
-    parser.add_argument("--max-active-uses", type=int, required=True, help="0 is unlimited")
-    parser.add_argument("--active-use-life-time", type=int, required=True, help="in seconds")
 
 
 def _day(text: str) -> date:
@@ -102,13 +105,13 @@ def _day(text: str) -> date:
         raise ArgumentTypeError(f"{text!r} is not a date such as 2030-12-31") from None
 
 
-def _key(given: str) -> str:
-    """The key itself; a key has dots and no slash, and is longer than any file's name."""
-    if not given.strip():
-        raise CommandError("The licence key is empty: give the key, a file that holds it, or - to read it.")
-    if given == "-":
+def _key(argument: str) -> str:
+    """The key of the argument: a key is longer than any file name."""
+    if not argument.strip():
+        raise CommandError("The licence key is empty: give the key, the file with the key, or - for standard input.")
+    if argument == "-":
         return sys.stdin.read(signing.MAX_SENT_LENGTH)
-    return given if signing.JWS_PARTS.match(given) and len(given) > 255 else _read(Path(given))
+    return argument if signing.JWS_PARTS.match(argument) and len(argument) > 255 else _read(Path(argument))
 
 
 def _read(path: Path) -> str:
@@ -121,12 +124,12 @@ def _read(path: Path) -> str:
 
 
 def _write_secret(path: Path, text: str) -> None:
-    """A new file that nobody else may read; one that exists may hold the key of licences that are in use."""
+    """Write a new file that nobody else may read; an existing one may hold a key in use."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(f"{text}\n")
     except FileExistsError:
-        raise CommandError(f"{path} exists, and stays as it is: name another file with --private-key.") from None
+        raise CommandError(f"{path} exists and was not changed. Choose another file with --private-key.") from None
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from None

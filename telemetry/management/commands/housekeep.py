@@ -1,6 +1,4 @@
-"""manage.py housekeep: runs the background maintenance of the log to its end."""
-
-from typing import Any
+"""manage.py housekeep: runs the whole maintenance now, which a running gateway does in the background."""
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -9,15 +7,15 @@ from telemetry.retention.housekeeping import Housekeeper
 
 
 class Command(BaseCommand):
-    """Removes what is beyond its days, merges usage, makes partitions; ends with status 1 where that failed."""
+    """Deletes old entries, merges usage and creates partitions; exits with status 1 if a task failed."""
 
     help = "Runs the background maintenance now: retention, partitions, merging of usage."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: object, **options: object) -> None:
         progress = Progress(self.stderr)
         housekeeper = Housekeeper(interval=0, on_batch=lambda name, batch: progress.show(f"{name}: batch {batch}"))
         failed = housekeeper.run_to_the_end()
         progress.clear()
         if failed:
-            raise CommandError(f"Not done: {', '.join(failed)}.")
+            raise CommandError(f"These tasks failed: {', '.join(failed)}.")
         self.stdout.write("Maintenance finished.")

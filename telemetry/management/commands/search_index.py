@@ -1,6 +1,6 @@
 """manage.py search_index on|off: the index that makes the search of logs quick, and writing them dear."""
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from gateway_project.progress import Progress
@@ -10,10 +10,10 @@ from telemetry.search import create_index, drop_index
 class Command(BaseCommand):
     help = "Creates or drops the trigram index for the search of logs, which makes writing entries far more expensive."
 
-    def add_arguments(self, parser) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("state", choices=["on", "off"])
 
-    def handle(self, *args, state: str, **options) -> None:
+    def handle(self, *args: object, state: str, **options: object) -> None:
         if connection.vendor != "postgresql":
             raise CommandError("Only PostgreSQL has trigram indexes.")
         progress = Progress(self.stderr)

@@ -2,7 +2,6 @@
 
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime
-from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
@@ -15,7 +14,7 @@ FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 
 def moment(text: str) -> datetime:
-    """An ISO 8601 date or date-time, UTC unless told."""
+    """An ISO 8601 date or date-time (default: UTC)."""
     try:
         read = datetime.fromisoformat(text)
     except ValueError:
@@ -32,10 +31,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", type=moment, dest="start", help="defaults to the oldest full hour of the log")
-        parser.add_argument("--to", type=moment, dest="end", help="unless told, now")
+        parser.add_argument("--to", type=moment, dest="end", help="default: now")
         parser.add_argument("--repair", action="store_true", help="rebuild differing hours from the log")
 
-    def handle(self, *args: Any, start: datetime | None, end: datetime | None, **options: Any) -> None:
+    def handle(self, *args: object, start: datetime | None, end: datetime | None, **options: object) -> None:
         start, end = full_hours(start, end, timezone.now())
         if start == end:
             raise CommandError("There is no hour in this period: --to has to be later than --from.")
@@ -44,12 +43,12 @@ class Command(BaseCommand):
         if options["repair"]:
             repaired = sum(repair(*day) for day in progress.counting(parts, "Repairing days"))
             self.stdout.write(f"{period}: {repaired} hours repaired.")
-        found = [one for day in progress.counting(parts, "Comparing days") for one in differences(*day)]
-        if found:
-            raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(found)]))
+        remaining = [item for day in progress.counting(parts, "Comparing days") for item in differences(*day)]
+        if remaining:
+            raise CommandError("\n".join([f"{period}: log and usage differ.", *_lines(remaining)]))
         self.stdout.write(f"{period}: the difference between log and usage is 0.")
 
 
-def _lines(found: list[Difference]) -> list[str]:
-    shown = [f"  {difference}" for difference in found[:SHOWN]]
-    return [*shown, "  …"] if len(found) > SHOWN else shown
+def _lines(all_differences: list[Difference]) -> list[str]:
+    shown = [f"  {difference}" for difference in all_differences[:SHOWN]]
+    return [*shown, "  …"] if len(all_differences) > SHOWN else shown
