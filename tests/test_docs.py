@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from gateway_project.api import strict_json as strictjson
+from gateway_project.api import strict_json
 from gateway_project.work.stages import reading
 from providers.formats import FORMATS
 from providers.formats.translated import CLIENT_NAMES, PARAMETERS, TranslatedFormat
@@ -24,15 +24,24 @@ def test_every_setting_is_listed_and_none_that_does_not_exist():
     assert read == listed
 
 
-def test_every_make_target_of_the_readme_exists():
+def test_every_make_target_that_the_documents_name_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE)) <= targets
+    for name in ("README.md", "CONTRIBUTING.md"):
+        assert set(re.findall(r"^make ([a-z-]+)", (ROOT / name).read_text(), re.MULTILINE)) <= targets
 
 
 def test_the_files_that_the_documents_point_to_exist():
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for path in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
             assert (document.parent / path).exists(), f"{document.name} points to {path}"
+
+
+def test_the_code_that_the_documents_name_exists():
+    documents = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md"]
+    for document in documents:
+        for path in re.findall(r"`([a-z_]+(?:/[a-z0-9_]+)+(?:/|\.py))`", document.read_text()):
+            places = (ROOT / path, ROOT / "gateway_project" / path, ROOT / "providers" / path)
+            assert any(place.exists() for place in places), f"{document.name} names {path}"
 
 
 TRANSLATED = {name: format for name, format in FORMATS.items() if isinstance(format, TranslatedFormat)}
@@ -73,9 +82,9 @@ def test_the_bounds_of_a_work_body_are_those_of_the_code():
     tag_name, tag_value = re.findall(r"\{\d,(\d+)\}", reading.TAG.pattern)
     bounds = {
         "Size": f"{size} MiB (`GATEWAY_MAX_BODY_BYTES`)",
-        "Depth of nesting": f"{strictjson.MAX_DEPTH} levels",
-        "Objects and lists": f"{strictjson.MAX_CONTAINERS:,}",
-        "Values": f"{strictjson.MAX_VALUES:,}, counted by their commas",
+        "Depth of nesting": f"{strict_json.MAX_DEPTH} levels",
+        "Objects and lists": f"{strict_json.MAX_CONTAINERS:,}",
+        "Values": f"{strict_json.MAX_VALUES:,}, counted by their commas",
         "Digits of an integer": f"{sys.get_int_max_str_digits():,}",
         "Length of the model's name": f"{reading.MODEL_LENGTH} characters",
         "Tags in `X-Svc-Tags`": (
