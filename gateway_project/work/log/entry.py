@@ -237,11 +237,9 @@ def _message(exchange: Exchange, outcome: str) -> str:
         return f"{model} answered from the cache." if exchange.cached_answer else f"{model} answered by {provider}."
     if outcome == "client_closed":
         return f"The client disconnected before {model or 'the request'} was answered."
-    return (
-        _error_message(exchange, exchange.error)
-        if exchange.error
-        else f"{model} of {provider} did not complete its answer."
-    )
+    if exchange.error is not None:
+        return _error_message(exchange, exchange.error)
+    return f"{model} of {provider} did not complete its answer."
 
 
 def _error_message(exchange: Exchange, error: GatewayError) -> str:
