@@ -51,7 +51,7 @@ def _unanswered(exchange: Exchange, request: WorkRequest) -> Bill:
     """The cost is unknown; the input tokens count, so that leaving before the first byte does not evade limits."""
     if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
         return NOTHING_BOUGHT
-    if exchange.call is not None and exchange.call.end in WORKED_ON:
+    if exchange.call.end in WORKED_ON:
         return Bill(Usage(input_tokens(request)), estimated=True, cost=NOT_KNOWN)
     return COST_UNKNOWN
 

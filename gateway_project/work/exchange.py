@@ -63,7 +63,7 @@ class Exchange:
 
     caller: "Caller | None" = None  # authenticate
     key: "KeySnapshot | None" = None  # authenticate
-    call: Call | None = None  # the view: its deadline; read_request may shorten it
+    call: Call = field(kw_only=True)  # the view: its deadline; read_request may shorten it
     limit_book: "LimitBook | None" = None  # authenticate; final_settlement, once it has looked for newer limits
     limits: "Limits" = NO_LIMITS  # authenticate
     request: WorkRequest | None = None  # read_request

@@ -19,6 +19,7 @@ from gateway_project.errors import (
     ServiceUnavailable,
     UpstreamError,
 )
+from gateway_project.json_types import JsonObject
 from gateway_project.work.bill import Bill
 from gateway_project.work.billing import bill_of
 from gateway_project.work.cache.packing import CachedAnswer
@@ -63,22 +64,24 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
     gateway.metrics.request_ended(entry)
-    if _needs_message_entry(exchange.error):
+    if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
-            gateway.journal.append_event(to_record(_error_entry(entry, exchange)))
+            gateway.journal.append_event(to_record(_error_entry(entry, exchange, error)))
     if exchange.key is not None:
         gateway.shipper.record_key_use(exchange.key.id, exchange.started_at)
 
 
 def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
     """Write the Message entry of a refused request that is no work: neither usage nor metrics count it."""
+    error = exchange.error
+    assert error is not None
     entry = empty_log_entry() | _identity(exchange)
     _describe_result(entry, exchange)
     with suppress(JournalFull):
-        gateway.journal.append_event(to_record(_error_entry(entry, exchange)))
+        gateway.journal.append_event(to_record(_error_entry(entry, exchange, error)))
 
 
-def _write(entry: dict[str, Any], exchange: Exchange, gateway: Gateway) -> None:
+def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
     whole = to_record(entry | {"payload": _payload(exchange)})
     number, exchange.journal_number = exchange.journal_number, None
     if number is None:
@@ -94,8 +97,8 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
     """
     if exchange.journal_number is not None and not calls_provider:
         return
-    asked = {"attempts": exchange.attempts + calls_provider, "asked_before": _asked_before(exchange)}
-    record = to_record(_identity(exchange) | asked)
+    calls = {"attempts": exchange.attempts + calls_provider, "asked_before": _asked_before(exchange)}
+    record = to_record(_identity(exchange) | calls)
     try:
         if exchange.journal_number is None:
             exchange.journal_number = gateway.journal.append_start(record)
@@ -105,24 +108,27 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
         raise ServiceUnavailable(CANNOT_BE_LOGGED) from error
 
 
-def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: Cost | None) -> dict[str, Any]:
+def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: Cost | None) -> JsonObject:
     """The row that lists a cached answer for administrators."""
+    caller, target = exchange.caller, exchange.target
+    assert caller is not None
+    assert target is not None
     entry = empty_cache_entry()
     now = time.time()
     keep_text, max_bytes = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
     is_stream = stored.chunk_sizes is not None
-    kept = _kept(stored.body, max_bytes, exchange.target.provider, is_stream=is_stream) if keep_text else b""
-    exchange.kept_answer = kept if keep_text else None
+    body = _kept(stored.body, max_bytes, target.provider, is_stream=is_stream) if keep_text else b""
+    exchange.kept_answer = body if keep_text else None
     entry.update(
         request_hash=exchange.cache_key,
-        response=_text(kept, len(stored.body), max_bytes) if keep_text else "",
+        response=_text(body, len(stored.body), max_bytes) if keep_text else "",
         content_type=stored.content_type,
         chunks=is_stream,
         provider_id=stored.provider_id,
         provider_name=stored.provider,
         model=exchange.model,
-        user_id=exchange.caller.id,
-        username=exchange.caller.name,
+        user_id=caller.id,
+        username=caller.name,
         created_at=timestamp(now),
         expires_at=timestamp(now + seconds),
         size_bytes=len(stored.body),
@@ -146,30 +152,30 @@ def _second(whole: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(whole))
 
 
-def _identity(exchange: Exchange) -> dict[str, Any]:
+def _identity(exchange: Exchange) -> JsonObject:
     """Who asked what of which provider, as far as it is known by now."""
-    known: dict[str, Any] = {
+    entry: JsonObject = {
         "entry_type": "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
         "correlation_id": exchange.request_id,
         "address": exchange.connection.address,
     }
     if (caller := exchange.caller) is not None:
-        known["user_id"], known["username"], known["group_ids"] = caller.id, caller.name, caller.group_ids
+        entry["user_id"], entry["username"], entry["group_ids"] = caller.id, caller.name, caller.group_ids
     if (key := exchange.key) is not None:
-        known["key_id"], known["key_name"] = key.id, key.name
+        entry["key_id"], entry["key_name"] = key.id, key.name
     if (rule := exchange.rule) is not None:
-        known["rule_id"], known["rule_name"] = rule.id, rule.name
+        entry["rule_id"], entry["rule_name"] = rule.id, rule.name
     if (target := exchange.target) is not None:
-        known["provider_id"], known["provider_name"] = target.provider.id, target.provider.name
+        entry["provider_id"], entry["provider_name"] = target.provider.id, target.provider.name
     if (request := exchange.request) is not None:
-        known["operation"], known["stream"], known["model"] = request.operation, request.stream, request.model
-        known["cache_status"], known["cache_hash"] = exchange.cache_status, exchange.cache_key
-        known["tags"] = exchange.tags
-    return known
+        entry["operation"], entry["stream"], entry["model"] = request.operation, request.stream, request.model
+        entry["cache_status"], entry["cache_hash"] = exchange.cache_status, exchange.cache_key
+        entry["tags"] = exchange.tags
+    return entry
 
 
-def _describe_result(entry: dict[str, Any], exchange: Exchange) -> None:
+def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     """Add to the entry how the request ended."""
     error = exchange.error
     outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
@@ -212,7 +218,7 @@ def outcome_of(error: GatewayError | None) -> str:
     return "denied" if isinstance(error, AccessError | LimitError) else "failed"
 
 
-def _describe_bill(entry: dict[str, Any], bill: Bill) -> None:
+def _describe_bill(entry: JsonObject, bill: Bill) -> None:
     """Add to the entry what the request used and cost, as far as it is known."""
     usage, cost = bill.usage, bill.cost
     if usage is not None:
@@ -231,28 +237,31 @@ def _message(exchange: Exchange, outcome: str) -> str:
         return f"{model} answered from the cache." if exchange.cached_answer else f"{model} answered by {provider}."
     if outcome == "client_closed":
         return f"The client disconnected before {model or 'the request'} was answered."
-    return _error_message(exchange) if exchange.error else f"{model} of {provider} did not complete its answer."
+    if exchange.error is not None:
+        return _error_message(exchange, exchange.error)
+    return f"{model} of {provider} did not complete its answer."
 
 
-def _error_message(exchange: Exchange) -> str:
+def _error_message(exchange: Exchange, error: GatewayError) -> str:
     """The error's message, prefixed with the provider's name if it is the provider's error."""
-    message = mask_secrets_in_message(exchange.error.message)
-    named = exchange.target is not None and isinstance(exchange.error, UpstreamError)
-    return f"{exchange.target.provider.name}: {message}" if named else message
+    message, target = mask_secrets_in_message(error.message), exchange.target
+    if target is not None and isinstance(error, UpstreamError):
+        return f"{target.provider.name}: {message}"
+    return message
 
 
-def _needs_message_entry(error: GatewayError | None) -> bool:
+def _needs_message_entry(error: GatewayError) -> bool:
     """Whether a Message entry follows; not for a bad credential, which anybody can send as often as they like."""
-    return error is not None and error.severity != "info" and not isinstance(error, AuthenticationFailed)
+    return error.severity != "info" and not isinstance(error, AuthenticationFailed)
 
 
-def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
+def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> JsonObject:
     """A Message entry with the error and its cause."""
-    cause = exchange.error.__cause__
+    cause = error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's message may quote a URL that contains the credential
         context = exchange.target.provider.redact(context)
-    message = f"{_error_message(exchange)}{mask_secrets_in_message(context)[:MAX_MESSAGE_LENGTH]}"
+    message = f"{_error_message(exchange, error)}{mask_secrets_in_message(context)[:MAX_MESSAGE_LENGTH]}"
     return empty_log_entry() | {
         **{name: value for name, value in entry.items() if name not in COUNTED},
         "entry_type": "Message",
@@ -262,7 +271,7 @@ def _error_entry(entry: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
     }
 
 
-def _short(entry: dict[str, Any]) -> dict[str, Any]:
+def _short(entry: JsonObject) -> JsonObject:
     """The entry without what can be long: the journal always has room for it (RESERVE_BYTES)."""
     cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
     groups = entry["group_ids"][:SHORT_MAX_GROUPS]
@@ -294,15 +303,15 @@ def _payload(exchange: Exchange) -> str:
         }
         return orjson.dumps(payload).decode()
     max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
-    asked = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
+    request_json = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not exchange.is_streamed else _string
-    kept = exchange.kept_answer
-    kept = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if kept is None else kept[:max_bytes]
-    return f'{{"request": {asked}, "response": {show(kept, size, max_bytes)}}}'
+    body = exchange.kept_answer
+    body = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
+    return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
 
 
-def _fingerprint(size: int, digest: Any) -> dict[str, Any]:
+def _fingerprint(size: int, digest: Any) -> JsonObject:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
@@ -313,17 +322,17 @@ def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_
     return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
 
 
-def _json(kept: bytes, size: int, max_bytes: int) -> str:
-    """A body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
-    if size <= max_bytes and kept[:1] == b"{" and kept.rstrip()[-1:] == b"}" and kept.isascii():
-        return kept.decode()
-    return _string(kept, size, max_bytes)
+def _json(body: bytes, size: int, max_bytes: int) -> str:
+    """What is kept of a body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
+    if size <= max_bytes and body[:1] == b"{" and body.rstrip()[-1:] == b"}" and body.isascii():
+        return body.decode()
+    return _string(body, size, max_bytes)
 
 
-def _string(kept: bytes, size: int, max_bytes: int) -> str:
-    return orjson.dumps(_text(kept, size, max_bytes)).decode()
+def _string(body: bytes, size: int, max_bytes: int) -> str:
+    return orjson.dumps(_text(body, size, max_bytes)).decode()
 
 
-def _text(kept: bytes, size: int, max_bytes: int) -> str:
-    text = kept.decode("utf-8", "replace")
+def _text(body: bytes, size: int, max_bytes: int) -> str:
+    text = body.decode("utf-8", "replace")
     return text if size <= max_bytes else f"{text}… ({size} bytes)"

@@ -84,7 +84,8 @@ def mask_secrets_in_message(message: str) -> str:
 
 
 def _masked(match: "re2._Match") -> bytes:
-    return match[0][: _secret_span(match)[0] - match.start()] + MASK
+    secret: bytes = match[0]
+    return secret[: _secret_span(match)[0] - match.start()] + MASK
 
 
 def _secret_span(match: "re2._Match") -> Span:
@@ -103,11 +104,12 @@ def _mask_pieces(events: bytes) -> bytes:
     if not _OTHER_INDEX.search(events) and not any(map(_SECRET.search, joined)):
         return events
     edits = sorted(edit for spans in _spans_by_channel(events, names) for edit in _edits(events, spans))
-    parts, done = [], 0
+    parts: list[bytes] = []
+    position = 0
     for begin, end, text in edits:
-        parts += events[done:begin], text
-        done = end
-    return b"".join([*parts, events[done:]]) if edits else events
+        parts += events[position:begin], text
+        position = end
+    return b"".join([*parts, events[position:]]) if edits else events
 
 
 def _spans_by_channel(events: bytes, names: Sequence[bytes]) -> Sequence[list[Span]]:

@@ -67,8 +67,8 @@ def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> N
     """
     if not gateway.snapshot.limits.has_provider_limits or target is exchange.admitted_target:
         return
-    if (given_back := provider_settlement(exchange, gateway)).holds:
-        gateway.state.settle(given_back)
+    if (settlement := provider_settlement(exchange, gateway)).holds:
+        gateway.state.settle(settlement)
     if checks := gateway.snapshot.limits.for_provider(target.provider).checks:
         reserved = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot)
         token = exchange.token or gateway.flights.token()
@@ -118,10 +118,11 @@ def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Ch
     limits = exchange.limits
     checks: Checks = limits.checks
     if exchange.candidates:  # a request that was denied before takes no active use
+        assert exchange.caller is not None
         checks = (*checks, licence_uses.check_of(exchange.caller, gateway.snapshot))
     if exchange.limit_statuses is not None:
-        held = {hold.check.name for hold in exchange.holds}
-        checks = [check for check in checks if check.kind != COUNT and check.name not in held]
+        hold_names = {hold.check.name for hold in exchange.holds}
+        checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]
     if not calls_provider or not limits.reserves:
         return checks
     return with_reservations(checks, _demand(exchange), exchange.candidates, gateway.snapshot)
@@ -140,6 +141,7 @@ def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
 
 def _demand(exchange: Exchange) -> Demand:
     if exchange.demand is None:
+        assert exchange.request is not None
         exchange.demand = estimate_demand(exchange.request)
     return exchange.demand
 
@@ -178,15 +180,15 @@ def without_provider_limits(statuses: list[CheckStatus] | None) -> list[CheckSta
     return statuses and [status for status in statuses if not _is_of_provider(status)]
 
 
-def _updated(known: list[CheckStatus] | None, newer: list[CheckStatus]) -> list[CheckStatus]:
-    if not known:
+def _updated(statuses: list[CheckStatus] | None, newer: list[CheckStatus]) -> list[CheckStatus]:
+    if not statuses:
         return newer
     names = {status.check.name for status in newer}
-    return [status for status in known if status.check.name not in names] + newer
+    return [status for status in statuses if status.check.name not in names] + newer
 
 
-def _is_of_provider(held: Hold | CheckStatus) -> bool:
-    return held.check.limit.subject.kind == "provider"
+def _is_of_provider(item: Hold | CheckStatus) -> bool:
+    return item.check.limit.subject.kind == "provider"
 
 
 def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
@@ -194,15 +196,17 @@ def _late_holds(exchange: Exchange, gateway: Gateway) -> list[Hold]:
     book, before = gateway.snapshot.limits, exchange.limit_book
     if before is None or book is before or isinstance(exchange.error, LimitError):
         return []
-    exchange.limit_book = book
-    checks, asked = book.for_caller(exchange.key, exchange.caller).checks, exchange.limits.checks
+    exchange.limit_book, caller = book, exchange.caller
+    assert caller is not None
+    checks, earlier_checks = book.for_caller(exchange.key, caller).checks, exchange.limits.checks
     for provider in (
         target.provider for target in exchange.candidates if target.provider.id in exchange.asked_provider_ids
     ):
-        checks, asked = checks + book.for_provider(provider).checks, asked + before.for_provider(provider).checks
-    known = {check.name for check in asked} | {hold.check.name for hold in exchange.holds}
+        checks = checks + book.for_provider(provider).checks
+        earlier_checks = earlier_checks + before.for_provider(provider).checks
+    names = {check.name for check in earlier_checks} | {hold.check.name for hold in exchange.holds}
     began = gateway.state.clock.from_local(exchange.started_at)
-    late = [check for check in checks if check.since and check.name not in known]
+    late = [check for check in checks if check.since and check.name not in names]
     return [Hold(check, 0, window_begin(check.window_seconds, began)) for check in late]
 
 

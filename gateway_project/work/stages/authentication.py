@@ -48,7 +48,7 @@ def _key(text: str, gateway: Gateway) -> KeySnapshot:
     key = gateway.follower.find_key(public_id)
     if not secrets.matches(key.digest if key else None, digest):
         raise AuthenticationFailed
-    if key.locked or key.expires <= time.time():
+    if key is None or key.locked or key.expires <= time.time():
         raise AuthenticationFailed
     return key
 

@@ -67,14 +67,15 @@ def drop_candidate(exchange: Exchange, gateway: Gateway, error: UpstreamError | 
     Without an error the followers try this candidate themselves. Raises exchange.failure if no candidate remains.
     """
     if len(exchange.remaining) == 1:
+        assert exchange.failure is not None
         raise exchange.failure
     was_admitted = exchange.admitted_target is exchange.remaining[0]
-    given_back = provider_settlement(exchange, gateway) if was_admitted else NOTHING_HELD
+    settlement = provider_settlement(exchange, gateway) if was_admitted else NOTHING_HELD
     flight, exchange.flight = exchange.flight, None
     if flight is not None:
-        gateway.flights.land(flight, None, 0, error, settlement=given_back)
-    elif given_back.holds:
-        gateway.state.settle(given_back)
+        gateway.flights.land(flight, None, 0, error, settlement=settlement)
+    elif settlement.holds:
+        gateway.state.settle(settlement)
     exchange.tried += 1
     exchange.target, exchange.cache_key = None, ""
 
@@ -126,6 +127,7 @@ def _apply_admission(exchange: Exchange, gateway: Gateway, target: Target, admis
 def key_of(exchange: Exchange, target: Target) -> str:
     """The cache key of a request to a provider: content, model, provider, shape and scope."""
     provider, request = target.provider, exchange.request
+    assert request is not None
     return cache_key(
         exchange.request_digest,
         target.model,
@@ -145,6 +147,7 @@ def cache_scope_of(exchange: Exchange, scope: str) -> str:
     caller = exchange.caller
     if scope == "key" and exchange.key is not None:
         return f"key {exchange.key.id}"
+    assert caller is not None
     if scope in ("user", "key"):
         return f"user {caller.id}"
     if scope == "group":
@@ -166,10 +169,12 @@ def store_answer(exchange: Exchange, gateway: Gateway, answer: Answer, chunk_siz
     """
     if not exchange.cache_key:
         return
+    target = exchange.target
+    assert target is not None
     stored = cached_answer(exchange, answer, chunk_sizes, bill := bill_of(exchange, gateway.snapshot))
     value = pack(stored)
     fits = len(answer.body) <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES
-    seconds = _cache_seconds(exchange, exchange.target) if fits and answer.finish_reason not in UNFINISHED else 0
+    seconds = _cache_seconds(exchange, target) if fits and answer.finish_reason not in UNFINISHED else 0
     _share_answer(exchange, gateway, value, seconds)
     if seconds > 0:
         gateway.note_cached(to_record(cache_record(exchange, stored, seconds, bill.cost)))
@@ -189,12 +194,14 @@ def _share_answer(exchange: Exchange, gateway: Gateway, value: bytes, seconds: i
 
 def cached_answer(exchange: Exchange, answer: Answer, chunk_sizes: list[int] | None, bill: Bill) -> CachedAnswer:
     """An answer of this request as it is cached, and as its followers get it."""
+    assert exchange.target is not None
+    provider = exchange.target.provider
     return CachedAnswer(
         answer.body,
         answer.content_type,
         chunk_sizes,
-        exchange.target.provider.id,
-        exchange.target.provider.name,
+        provider.id,
+        provider.name,
         _usage_list(bill.usage),
         bill.estimated,
         answer.finish_reason,
@@ -233,8 +240,8 @@ def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Ad
     try:
         with gateway.watcher.watching(exchange.call):
             value = gateway.flights.follow(exchange.cache_key, exchange.call, seconds, flight_wait.flight)
-    except FlightPending as still:
-        exchange.flight_wait = FlightWait(flight_wait.token, still.flight)
+    except FlightPending as pending:
+        exchange.flight_wait = FlightWait(flight_wait.token, pending.flight)
         raise
     if isinstance(value, Subscription):
         exchange.subscription, exchange.target = value, exchange.remaining[0]
@@ -247,8 +254,10 @@ def _follow(exchange: Exchange, gateway: Gateway, flight_wait: FlightWait) -> Ad
 
 def _accepts_heartbeats(exchange: Exchange) -> bool:
     """Whether its answer will be a stream of events, which may begin with a comment before the answer is known."""
-    events = exchange.endpoint.door.in_shape or exchange.remaining[0].provider.format.is_stream("text/event-stream")
-    return exchange.request.stream and events
+    request, target_format = exchange.request, exchange.remaining[0].provider.format
+    assert request is not None
+    assert target_format is not None, "a provider without a format is no candidate"
+    return request.stream and (exchange.endpoint.door.in_shape or target_format.is_stream("text/event-stream"))
 
 
 def _use_cached(exchange: Exchange, value: bytes, target: Target) -> bool:
@@ -263,22 +272,23 @@ def _use_cached(exchange: Exchange, value: bytes, target: Target) -> bool:
 
 def use_answer(exchange: Exchange, stored: CachedAnswer) -> None:
     """Make an answer that another request got the answer of this one."""
-    usage = Usage(*stored.usage) if stored.usage is not None else None
     exchange.cached_answer = stored
     exchange.dropped = stored.dropped
     exchange.answer = Answer(
         stored.body,
         stored.content_type,
-        usage=usage,
+        usage=_usage_from(stored.usage),
         finish_reason=stored.finish_reason,
         provider_finish_reason=stored.provider_finish_reason,
     )
 
 
 def _cache_seconds(exchange: Exchange, target: Target) -> int:
-    if exchange.request.operation == COUNT_TOKENS:  # costs nothing, and may be an estimate
+    request = exchange.request
+    assert request is not None
+    if request.operation == COUNT_TOKENS:  # costs nothing, and may be an estimate
         return 0
-    if exchange.request.stateful_parameter:  # a conversation kept by the provider is not shared
+    if request.stateful_parameter:  # a conversation kept by the provider is not shared
         return 0
     limit = target.provider.cache_seconds
     return limit if exchange.cache_seconds is None else min(exchange.cache_seconds, limit)
@@ -288,3 +298,11 @@ def _usage_list(usage: Usage | None) -> list[int | None] | None:
     if usage is None:
         return None
     return [usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning]
+
+
+def _usage_from(counts: list[int | None] | None) -> Usage | None:
+    """The usage in a cached answer: the counts of _usage_list()."""
+    if counts is None:
+        return None
+    tokens_in, cache_read, cache_write, tokens_out, reasoning = counts
+    return Usage(tokens_in, cache_read, cache_write, tokens_out, reasoning)

@@ -2,6 +2,7 @@
 
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.snapshot.records import Target
 from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Answer
 from providers.formats.base import COUNT_TOKENS
@@ -10,14 +11,20 @@ from providers.formats.json_values import dumped
 
 def count_tokens(exchange: Exchange, gateway: Gateway) -> None:
     """Answer a request for a count with an estimate if the first candidate cannot count. Raises ValidationError."""
-    if exchange.request.operation != COUNT_TOKENS:
+    request = exchange.request
+    assert request is not None
+    if request.operation != COUNT_TOKENS:
         return
     candidates = [one for one in exchange.candidates if one not in exchange.full_candidates]
     first = candidates[0]
-    if first.provider.format.counts_tokens:
-        exchange.candidates = tuple(one for one in candidates if one.provider.format.counts_tokens)
+    if _counts_tokens(first):
+        exchange.candidates = tuple(filter(_counts_tokens, candidates))
         return
-    request = exchange.request
     request.dialect.read_chat(request.body)  # raises ValidationError if it is no conversation
     exchange.target = first
     exchange.answer = Answer(dumped({"input_tokens": input_tokens(request)}), estimated=True)
+
+
+def _counts_tokens(target: Target) -> bool:
+    assert target.provider.format is not None, "a provider without a format is no candidate"
+    return target.provider.format.counts_tokens

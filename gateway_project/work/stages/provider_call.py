@@ -19,9 +19,10 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_start
 from gateway_project.work.routing.outcomes import note_outcome
-from gateway_project.work.snapshot.records import Target
+from gateway_project.work.snapshot.records import ProviderSnapshot, Target
 from gateway_project.work.stages.admission import admit_to_provider
 from gateway_project.work.stages.cache import drop_candidate, look_up_cache
+from providers.formats import Format
 from providers.formats.dropped import dropped_header
 from providers.transport.calls import End, Interrupted
 from providers.transport.provider_response import NotReceived, ProviderResponse
@@ -120,7 +121,7 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
         note_outcome(exchange, target, Candidate.FAILED, error)
         if error.allows_failover:
             gateway.metrics.attempt_failed(target.provider.name, error.exception)
-            _note_failure(error, exchange, gateway)
+            _note_failure(error, exchange, gateway, target.provider)
         else:
             gateway.breakers.succeeded(target.provider.id)
         raise
@@ -129,40 +130,45 @@ def _attempt(exchange: Exchange, gateway: Gateway, target: Target, steps: tuple[
 
 def call_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Send the request; set the response once the provider has accepted it with status 200."""
-    provider, model = exchange.target
-    outgoing = provider.format.request(exchange.request, model, provider.options_for(model))
+    target, work = exchange.target, exchange.request
+    assert target is not None
+    assert work is not None
+    provider, model = target
+    assert provider.format is not None, "a provider without a format is no candidate"
+    outgoing = provider.format.request(work, model, provider.options_for(model))
     exchange.dropped, exchange.added = dropped_header(outgoing.dropped), outgoing.added
     address = provider.address(outgoing.path)
     authentication = provider.authentication(address, outgoing.body, time())
     request = ProviderRequest(address, outgoing.body, {**authentication, **outgoing.headers})
     exchange.call.attempt(provider.total_seconds)
-    response = _send(exchange, gateway, request)
+    response = _send(exchange, gateway, provider, request)
     if response.status != 200:
-        raise _refusal(exchange.target, response)
+        raise _refusal(provider.format, response)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         response.close()
         raise ProviderError("The provider sent a compressed answer although it was asked not to.")
     exchange.provider_response = response
 
 
-def _send(exchange: Exchange, gateway: Gateway, request: ProviderRequest) -> ProviderResponse:
+def _send(
+    exchange: Exchange, gateway: Gateway, provider: ProviderSnapshot, request: ProviderRequest
+) -> ProviderResponse:
     """Send the request; once more on a new connection if the provider had closed the kept one before it arrived.
 
     Each sending is an attempt. The first is no failure for the breaker: to close idle connections is no fault.
     """
-    provider = exchange.target.provider
-    _note_attempt(exchange, gateway)
+    _note_attempt(exchange, gateway, provider)
     try:
         return gateway.transport.send(request, provider.transport_limits, exchange.call)
     except NotReceived as error:
         gateway.metrics.attempt_failed(provider.name, error.exception)
-    _note_attempt(exchange, gateway)
+    _note_attempt(exchange, gateway, provider)
     return gateway.transport.send(request, provider.transport_limits, exchange.call, may_reuse=False)
 
 
-def _note_attempt(exchange: Exchange, gateway: Gateway) -> None:
+def _note_attempt(exchange: Exchange, gateway: Gateway, provider: ProviderSnapshot) -> None:
     write_start(exchange, gateway, calls_provider=True)
-    exchange.asked_provider_ids += (exchange.target.provider.id,)
+    exchange.asked_provider_ids += (provider.id,)
 
 
 def hide_credential(error: GatewayError, target: Target) -> None:
@@ -179,7 +185,7 @@ def interruption_error(interrupted: Interrupted) -> GatewayError:
     return ProviderTimeout(f"The provider {interrupted.end.value}.")
 
 
-def _refusal(target: Target, response) -> GatewayError:
+def _refusal(target_format: Format, response: ProviderResponse) -> GatewayError:
     """The error in a response with a status other than 200."""
     response.limit(REFUSAL_BYTES)
     status, headers = response.status, response.headers
@@ -187,22 +193,21 @@ def _refusal(target: Target, response) -> GatewayError:
         body = response.read()
     except (ProviderError, ProviderTimeout):
         body = b""
-    error = target.provider.format.refusal_from_response(status, headers, body)
-    if status in NOT_WORKED_ON or 300 <= status < 400:
+    error = target_format.refusal_from_response(status, headers, body)
+    if isinstance(error, UpstreamError) and (status in NOT_WORKED_ON or 300 <= status < 400):
         error.may_have_worked = False
     return error
 
 
-def _note_failure(error: GatewayError, exchange: Exchange, gateway: Gateway) -> None:
+def _note_failure(error: GatewayError, exchange: Exchange, gateway: Gateway, provider: ProviderSnapshot) -> None:
     """Tell the breaker: who is overloaded for a time that it names, or limits us (429), works; all else is a failure.
 
     The client's own deadline says nothing.
     """
-    provider = exchange.target.provider
-    names_its_end = isinstance(error, ProviderOverloaded) and error.retry_after is not None
-    if names_its_end:
-        gateway.rests.begin(provider, error.code, error.retry_after)
-    if names_its_end or error.code == 429:
+    retry_after = error.retry_after if isinstance(error, ProviderOverloaded) else None
+    if retry_after is not None:
+        gateway.rests.begin(provider, error.code, retry_after)
+    if retry_after is not None or error.code == 429:
         gateway.breakers.succeeded(provider.id)
     elif exchange.call.end is not End.TOTAL:
         gateway.breakers.failed(provider.id)

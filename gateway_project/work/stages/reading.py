@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import UnsupportedMediaType, ValidationError
+from gateway_project.json_types import JsonObject
 from gateway_project.server.bodies import body_timeout, read_body
 from gateway_project.server.request_ids import decode
 from gateway_project.work.doors import DIALECTS
@@ -83,7 +84,7 @@ def _body(exchange: Exchange, gateway: Gateway) -> bytes:
     return gateway.watcher.arriving(call, body_timeout(headers, gateway.max_body_bytes, gateway.client_seconds), read)
 
 
-def _model(body: dict) -> str:
+def _model(body: JsonObject) -> str:
     model = body.get("model")
     if not isinstance(model, str) or not model.strip():
         raise ValidationError("model must be a non-empty string: the name of the model to use.", field="model")
@@ -92,9 +93,9 @@ def _model(body: dict) -> str:
     return model
 
 
-def _operation(wanted: str | None, body: dict) -> str:
-    if wanted:
-        return _one_of("X-Svc-Operation", wanted, OPERATIONS)
+def _operation(header: str | None, body: JsonObject) -> str:
+    if header:
+        return _one_of("X-Svc-Operation", header, OPERATIONS)
     for name, operation in OPERATION_OF.items():
         if name in body:
             return operation
@@ -103,8 +104,8 @@ def _operation(wanted: str | None, body: dict) -> str:
 
 def _read_headers(exchange: Exchange) -> None:
     header = exchange.connection.environ.get
-    if wanted := header("HTTP_X_SVC_CACHE"):
-        exchange.cache_control = _one_of("X-Svc-Cache", wanted, CACHE_CONTROLS)
+    if cache_control := header("HTTP_X_SVC_CACHE"):
+        exchange.cache_control = _one_of("X-Svc-Cache", cache_control, CACHE_CONTROLS)
     if seconds := header("HTTP_X_SVC_CACHE_TTL"):
         exchange.cache_seconds = int(_number("X-Svc-Cache-TTL", seconds, whole=True))
     if seconds := header("HTTP_X_SVC_TIMEOUT"):
@@ -117,13 +118,13 @@ def _read_headers(exchange: Exchange) -> None:
 
 def _forwarded_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     """The client's headers that a provider may get too; its format decides."""
-    found = {}
+    selection: dict[str, str] = {}
     for name, wsgi_name in FORWARDED_HEADERS.items():
         if value := headers.get(wsgi_name):
             if not HEADER.fullmatch(value):
                 raise ValidationError(f"{name} must have at most 1024 printable characters of ASCII.", header=name)
-            found[name] = value
-    return found
+            selection[name] = value
+    return selection
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
@@ -140,11 +141,11 @@ def _number(name: str, text: str, *, whole: bool) -> float:
 
 
 def _tags(text: str) -> dict[str, str]:
-    found = [TAG.match(part.strip()) for part in text.split(",")]
-    if len(found) > MAX_TAGS or not all(found):
+    matches = [TAG.match(part.strip()) for part in text.split(",")]
+    if len(matches) > MAX_TAGS or not all(matches):
         raise ValidationError(
             f"X-Svc-Tags must be at most {MAX_TAGS} of name=value, separated by commas; "
             "names have 1 to 64 of A-Z a-z 0-9 . _ -.",
             header="X-Svc-Tags",
         )
-    return dict(match.groups() for match in found)
+    return {match[1]: match[2] for match in matches if match is not None}

@@ -23,18 +23,23 @@ MEDIA_TYPE = re.compile(
 def read_response(exchange: Exchange, gateway: Gateway) -> None:
     """Set the answer, or the stream once it has something for the client. Raises ProviderError if it is neither."""
     response, exchange.provider_response = exchange.provider_response, None
-    target_format = exchange.target.provider.format
+    target, request = exchange.target, exchange.request
+    assert response is not None
+    assert target is not None
+    assert request is not None
+    target_format = target.provider.format
+    assert target_format is not None, "a provider without a format is no candidate"
     content_type = response.headers.get("content-type", "")
-    if exchange.request.stream and target_format.is_stream(content_type):
-        shown = EVENT_STREAM if target_format.translates(exchange.request) else _clean(content_type)
-        exchange.stream = _begin(exchange.call, response, target_format.reader(exchange.request), shown)
+    if request.stream and target_format.is_stream(content_type):
+        shown = EVENT_STREAM if target_format.translates(request) else _clean(content_type)
+        exchange.stream = _begin(exchange.call, response, target_format.reader(request), shown)
         return
     body = response.read()
-    _refuse_credential(exchange.target, body)
-    exchange.answer = target_format.answer_from_response(exchange.request, response.headers, body)
-    if exchange.answer.body is not body:  # a translation may reveal what JSON's escapes have hidden
-        _refuse_credential(exchange.target, exchange.answer.body)
-    exchange.dropped = dropped_header(exchange.answer.dropped, after=exchange.dropped)
+    _refuse_credential(target, body)
+    exchange.answer = answer = target_format.answer_from_response(request, response.headers, body)
+    if answer.body is not body:  # a translation may reveal what JSON's escapes have hidden
+        _refuse_credential(target, answer.body)
+    exchange.dropped = dropped_header(answer.dropped, after=exchange.dropped)
     gateway.watcher.remove(exchange.call)
 
 
@@ -45,8 +50,8 @@ def _refuse_credential(target: Target, body: bytes) -> None:
 
 def _clean(content_type: str) -> str:
     """The provider's media type with its charset; other parameters are not trusted."""
-    found = MEDIA_TYPE.match(content_type)
-    return found[0] if found else EVENT_STREAM
+    match = MEDIA_TYPE.match(content_type)
+    return match[0] if match else EVENT_STREAM
 
 
 def _begin(call: Call, response: ProviderResponse, reader: StreamReader, content_type: str) -> Stream:

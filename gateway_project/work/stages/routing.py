@@ -17,18 +17,19 @@ from telemetry.models import Candidate
 
 def select_provider(exchange: Exchange, gateway: Gateway) -> None:
     """Set the candidates in the order in which they are tried. Raises ProviderNotSelected."""
-    usable = list(servable(exchange.allowed))
+    request, usable = exchange.request, list(servable(exchange.allowed))
+    assert request is not None
     if not usable:
         raise ProviderNotSelected(_why_none(exchange))
-    if len(usable) > 1 and (name := exchange.request.stateful_parameter):
+    if len(usable) > 1 and (name := request.stateful_parameter):
         raise ValidationError(
             f"{name} refers to what one provider keeps, and several offer this model: name it, as in "
             f"{usable[0].provider.name}/{usable[0].model}.",
             field=name,
-            reason=exchange.request.dialect.stateful_unsupported_code,
+            reason=request.dialect.stateful_unsupported_code,
         )
     if exchange.cache_control != "bypass":
-        exchange.request_digest = digest(exchange.request.body)
+        exchange.request_digest = digest(request.body)
     if len(usable) > 1:
         ordered = _in_order(usable, exchange.request_digest or os.urandom(16))
         usable = _ready(ordered, exchange, gateway)

@@ -10,13 +10,15 @@ from rules.matching import RuleSnapshot
 
 def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
     """Set the targets that may serve the request, and the first rule that allows it. Raises RuleDenied."""
+    caller = exchange.caller
+    assert caller is not None
     offered = exchange.offers = _offers(exchange.model, exchange.key, gateway.snapshot)
-    if wanted := exchange.requested_provider:
-        offered = tuple(target for target in offered if target.provider.matches_name(wanted))
-    exchange.rule, exchange.allowed = _judge(exchange.model, offered, exchange.caller, gateway.snapshot)
+    if provider_name := exchange.requested_provider:
+        offered = tuple(target for target in offered if target.provider.matches_name(provider_name))
+    exchange.rule, exchange.allowed = _judge(exchange.model, offered, caller, gateway.snapshot)
     if exchange.rule is None:
         model = offered[0].model if offered else exchange.model
-        raise RuleDenied(f"No rule allows {exchange.caller.name} to use the model {model}.")
+        raise RuleDenied(f"No rule allows {caller.name} to use the model {model}.")
 
 
 def allowed_targets(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:

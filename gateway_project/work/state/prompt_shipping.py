@@ -68,6 +68,7 @@ class PromptShipping:
         if latest is not None and latest != self._number:  # also a lower one: Redis may have lost the counter
             self._number, self._seen_at, self._is_reported = latest, self._shipper.ship_soon(), False
         if not self._is_reported and self._shipper.has_stored_all(self._seen_at):
+            assert self._number is not None
             self._is_reported = self._requests.report(self._number)
 
     def ship_everything(self) -> bool:

@@ -23,7 +23,10 @@ class SharedState(Protocol):
     """The interface of the shared state. No method raises because the store is down."""
 
     clock: Clock  # of its windows and counts
-    shipping_requests: ShippingRequests
+
+    @property
+    def shipping_requests(self) -> ShippingRequests:
+        """How the processes ask each other to ship their journals."""
 
     @property
     def degraded(self) -> bool:

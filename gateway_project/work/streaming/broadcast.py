@@ -125,9 +125,9 @@ class Broadcast:
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
                 if self.result is not None:
                     return None
-                if (left := deadline - time.monotonic()) <= 0:
+                if (seconds := deadline - time.monotonic()) <= 0:
                     return b""
-                self._changed.wait(left)
+                self._changed.wait(seconds)
 
     def kept_chunks(self, position: int) -> list[bytes]:
         """The chunks before a position, as far as they are kept."""
@@ -139,10 +139,10 @@ class Broadcast:
         return self._call.end is not None or any(one.position > first for one in self._subscriptions)
 
     def _chunks_from(self, position: int) -> list[bytes]:
-        kept = len(self._chunks)
-        if position < kept:
+        chunk_count = len(self._chunks)
+        if position < chunk_count:
             return _first_chunks(self._chunks, position)
-        if (place := position - kept - self._lost) < 0:
+        if (place := position - chunk_count - self._lost) < 0:
             raise ServiceUnavailable("The answer is long and was read too slowly; send the request again.")
         return _first_chunks(self._window, place)
 
@@ -277,6 +277,7 @@ class LiveStream:
             return
         if (client_call := exchange.call.detach_client()) is None:
             return
+        assert exchange.stream is not None
         broadcast = Broadcast(exchange.stream, exchange.sent_chunks, exchange.call, exchange.dropped)
         self.subscription = broadcast.subscribe(client_call, len(exchange.sent_chunks))
         exchange.broadcast = broadcast

@@ -11,7 +11,7 @@ from django.conf import settings
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.server.client_response import Delivery, complete_response
 from gateway_project.work.billing import bill_of
-from gateway_project.work.exchange import Exchange
+from gateway_project.work.exchange import Exchange, Stream
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus
 from gateway_project.work.log.entry import write_log
@@ -28,8 +28,8 @@ from gateway_project.work.streaming.subscription import (
     holds_events,
     subscriber_stream,
 )
-from providers.formats import Answer, StreamReader
-from providers.transport.calls import End
+from providers.formats import Answer
+from providers.transport.calls import Call, End
 
 ESTIMATE_BYTES = 64 * 1024  # of a stream, from which the tokens of all of it are estimated
 
@@ -39,16 +39,18 @@ def deliver(exchange: Exchange, gateway: Gateway) -> Delivery:
     if exchange.error is not None:
         delivery = exchange.endpoint.door.refusal(exchange.error, exchange.request_id, exchange.attempts)
     elif exchange.stream is not None:
-        chunks = _live_stream(exchange, gateway)
+        chunks = _live_stream(exchange, gateway, exchange.stream)
         next(chunks)
         delivery = Delivery(200, _stream_headers(exchange.stream.content_type), chunks)
     elif exchange.subscription is not None:
-        chunks = followed_stream(exchange, gateway)
+        chunks = followed_stream(exchange, gateway, exchange.subscription)
         next(chunks)
         delivery = Delivery(200, _stream_headers(exchange.subscription.broadcast.stream.content_type), chunks)
-    elif exchange.cached_answer is not None and exchange.cached_answer.chunk_sizes is not None:
-        delivery = Delivery(200, _stream_headers(exchange.cached_answer.content_type), _replayed(exchange))
+    elif (replay := exchange.cached_answer) is not None and replay.chunk_sizes is not None:
+        chunks = _replayed(replay.body, replay.chunk_sizes)
+        delivery = Delivery(200, _stream_headers(replay.content_type), chunks)
     else:
+        assert exchange.answer is not None
         delivery = complete_response(200, exchange.answer.content_type, exchange.answer.body)
     add_headers(delivery.headers, exchange)
     return delivery
@@ -77,19 +79,25 @@ def _heartbeats_then_answer(exchange: Exchange, resume: Callable[[], Delivery | 
         resume()
         raise
     if exchange.error is not None:
-        yield _error_event(exchange)
+        yield _error_event(exchange, exchange.error)
     elif not isinstance(delivery.body, bytes):
         yield from delivery.body
-    elif exchange.answer.content_type.startswith(EVENT_STREAM):
-        yield delivery.body
-    else:  # the provider was asked for a stream, and gave a whole answer
-        yield b"data: " + delivery.body.replace(b"\n", b"\ndata: ") + b"\n\n"
+    else:
+        assert exchange.answer is not None
+        yield _as_events(delivery.body, exchange.answer.content_type)
 
 
-def _error_event(exchange: Exchange) -> bytes:
+def _as_events(body: bytes, content_type: str) -> bytes:
+    """A body that holds events, or as one event: a provider may send a whole answer instead of a stream."""
+    return body if content_type.startswith(EVENT_STREAM) else b"data: " + body.replace(b"\n", b"\ndata: ") + b"\n\n"
+
+
+def _error_event(exchange: Exchange, error: GatewayError) -> bytes:
     if exchange.endpoint.door.in_shape:
-        return exchange.request.dialect.error_event(exchange.request, exchange.error)
-    return b"data: " + orjson.dumps(exchange.error.body()) + b"\n\n"
+        request = exchange.request
+        assert request is not None
+        return request.dialect.error_event(request, error)
+    return b"data: " + orjson.dumps(error.body()) + b"\n\n"
 
 
 def _stream_headers(content_type: str) -> list[tuple[str, str]]:
@@ -137,31 +145,31 @@ def _rate_limit_item(status: CheckStatus) -> str:
     return f'"{limit.policy}";r={limit.header_amount(max(remaining, 0))}{until}'
 
 
-def _replayed(exchange: Exchange) -> Iterator[bytes]:
+def _replayed(body: bytes, chunk_sizes: list[int]) -> Iterator[bytes]:
     """A cached stream, chunk by chunk."""
     start = 0
-    for size in exchange.cached_answer.chunk_sizes:
-        yield exchange.cached_answer.body[start : start + size]
+    for size in chunk_sizes:
+        yield body[start : start + size]
         start += size
 
 
-def _live_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
+def _live_stream(exchange: Exchange, gateway: Gateway, stream: Stream) -> Iterator[bytes]:
     """The provider's stream as it arrives; an error event ends it if it fails.
 
     As soon as another request follows it, _carry() reads it, and this client is one subscriber of several.
     """
     begun, max_kept = perf_counter(), _max_kept_bytes()
     on_chunk = partial(_record_chunk, exchange, max_kept)
-    chunks = _chunks(exchange, on_chunk)
+    chunks = _chunks(stream, exchange.call, on_chunk)
     live = LiveStream(exchange, gateway.relay, max_kept, partial(_carry, exchange, gateway, chunks, begun))
     problem: BaseException | None = None
     try:
         yield b""  # deliver() takes this one: only a generator that has begun runs its finally clause
-        yield from _forward(exchange, gateway, live, chunks, on_chunk)
+        yield from _forward(exchange, gateway, stream, live, chunks, on_chunk)
         if live.close():
             _finish(exchange, gateway)
-    except GeneratorExit as left:  # writing to the client failed
-        problem = left
+    except GeneratorExit as closing:  # writing to the client failed
+        problem = closing
         raise
     except Exception as error:
         problem = error
@@ -169,11 +177,12 @@ def _live_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
         if live.close():
             _end(exchange, gateway, begun, problem)
         elif problem is not None:
+            assert live.subscription is not None
             _leave(exchange, gateway, live.subscription, problem)
         has_left, problem = problem is not None, None  # its traceback refers to this frame
     if live.subscription is None:
         if exchange.error is not None and exchange.outcome != "client_closed":
-            yield _final_error(exchange)
+            yield _final_error(exchange, stream, exchange.error)
     elif not has_left:
         conclude = partial(_conclude_client, exchange, gateway, live.subscription)
         own = subscriber_stream(exchange, gateway, live.subscription, conclude)
@@ -184,6 +193,7 @@ def _live_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
 def _forward(
     exchange: Exchange,
     gateway: Gateway,
+    stream: Stream,
     live: LiveStream,
     chunks: Iterator[bytes | None],
     on_chunk: Callable[[bytes], None],
@@ -192,7 +202,7 @@ def _forward(
 
     Once the response's head is sent, the relay thread takes over if it can.
     """
-    heartbeat = HEARTBEAT if holds_events(exchange.stream) else b""  # lines of JSON have no comments
+    heartbeat = HEARTBEAT if holds_events(stream) else b""  # lines of JSON have no comments
     exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
     if settings.GATEWAY_LOG_PAYLOAD == "redacted":
         exchange.sent_hash = hashlib.sha256()
@@ -203,7 +213,7 @@ def _forward(
             yield data
             if gateway.relay.supports(exchange.connection):
                 on_lag = partial(_release_followers, exchange, gateway, live)
-                relayed = RelayedStream(exchange.stream, exchange.call, chunks, on_chunk, on_lag, live.lock)
+                relayed = RelayedStream(stream, exchange.call, chunks, on_chunk, on_lag, live.lock)
                 if live.relay(relayed):
                     gateway.relay.forward(relayed, heartbeat)
                 return
@@ -219,6 +229,9 @@ def _carry(
     exchange: Exchange, gateway: Gateway, chunks: Iterator[bytes | None], begun: float, live: LiveStream
 ) -> None:
     """Read the rest of a stream for its subscribers: its own client, which may have left, and its followers."""
+    broadcast, own = exchange.broadcast, live.subscription
+    assert broadcast is not None
+    assert own is not None
     result = Result(error=InternalError())
     problem: BaseException | None = None
     try:
@@ -233,16 +246,17 @@ def _carry(
         problem = None  # its traceback refers to this frame
     finally:  # entries are written before the last client is released: until then the server does not stop
         try:
-            if exchange.broadcast.end_half():
-                _write_shared_log(exchange, gateway, live.subscription)
+            if broadcast.end_half():
+                _write_shared_log(exchange, gateway, own)
         finally:
-            exchange.broadcast.end(result)
+            broadcast.end(result)
 
 
 def _result(exchange: Exchange, gateway: Gateway) -> Result:
     bill = bill_of(exchange, gateway.snapshot)  # what was bought, whatever becomes of the client that asked for it
     if exchange.outcome != "completed":
         return Result(error=exchange.error or InternalError())
+    assert exchange.answer is not None
     return Result(cached_answer(exchange, exchange.answer, None, bill))
 
 
@@ -265,10 +279,9 @@ def _write_shared_log(exchange: Exchange, gateway: Gateway, own: Subscription) -
     write_log(exchange, gateway)
 
 
-def _chunks(exchange: Exchange, on_chunk: Callable[[bytes], None]) -> Iterator[bytes | None]:
+def _chunks(stream: Stream, call: Call, on_chunk: Callable[[bytes], None]) -> Iterator[bytes | None]:
     """What each read gives the client: b"" if nothing is complete yet, None for a heartbeat in a silence."""
-    stream, reader, call = exchange.stream, exchange.stream.reader, exchange.call
-    heartbeat_seconds = settings.GATEWAY_HEARTBEAT
+    reader, heartbeat_seconds = stream.reader, settings.GATEWAY_HEARTBEAT
     chunk = stream.first_chunk or None  # empty: the stream began because the provider was silent
     while True:
         if chunk != b"":
@@ -305,19 +318,21 @@ def _record_chunk(exchange: Exchange, max_kept: int, chunk: bytes) -> None:
 
 def _max_kept_bytes() -> int:
     """How many bytes of a stream are kept for the cache, for the log, and to estimate its tokens."""
-    kept = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES if settings.GATEWAY_LOG_PAYLOAD == "full" else 0
-    return max(settings.GATEWAY_CACHE_MAX_ENTRY_BYTES, kept, ESTIMATE_BYTES)
+    log_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES if settings.GATEWAY_LOG_PAYLOAD == "full" else 0
+    return max(settings.GATEWAY_CACHE_MAX_ENTRY_BYTES, log_bytes, ESTIMATE_BYTES)
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> None:
     """Set the answer of a complete stream, and cache it. Raises ProviderError if it is not complete."""
-    reader = exchange.stream.reader
+    stream = exchange.stream
+    assert stream is not None
+    reader = stream.reader
     if reader.error is not None:
         raise reader.error
     if not reader.done:
         raise ProviderError("The provider's stream ended without its terminal mark.")
     exchange.outcome = "completed"
-    exchange.answer = answer = _read(exchange, reader)
+    exchange.answer = answer = _read(exchange, stream)
     if exchange.sent_bytes <= settings.GATEWAY_CACHE_MAX_ENTRY_BYTES:
         store_answer(exchange, gateway, answer, [len(chunk) for chunk in exchange.sent_chunks])
 
@@ -332,40 +347,44 @@ def _end(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseExcept
 
 def _close(exchange: Exchange, gateway: Gateway, begun: float, problem: BaseException | None) -> None:
     """Close the provider's connection and end the flight, whatever happened."""
+    stream = exchange.stream
+    assert stream is not None
     if problem is not None:
-        _fail(exchange, gateway, problem)
+        _fail(exchange, gateway, stream, problem)
     gateway.watcher.remove(exchange.call)
-    exchange.stream.provider_response.close()
+    stream.provider_response.close()
     if exchange.answer is None:
-        exchange.answer = _read(exchange, exchange.stream.reader)
+        exchange.answer = _read(exchange, stream)
     exchange.timings.append(("stream", begun, perf_counter()))
     end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
 
 
-def _fail(exchange: Exchange, gateway: Gateway, problem: BaseException) -> None:
+def _fail(exchange: Exchange, gateway: Gateway, stream: Stream, problem: BaseException) -> None:
     """Set error and outcome of a stream that did not reach its end."""
     if isinstance(problem, GeneratorExit):
         exchange.outcome = "client_closed"
         return
     if isinstance(problem, GatewayError):
-        hide_credential(problem, exchange.target)
+        target = exchange.target
+        assert target is not None
+        hide_credential(problem, target)
         if exchange.call.end is not End.TOTAL:
-            gateway.breakers.failed(exchange.target.provider.id)
+            gateway.breakers.failed(target.provider.id)
     exchange.error, exchange.outcome = end_of(problem)
-    if exchange.stream.reader.error is problem:
+    if stream.reader.error is problem:
         exchange.outcome = "failed"
 
 
-def _read(exchange: Exchange, reader: StreamReader) -> Answer:
+def _read(exchange: Exchange, stream: Stream) -> Answer:
+    reader = stream.reader
     return Answer(
         b"".join(exchange.sent_chunks),
-        exchange.stream.content_type,
+        stream.content_type,
         usage=reader.usage,
         finish_reason=reader.finish_reason,
         provider_finish_reason=reader.provider_finish_reason,
     )
 
 
-def _final_error(exchange: Exchange) -> bytes:
-    stream, error = exchange.stream, exchange.error
+def _final_error(exchange: Exchange, stream: Stream, error: GatewayError) -> bytes:
     return final_error(exchange, stream, error, exchange.last_sent, partial(stream.reader.end_with_error, error))

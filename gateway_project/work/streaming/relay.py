@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from gateway_project.work.exchange import ClientConnection, Stream
 from providers.formats.sse import ChunkTemplate
@@ -46,7 +46,8 @@ class RelayedStream:
         lock: "threading.Lock | None" = None,
     ) -> None:
         self.stream, self.call, self.chunks, self.on_chunk, self.on_lag = stream, call, chunks, on_chunk, on_lag
-        self.client = call.client
+        # None if the client was detached meanwhile: then another thread reads, and nothing is forwarded here.
+        self.client = cast("socket.socket", call.client)
         self.source = stream.provider_response.source
         self.tls_pending = getattr(self.source, "pending", None)  # a TLS socket's number of decrypted, unread bytes
         self.template: ChunkTemplate | None = None  # what the next read is expected to match
@@ -68,8 +69,8 @@ class RelayedStream:
         """Forward what has arrived, without blocking; whether the relay thread can go on with this stream."""
         with self.lock:
             try:
-                idle = self.unsent or self.is_withdrawn
-                if not idle and (self.template is None or not self._forward_unchanged()):
+                idle, template = self.unsent or self.is_withdrawn, self.template
+                if not idle and (template is None or not self._forward_unchanged(template)):
                     self._forward_next()
             except BaseException as error:  # raised again in the stream's own thread
                 self.error, self.ended = error, True
@@ -84,12 +85,12 @@ class RelayedStream:
                 return  # other streams have their turn before this one is read again
         self.ended = True
 
-    def _forward_unchanged(self) -> bool:
+    def _forward_unchanged(self, template: ChunkTemplate) -> bool:
         """Forward reads unparsed while they match the template; False when one did not match.
 
         This runs for every chunk of every stream: its cost is the stream's cost.
         """
-        while self.template.matches_http_chunk(data := self._read()):
+        while template.matches_http_chunk(data := self._read()):
             self.call.waiting_since = time.monotonic()
             self.unreported.append(data)
             self._send(data)
@@ -123,13 +124,13 @@ class RelayedStream:
     def _send(self, data: bytes) -> None:
         """Write as much as the client's socket accepts. Raises Interrupted if the client has gone."""
         try:
-            sent = self.client.send(data, socket.MSG_DONTWAIT)
+            size = self.client.send(data, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            sent = 0
+            size = 0
         except OSError as error:
             raise Interrupted(End.CLIENT_CLOSED) from error
-        if sent < len(data):
-            self.unsent = data[sent:]
+        if size < len(data):
+            self.unsent = data[size:]
         self.last_write = self.call.waiting_since
 
     def write_unsent(self) -> None:
@@ -152,8 +153,8 @@ class RelayedStream:
             try:
                 self._write(heartbeat)
                 self.last_write = time.monotonic()
-            except Interrupted as gone:
-                self.call.interrupt(gone.end)
+            except Interrupted as interruption:
+                self.call.interrupt(interruption.end)
 
 
 class Relay:
@@ -233,10 +234,10 @@ class Relay:
         """Sleep until the relay thread hands the stream back, and send heartbeats while the provider is silent."""
         wait = self._heartbeat_seconds
         while not stream.is_withdrawn and not stream.handed_back.acquire(timeout=wait):
-            left = self._heartbeat_seconds - (time.monotonic() - stream.last_write)
-            if left <= 0 and heartbeat:
+            remaining = self._heartbeat_seconds - (time.monotonic() - stream.last_write)
+            if remaining <= 0 and heartbeat:
                 stream.send_heartbeat(heartbeat)
-            wait = left if left > 0 else self._heartbeat_seconds
+            wait = remaining if remaining > 0 else self._heartbeat_seconds
 
     def _run(self) -> None:
         while True:

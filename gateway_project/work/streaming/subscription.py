@@ -15,7 +15,7 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.stages.cache import end_flight, use_answer
 from gateway_project.work.stages.provider_call import interruption_error
-from gateway_project.work.streaming.broadcast import Subscription
+from gateway_project.work.streaming.broadcast import Result, Subscription
 from providers.transport.calls import End, Interrupted
 
 log = logging.getLogger("gateway.work")
@@ -24,13 +24,13 @@ EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": heartbeat\n\n"
 
 
-def followed_stream(exchange: Exchange, gateway: Gateway) -> Iterator[bytes]:
+def followed_stream(exchange: Exchange, gateway: Gateway, subscription: Subscription) -> Iterator[bytes]:
     """What a follower gets of another request's stream: from the beginning on, and then as it arrives."""
     exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
     if settings.GATEWAY_LOG_PAYLOAD == "redacted":
         exchange.sent_hash = hashlib.sha256()
-    conclude = partial(_conclude, exchange, gateway, perf_counter())
-    return subscriber_stream(exchange, gateway, exchange.subscription, conclude)
+    conclude = partial(_conclude, exchange, gateway, subscription, perf_counter())
+    return subscriber_stream(exchange, gateway, subscription, conclude)
 
 
 def subscriber_stream(
@@ -105,25 +105,23 @@ def final_error(
 def _last_event(exchange: Exchange, subscription: Subscription, after: bytes) -> bytes:
     """The error event of a client whose stream has ended, b"" if it ended well."""
     broadcast, request = subscription.broadcast, exchange.request
+    assert request is not None
     if (error := subscription.error) is not None:  # the stream's reader is in use for the others
-        return final_error(
-            exchange, broadcast.stream, error, after, lambda: request.dialect.error_event(request, error)
-        )
+        write = partial(request.dialect.error_event, request, error)
+        return final_error(exchange, broadcast.stream, error, after, write)
+    assert broadcast.result is not None
     if (error := broadcast.result.error) is None:
         return b""
     write = partial(broadcast.stream.reader.end_with_error, error, request)
     return final_error(exchange, broadcast.stream, error, after, lambda: broadcast.error_event(write))
 
 
-def _conclude(exchange: Exchange, gateway: Gateway, begun: float) -> None:
+def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, begun: float) -> None:
     """Settle what a follower holds, and write its log entry, as for an answer from the cache."""
-    subscription, result = exchange.subscription, exchange.subscription.broadcast.result
     if subscription.error is not None:
         exchange.error, exchange.outcome = subscription.error, subscription.outcome
-    elif result.error is not None:
-        exchange.error, exchange.outcome = result.error, "truncated"
     else:
-        use_answer(exchange, result.answer)
+        _apply_result(exchange, subscription.broadcast.result)
     exchange.sent_bytes = subscription.size
     if exchange.answer is None:
         exchange.sent_chunks = subscription.broadcast.kept_chunks(subscription.position)
@@ -132,3 +130,13 @@ def _conclude(exchange: Exchange, gateway: Gateway, begun: float) -> None:
         end_flight(exchange, gateway, None)
     finally:
         write_log(exchange, gateway)
+
+
+def _apply_result(exchange: Exchange, result: Result | None) -> None:
+    """Make the end of the broadcast that of a follower who got all of it."""
+    assert result is not None
+    if result.error is not None:
+        exchange.error, exchange.outcome = result.error, "truncated"
+    else:
+        assert result.answer is not None
+        use_answer(exchange, result.answer)

@@ -36,8 +36,10 @@ class Watcher(BackgroundThread):
 
     def arriving(self, call: Call, seconds: float, read: Callable[[], bytes]) -> bytes:
         """What is read of a client; its connection is shut down when so much time is over."""
+        client = call.client
+        assert client is not None
         call.expect(End.BODY, seconds)
-        call.attach(call.client)
+        call.attach(client)
         self.add(call)
         try:
             return read()
