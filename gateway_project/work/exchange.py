@@ -8,7 +8,8 @@ from gateway_project.errors import GatewayError
 from gateway_project.work.doors import WORK
 from gateway_project.work.doors.base import Endpoint
 from gateway_project.work.limits.book import NO_LIMITS, LimitBook, Limits
-from providers.formats import Answer, StreamReader, WorkRequest
+from gateway_project.work.streaming.stream import ClientConnection, Stream
+from providers.formats import Answer, WorkRequest
 from providers.transport.calls import Call
 
 if TYPE_CHECKING:
@@ -19,36 +20,10 @@ if TYPE_CHECKING:
     from gateway_project.work.limits.demand import Demand
     from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
     from gateway_project.work.streaming.broadcast import Broadcast, Subscription
-    from providers.formats.sse import ChunkTemplate
     from providers.transport.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
 
 Outcome = tuple[str, str]  # of a candidate: a value of telemetry's Candidate, and a detail for people
-
-
-@dataclass(slots=True)
-class ClientConnection:
-    """The request as the view passes it on: its body is not read yet."""
-
-    environ: dict[str, Any]  # WSGI's: headers such as HTTP_X_SVC_CACHE, and the body in wsgi.input
-    client: Any = None  # the client's socket, to notice when it goes away
-    address: str = ""
-
-
-@dataclass(slots=True)
-class Stream:
-    """A provider's stream that has begun; `pieces` yields what follows after `first_chunk`."""
-
-    provider_response: "ProviderResponse"
-    pieces: Any
-    reader: StreamReader
-    first_chunk: bytes
-    content_type: str
-
-    @property
-    def template(self) -> "ChunkTemplate | None":
-        """The template that the next read may match, as one whole HTTP chunk; None if it has to be parsed."""
-        return self.reader.template if self.provider_response.at_chunk_boundary else None
 
 
 @dataclass(slots=True)

@@ -11,11 +11,12 @@ from gateway_project.server.client_response import Delivery
 from gateway_project.server.request_ids import decode, request_id
 from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list
 from gateway_project.work.doors.base import Door, Endpoint
-from gateway_project.work.exchange import ClientConnection, Exchange
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.openapi import WORK
 from gateway_project.work.pipeline import serve
 from gateway_project.work.runtime import gateway
+from gateway_project.work.streaming.stream import ClientConnection
 from providers.transport.calls import Call
 
 

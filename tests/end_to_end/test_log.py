@@ -96,8 +96,8 @@ class TestOneEntryForEach:
         provider.answers(raw=b"garbage\r\n\r\n")
         response = world.ask()
         message = world.entry(response, kind="Message").message
-        assert "BadReply" in message
-        assert "BadReply" not in response.text
+        assert "InvalidResponse" in message
+        assert "InvalidResponse" not in response.text
 
 
 class TestFields:

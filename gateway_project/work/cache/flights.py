@@ -5,17 +5,29 @@ import threading
 import time
 from dataclasses import dataclass, field
 from random import getrandbits
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway_project.errors import GatewayError
 from gateway_project.work.limits.checks import NOTHING_HELD, Settlement
 from gateway_project.work.state.shared import SharedState
-from gateway_project.work.streaming.broadcast import LiveStream, Subscription
+from gateway_project.work.streaming.broadcast import Subscription
 from providers.transport.calls import Call
 
 CHECK_SECONDS = 0.2
 MIN_POLL_SECONDS, MAX_POLL_SECONDS = 0.02, 0.25
 RENEW_EVERY_SECONDS = 3.0
+
+
+class FollowableStream(Protocol):
+    """The stream of the leader, as followers see it (streaming/live_stream.py)."""
+
+    @property
+    def has_begun(self) -> bool: ...
+
+    @property
+    def is_too_long(self) -> bool: ...
+
+    def follow(self, call: Call) -> Subscription | None: ...
 
 
 @dataclass(slots=True)
@@ -26,7 +38,7 @@ class Flight:
     token: str
     in_flight: threading.Lock = field(default_factory=threading.Lock)  # held until it has landed; an Event takes 1 KB
     begun: threading.Lock = field(default_factory=threading.Lock)  # held until it can be followed live, or has landed
-    live: LiveStream | None = None
+    live: FollowableStream | None = None
     has_begun: bool = False
     has_landed: bool = False
     value: bytes | None = None
@@ -68,7 +80,7 @@ class Flights:
         self._led[key] = flight
         return flight
 
-    def begin(self, flight: Flight, live: LiveStream) -> None:
+    def begin(self, flight: Flight, live: FollowableStream) -> None:
         """Let followers in this process join the flight's stream once it has a chunk."""
         flight.live = live
         if live.has_begun:

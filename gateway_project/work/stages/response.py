@@ -6,9 +6,10 @@ from time import monotonic
 from django.conf import settings
 
 from gateway_project.errors import ProviderError
-from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import Target
+from gateway_project.work.streaming.stream import Stream
 from providers.formats import StreamReader
 from providers.formats.base import EVENT_STREAM
 from providers.formats.dropped import dropped_header

@@ -11,14 +11,16 @@ from django.conf import settings
 from gateway_project.errors import GatewayError, InternalError, ProviderError
 from gateway_project.server.client_response import Delivery, complete_response
 from gateway_project.work.billing import bill_of
-from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.checks import MAX_AMOUNT, CheckStatus
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.stages.cache import cached_answer, end_flight, release_followers, store_answer
 from gateway_project.work.stages.provider_call import hide_credential
-from gateway_project.work.streaming.broadcast import LiveStream, Result, Subscription
+from gateway_project.work.streaming.broadcast import Result, Subscription
+from gateway_project.work.streaming.live_stream import LiveStream
 from gateway_project.work.streaming.relay import RelayedStream
+from gateway_project.work.streaming.stream import Stream
 from gateway_project.work.streaming.subscription import (
     EVENT_STREAM,
     HEARTBEAT,

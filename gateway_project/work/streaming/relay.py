@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from gateway_project.work.exchange import ClientConnection, Stream
+from gateway_project.work.streaming.stream import ClientConnection, Stream
 from providers.formats.sse import ChunkTemplate
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.http_response import FIRST_READ

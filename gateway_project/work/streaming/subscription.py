@@ -10,12 +10,13 @@ import orjson
 from django.conf import settings
 
 from gateway_project.errors import ClientClosed, GatewayError, InternalError
-from gateway_project.work.exchange import Exchange, Stream
+from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_log
 from gateway_project.work.stages.cache import end_flight, use_answer
 from gateway_project.work.stages.provider_call import interruption_error
 from gateway_project.work.streaming.broadcast import Result, Subscription
+from gateway_project.work.streaming.stream import Stream
 from providers.transport.calls import End, Interrupted
 
 log = logging.getLogger("gateway.work")

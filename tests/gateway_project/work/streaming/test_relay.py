@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from gateway_project.work import exchange
-from gateway_project.work.exchange import ClientConnection
 from gateway_project.work.streaming.relay import Relay, RelayedStream
+from gateway_project.work.streaming.stream import ClientConnection
 from providers.formats import FORMATS
 from providers.formats.base import WorkRequest
 from providers.transport.calls import Call, End, Interrupted

@@ -1,0 +1,35 @@
+"""The two ends of a request: the client's connection, and a provider's stream."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from providers.formats import StreamReader
+
+if TYPE_CHECKING:
+    from providers.formats.sse import ChunkTemplate
+    from providers.transport.provider_response import ProviderResponse
+
+
+@dataclass(slots=True)
+class ClientConnection:
+    """The request as the view passes it on: its body is not read yet."""
+
+    environ: dict[str, Any]  # WSGI's: headers such as HTTP_X_SVC_CACHE, and the body in wsgi.input
+    client: Any = None  # the client's socket, to notice when it goes away
+    address: str = ""
+
+
+@dataclass(slots=True)
+class Stream:
+    """A provider's stream that has begun; `pieces` yields what follows after `first_chunk`."""
+
+    provider_response: "ProviderResponse"
+    pieces: Any
+    reader: StreamReader
+    first_chunk: bytes
+    content_type: str
+
+    @property
+    def template(self) -> "ChunkTemplate | None":
+        """The template that the next read may match, as one whole HTTP chunk; None if it has to be parsed."""
+        return self.reader.template if self.provider_response.at_chunk_boundary else None
