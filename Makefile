@@ -49,10 +49,11 @@ test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of
 test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
 	$(BIN)/python -m tests.support.servers -m slow
 
-lint: $(VENV)/.installed-dev  ## style, import layers, migrations
+lint: $(VENV)/.installed-dev  ## style, import layers, types, migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config pyproject.toml
+	$(BIN)/mypy
 	$(BIN)/python manage.py makemigrations --check --dry-run --skip-checks
 	$(BIN)/python manage.py check --fail-level WARNING
 
@@ -74,4 +75,4 @@ lock: $(VENV)/.installed-dev  ## write the lock files anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements-dev.lock requirements-dev.txt
 
 clean:  ## remove the virtual environment and what running left behind
-	rm -rf $(VENV) var .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) var .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

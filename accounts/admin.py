@@ -143,7 +143,7 @@ class UserAdmin(ServiceAdmin):
         if not values.get("password"):
             values.pop("password", None)
         own = row.pk == request.user.pk
-        services.update_user(row, kept_session=UUID(str(caller(request).session)) if own else None, **values)
+        services.update_user(row, current_session=UUID(str(caller(request).session)) if own else None, **values)
         if own and "password" in values:
             update_session_auth_hash(request, row)  # Django's own part of the login that is kept
 

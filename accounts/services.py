@@ -95,9 +95,9 @@ def update_user(
     is_active: bool | None = None,
     role_ids: Collection[int] | None = None,
     password: str | None = None,
-    kept_session: UUID | None = None,
+    current_session: UUID | None = None,
 ) -> None:
-    """Store the given changes; a new password ends the user's sessions except `kept_session`.
+    """Store the given changes; a new password ends the user's sessions except `current_session`.
 
     Raises Conflict for a change that would leave no active admin, NotFound and ValidationError.
     """
@@ -111,7 +111,7 @@ def update_user(
         if role_ids is not None:
             user.roles.set(rows_by_id(Role.objects.all(), role_ids, field="roles"))
     if password is not None or not user.is_usable:
-        end_sessions(user=user, except_for=kept_session if user.is_usable else None)
+        end_sessions(user=user, except_for=current_session if user.is_usable else None)
 
 
 @transaction.atomic

@@ -111,7 +111,7 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         if not caller.is_admin and set(values.get("role_ids", role_ids)) != role_ids:
             raise PermissionDenied("only an admin can assign roles.", field="roles")
         password, own = values.pop("new_password", None), caller.owns(row.pk)
-        services.update_user(row, password=password, kept_session=caller.session if own else None, **values)
+        services.update_user(row, password=password, current_session=caller.session if own else None, **values)
 
     def perform_destroy(self, row: User) -> None:
         services.delete_user(row)

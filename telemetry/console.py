@@ -77,8 +77,8 @@ def show(request: HttpRequest) -> HttpResponse:
     except GatewayError as error:
         for problem in error.problems:
             form.add_error(FIELDS.get(problem.parameter), capfirst(problem.detail))
-    problem = " ".join(form.non_field_errors())
-    context = console_site().context(request, "Statistics", form=form, problem=problem, **context)
+    sentences = " ".join(map(str, form.non_field_errors()))
+    context = console_site().context(request, "Statistics", form=form, problem=sentences, **context)
     return TemplateResponse(request, "console/statistics.html", context)
 
 

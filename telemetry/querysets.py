@@ -43,8 +43,8 @@ class EntryQuerySet(models.QuerySet[Row]):
         keys = newest(self.values_list("pk", self.time_field), first, end)
         times = [moment for _, moment in keys]
         within = {f"{self.time_field}__range": (min(times), max(times))} if times else {}
-        found = self.order_by().filter(**within).in_bulk([row_id for row_id, _ in keys])
-        return [found[row_id] for row_id, _ in keys if row_id in found]
+        rows = self.order_by().filter(**within).in_bulk([row_id for row_id, _ in keys])
+        return [rows[row_id] for row_id, _ in keys if row_id in rows]
 
     def newest(self, first: int, end: int, until: datetime | None = None) -> list[Row]:
         """The rows of the list from `first` to before `end`; `until` is the time of the newest, if known."""
@@ -56,26 +56,26 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
     spans_all_partitions = False  # whether newest() queries all partitions at once
 
     def _clone(self) -> Self:
-        made = super()._clone()  # type: ignore[misc]  # the stubs leave this method of Django's out
-        made.spans_all_partitions = self.spans_all_partitions
-        return made
+        clone = super()._clone()  # type: ignore[misc]  # the stubs leave this method of Django's out
+        clone.spans_all_partitions = self.spans_all_partitions
+        return clone
 
     def newest(self, first: int, end: int, until: datetime | None = None) -> list[Row]:
         """The same, looking at RECENT_DAYS first: so PostgreSQL plans and opens a few partitions, not all of them."""
         in_order = self.query.order_by[:1] == (f"-{self.time_field}",) and not self.spans_all_partitions
         for days in RECENT_DAYS if in_order and connection.vendor == "postgresql" else ():
-            found = list(self.between(start=(until or timezone.now()) - timedelta(days=days))[first:end])
-            if len(found) == end - first:
-                return found
+            rows = list(self.between(start=(until or timezone.now()) - timedelta(days=days))[first:end])
+            if len(rows) == end - first:
+                return rows
         return super().newest(first, end)
 
     def containing(self, text: str) -> Self:
         """Entries with this text in the model, the correlation id, the user's name, the message or the payload."""
         names = Q(model__icontains=text) | Q(correlation_id__icontains=text) | Q(username__icontains=text)
-        found = self.filter(names | Q(message__icontains=text) | _in_json("payload", text))
+        matches = self.filter(names | Q(message__icontains=text) | _in_json("payload", text))
         # PostgreSQL assumes that any text is rare: limited to a day, it would read all of its entries, not the newest.
-        found.spans_all_partitions = True
-        return found
+        matches.spans_all_partitions = True
+        return matches
 
 
 class CacheEntryQuerySet(EntryQuerySet[Row]):

@@ -103,8 +103,8 @@ def usage_csv(query: UsageQuery) -> str:
     page = usage(query, 0, MAX_EXPORTED_ROWS)
     if page.total > MAX_EXPORTED_ROWS:
         raise ValidationError(f"There are more than {MAX_EXPORTED_ROWS} lines: narrow it with from and to.")
-    asked = [statistics.DIMENSIONS[name] for name in query.by]
-    named = [column for name in asked for column in (name, NAMES[name][0] if name in NAMES else "") if column]
+    dimensions = [statistics.DIMENSIONS[name] for name in query.by]
+    named = [column for name in dimensions for column in (name, NAMES[name][0] if name in NAMES else "") if column]
     return usage_as_csv(page.rows, [*named, *SHOWN])
 
 
@@ -127,14 +127,14 @@ def unpriced(start: datetime, end: datetime) -> list[JsonObject]:
 def _by_priced_name(rows: Iterable[JsonObject]) -> list[JsonObject]:
     """The rows by the model name that prices use, most requests first: `provider/model` counts as the model."""
     offered = set(Model.objects.values_list("name", flat=True))
-    found: dict[tuple[int, str], JsonObject] = {}
+    totals: dict[tuple[int, str], JsonObject] = {}
     for row in rows:
         model = row["model"]
         if model not in offered:
             model = model.removeprefix(f"{row['provider_name']}/")
-        same = found.get((row["provider_id"], model))
-        found[row["provider_id"], model] = (_merged(same, row) if same else row) | {"model": model}
-    return sorted(found.values(), key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
+        same = totals.get((row["provider_id"], model))
+        totals[row["provider_id"], model] = (_merged(same, row) if same else row) | {"model": model}
+    return sorted(totals.values(), key=lambda row: (-row["unknown_cost_requests"], row["provider_id"], row["model"]))
 
 
 def _merged(one: JsonObject, other: JsonObject) -> JsonObject:
@@ -147,6 +147,6 @@ def _add_names(rows: list[JsonObject]) -> None:
     """Add the names for the ids, None for rows that were deleted."""
     for column, (name, model, field) in NAMES.items():
         if rows and column in rows[0]:
-            found = dict(model._default_manager.filter(pk__in={row[column] for row in rows}).values_list("pk", field))
+            names = dict(model._default_manager.filter(pk__in={row[column] for row in rows}).values_list("pk", field))
             for row in rows:
-                row[name] = found.get(row[column])
+                row[name] = names.get(row[column])

@@ -204,8 +204,8 @@ class UsageViewSet(ApiViewSet):
 
     def refuse_paging(self) -> None:
         """A file has all rows; raises ValidationError where a page of it is asked for."""
-        if given := [name for name in PAGING if name in self.request.query_params]:
-            raise ValidationError("comma-separated values have no pages; omit it.", parameter=given[0])
+        if parameters := [name for name in PAGING if name in self.request.query_params]:
+            raise ValidationError("comma-separated values have no pages; omit it.", parameter=parameters[0])
 
     def usage_query(self, values: JsonObject) -> statistics.UsageQuery:
         """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""

@@ -9,7 +9,7 @@ from gateway_project.server import overload
 
 MAX_MANAGEMENT_BYTES = 1024 * 1024  # of a body that is not a work request
 MIN_BYTES_PER_SECOND = 64 * 1024
-# Added to the time-out of the whole body, so that a client that sends nothing more runs into that of a read first.
+# Added to the time-out of the whole body: a client that sends nothing more reaches the time-out of a read first.
 GRACE_SECONDS = 2
 # Below this size no memory is reserved: few bodies are longer, and a reservation takes a lock.
 UNRESERVED_BYTES = 64 * 1024
@@ -25,7 +25,7 @@ class MemoryBudget:
         self._lock = threading.Lock()
 
     def reserve(self, size: int) -> None:
-        """Reserve so many bytes until they are released. Raises ServiceUnavailable if they are not available."""
+        """Reserve this many bytes until they are released. Raises ServiceUnavailable if they are not available."""
         with self._lock:
             if self._reserved + size > self._max_bytes:
                 raise ServiceUnavailable("The gateway is overloaded: too many large requests are in progress.")
@@ -44,7 +44,7 @@ def body_timeout(environ: dict[str, Any], max_bytes: int, client_seconds: float)
 
 
 def read_body(environ: dict[str, Any], max_bytes: int, reserve: Callable[[int], None] = lambda _: None) -> bytes:
-    """The request's body, with a Content-Length or chunked; `reserve` is called for the memory of a long one.
+    """The request's body, with a Content-Length or chunked; `reserve` is called with each size that a long one adds.
 
     Raises PayloadTooLarge, ValidationError, and what `reserve` raises.
     """

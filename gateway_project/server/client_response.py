@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http.client import responses
 from typing import TYPE_CHECKING, Any
+from wsgiref.types import StartResponse
 
 import orjson
 
@@ -23,16 +24,16 @@ class Delivery:
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes | Iterable[bytes] = b""
 
-    def to_wsgi(self, start_response) -> Iterable[bytes]:
+    def to_wsgi(self, start_response: StartResponse) -> Iterable[bytes]:
         """Start the response of a WSGI server, and return its body."""
         start_response(REASONS.get(self.status, f"{self.status} Unknown"), self.headers)
-        return [self.body] if type(self.body) is bytes else self.body
+        return [self.body] if isinstance(self.body, bytes) else self.body
 
     def to_django(self) -> "HttpResponseBase":
-        """The same as a response of Django."""
+        """The same as Django's response."""
         from django.http import HttpResponse, StreamingHttpResponse  # here, since gunicorn's master has no Django
 
-        kind = HttpResponse if type(self.body) is bytes else StreamingHttpResponse
+        kind = HttpResponse if isinstance(self.body, bytes) else StreamingHttpResponse
         return kind(self.body, status=self.status, headers=dict(self.headers))
 
 

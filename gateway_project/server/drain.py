@@ -1,4 +1,4 @@
-"""Graceful shutdown: running requests have a time to finish; calls that run longer are ended in order."""
+"""Graceful shutdown: running requests have a time to finish; calls that run longer end with an error."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ _thread: threading.Thread | None = None
 
 
 def begin(count_requests: Callable[[], int]) -> None:
-    """Start the thread that says what the stop waits for, and ends calls shortly before gunicorn's deadline.
+    """Start the thread that logs what the shutdown waits for, and ends calls shortly before gunicorn's deadline.
 
     `count_requests` returns the number of requests that are being served. Called by a signal handler, which must not
     log itself.
@@ -28,7 +28,7 @@ def begin(count_requests: Callable[[], int]) -> None:
 
 def _drain(count_requests: Callable[[], int]) -> None:
     if "gateway_project.work.runtime" not in sys.modules:
-        return  # the process is stopped before it has loaded what serves
+        return  # the process stops before it has loaded the gateway
     from django.conf import settings
 
     from gateway_project.work.runtime import running

@@ -37,8 +37,8 @@ class GatewayRequest(Request):
     (RFC 9112, section 6.1).
     """
 
-    def __init__(self, *arguments) -> None:
-        self.is_overloaded = overload.is_overloaded()  # gunicorn asks again in the thread of the next request
+    def __init__(self, *arguments: object) -> None:
+        self.is_overloaded = overload.is_overloaded()  # should_close() also runs in the thread of the next request
         super().__init__(*arguments)
 
     def set_body_reader(self) -> None:
@@ -56,8 +56,8 @@ class GatewayRequest(Request):
 def finish_body(parser: Parser, deadline: float | None = None, max_bytes: int | None = None) -> bool:
     """Discard the unread rest of a body, as gunicorn does; False if the connection cannot be used again.
 
-    Nothing is done if there is no rest: gunicorn sets the socket's time-out and resets it all the same, and at each of
-    these system calls the thread gives up the interpreter.
+    Without a rest it does nothing: gunicorn would still set and reset the socket's time-out, and each of these system
+    calls releases the interpreter's lock.
     """
     if parser.mesg and is_consumed(parser.mesg.body):
         return True
@@ -67,10 +67,12 @@ def finish_body(parser: Parser, deadline: float | None = None, max_bytes: int | 
 class JoinedResponse(wsgi.Response):
     """Sends the head together with the first chunk of the body: one system call, and the client wakes once."""
 
-    def send_headers(self) -> None:
-        """Nothing yet: gunicorn calls this before each chunk of the body."""
+    headers_sent: bool
 
-    def sendfile(self, respiter) -> bool:
+    def send_headers(self) -> None:
+        """Do nothing: gunicorn calls this before each chunk of the body; _send() sends the head."""
+
+    def sendfile(self, respiter: wsgi.FileWrapper) -> bool:
         self._send(b"")
         return super().sendfile(respiter)
 
@@ -99,8 +101,8 @@ class JoinedResponse(wsgi.Response):
 def has_arrived(body: Body) -> bool:
     """Whether the unread rest of a body is in our buffers; False for chunked and very long ones, where it is unknown.
 
-    If it is not, gunicorn would wait for it in its thread for as long as a byte comes now and then, before it could
-    read the next request.
+    If it is not, gunicorn's thread would have to wait for it before it can read the next request, and a client that
+    sends a byte now and then could prolong that wait.
     """
     if is_consumed(body):
         return True
@@ -118,5 +120,5 @@ def is_consumed(body: Body) -> bool:
 
 
 def _readable_bytes(sock: socket.socket) -> int:
-    """How many bytes the kernel has received and not yet handed out."""
+    """The number of bytes that the kernel has received and no one has read."""
     return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)

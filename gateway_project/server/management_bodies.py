@@ -14,14 +14,14 @@ from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES, UNRESERVED_BYTES
 from gateway_project.work.gateway import Gateway
 from providers.transport.calls import Call
 
-MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # for all of them at one moment
+MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # of all bodies that are being read at the same time
 CONSOLE = "/admin"
 
 
 class ManagementBodies:
-    """Limits each body in time, and all of them in threads and memory: the rest of the process is for work.
+    """Limits the time of each body, and the threads and memory of all, so that work requests keep theirs.
 
-    `has_arrived` says of a wsgi.input whether reading it waits for nothing.
+    `has_arrived` returns whether a wsgi.input can be read without waiting for the client.
     """
 
     def __init__(self, max_readers: int, gateway: Callable[[], Gateway], has_arrived: Callable[[Any], bool]) -> None:
@@ -31,9 +31,9 @@ class ManagementBodies:
 
     @contextmanager
     def bounding(self, environ: dict[str, Any]) -> Iterator[None]:
-        """Inside this block a request's body is read within the bounds; that of a form of the console is read at once.
+        """Within this block the request's body is read within the limits; a body of the console is read at once.
 
-        For Django would put into files what a form uploads, however much that is. Raises what read_body() does.
+        Otherwise Django would write uploads of any size to temporary files. Raises the errors of read_body().
         """
         body = environ["wsgi.input"] = _Body(self, environ)
         try:
@@ -41,11 +41,11 @@ class ManagementBodies:
                 environ["wsgi.input"] = BytesIO(read_body(environ, MAX_MANAGEMENT_BYTES))
             yield
         finally:
-            self.memory.release(body.held)
+            self.memory.release(body.reserved_bytes)
 
 
 class _Body:
-    """Stands in front of wsgi.input. Its methods raise ServiceUnavailable."""
+    """Replaces wsgi.input. Its methods raise ServiceUnavailable when a limit is reached."""
 
     def __init__(self, bounds: ManagementBodies, environ: dict[str, Any]) -> None:
         self._bounds, self._environ = bounds, environ
@@ -53,14 +53,14 @@ class _Body:
         self._call = Call(client=environ.get("gunicorn.socket"), total_seconds=math.inf)
         self._until = 0.0  # set by the first read that waits
         self._size = 0
-        self.held = 0
+        self.reserved_bytes = 0
 
     def read(self, size: int = -1) -> bytes:
-        """As many bytes, or all that there are."""
+        """Up to `size` bytes; all if it is negative, but at most one byte more than is allowed."""
         return self._bounded(partial(self._pieces, size))
 
     def readline(self, size: int = -1) -> bytes:
-        """The same up to the end of a line."""
+        """The next line; up to `size` bytes of it if that is not negative."""
         return self._bounded(lambda: self._counted(self._source.readline(size)))
 
     def _bounded(self, read: Callable[[], bytes]) -> bytes:
@@ -81,16 +81,16 @@ class _Body:
         return gateway.watcher.arriving(self._call, self._until - now, read)
 
     def _pieces(self, size: int) -> bytes:
-        """What has been announced takes no room until it comes."""
-        left, pieces = size if size >= 0 else MAX_MANAGEMENT_BYTES + 1, []
-        while left and (piece := self._counted(self._source.read(min(left, UNRESERVED_BYTES)))):
+        """Read piece by piece: memory is reserved for what has arrived, not for what is announced."""
+        remaining_bytes, pieces = size if size >= 0 else MAX_MANAGEMENT_BYTES + 1, []
+        while remaining_bytes and (piece := self._counted(self._source.read(min(remaining_bytes, UNRESERVED_BYTES)))):
             pieces.append(piece)
-            left -= len(piece)
+            remaining_bytes -= len(piece)
         return b"".join(pieces)
 
     def _counted(self, piece: bytes) -> bytes:
         self._size += len(piece)
         if self._size > UNRESERVED_BYTES:
-            self._bounds.memory.reserve(self._size - self.held)
-            self.held = self._size
+            self._bounds.memory.reserve(self._size - self.reserved_bytes)
+            self.reserved_bytes = self._size
         return piece

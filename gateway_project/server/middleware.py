@@ -10,12 +10,13 @@ View = Callable[[HttpRequest], HttpResponseBase]
 
 
 def assign_request_id(get_response: View) -> View:
-    """Sets `request.correlation_id`, under which the log has the request, and X-Svc-Request-ID on the response."""
+    """Sets `request.correlation_id`, the request's id in the log, and X-Svc-Request-ID on the response."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
-        request.correlation_id = request_id(request.META)
+        correlation_id = request_id(request.META)
+        request.correlation_id = correlation_id  # type: ignore[attr-defined]  # an attribute of our own
         response = get_response(request)
-        response.headers.setdefault("X-Svc-Request-ID", request.correlation_id)
+        response.headers.setdefault("X-Svc-Request-ID", correlation_id)
         return response
 
     return middleware
@@ -30,7 +31,7 @@ CONSOLE = (
 
 
 def set_content_security_policy(get_response: View) -> View:
-    """Sets Content-Security-Policy on every response that has none of its view's own."""
+    """Sets Content-Security-Policy on every response whose view has not set it."""
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)

@@ -1,4 +1,4 @@
-"""Whether the current request came while all request threads were busy, and runs in a thread of the reserve."""
+"""Whether the current request arrived while all request threads were busy, and so runs in a thread of the reserve."""
 
 import threading
 

@@ -40,4 +40,4 @@ def _bind_error(host: str, port: int) -> OSError | None:
 
 
 def _suggested_port(port: int) -> int:
-    return port + 10 if port + 11 <= MAX_PORT else port - 10  # + 1 is the demonstration provider's
+    return port + 10 if port + 11 <= MAX_PORT else port - 10  # the next port is the demonstration provider's

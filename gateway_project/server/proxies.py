@@ -17,7 +17,7 @@ FORWARDING_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP"
 
 
 class TrustedProxies:
-    """All addresses in these networks."""
+    """The proxies whose headers count: all addresses in these networks."""
 
     def __init__(self, networks: Sequence[IPv4Network | IPv6Network]) -> None:
         self._networks = tuple(networks)
@@ -41,15 +41,15 @@ class TrustedProxies:
 
         Each proxy appends its peer: everything left of an untrusted or invalid address may be forged.
         """
-        found = peer
+        client_address = peer
         for hop in reversed(forwarded.rsplit(",", MAX_HOPS)[-MAX_HOPS:]):
             address = read_address(hop)
             if not address:
                 break
-            found = address
+            client_address = address
             if not self._trusted(address):
                 break
-        return found
+        return client_address
 
     def _is_inside(self, text: str) -> bool:
         address = read_address(text)

@@ -1,4 +1,4 @@
-"""Correlation ids of requests, and text of WSGI's environment."""
+"""Correlation ids of requests, and the decoding of text in WSGI's environment."""
 
 import re
 import time

@@ -8,9 +8,9 @@ import struct
 def bound_waits(sock: socket.socket, *, receive: float | None = None, send: float | None = None) -> None:
     """Make reads and writes of a blocking socket raise BlockingIOError after so many seconds of waiting.
 
-    Python's own time-outs call poll() before every read and write, and gunicorn's setblocking() resets them. They are
-    used, and raise TimeoutError, under gevent, whose sockets never block, and with TLS, which retries when the kernel
-    gives up.
+    Python's own time-outs call poll() before every read and write, and gunicorn's setblocking() resets them. They
+    are used, and raise TimeoutError, where the kernel's have no effect: gevent's sockets never block, and TLS retries
+    when the kernel gives up.
     """
     if type(sock).__module__.startswith("gevent") or isinstance(sock, ssl.SSLSocket):
         sock.settimeout(receive or send)

@@ -45,7 +45,7 @@ class LifoThreadPool:
             time.sleep(POLL_SECONDS)
 
     def shutdown(self, *, wait: bool) -> None:
-        """Nothing: gunicorn calls this at its end, for pools whose idle threads keep the process alive."""
+        """Do nothing: gunicorn calls this for pools whose idle threads keep the process alive; these are daemons."""
 
     def next_task(self, thread: "_Thread") -> Callable[[], None] | None:
         """The next task in the queue; None, and the thread counts as idle, if the queue is empty."""

@@ -15,12 +15,13 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
+from types import FrameType
 
 from gunicorn import util
 from gunicorn.http.errors import InvalidResponseHeader, InvalidResponseHeaderName, ParseException
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from gateway_project.errors import InternalError, ValidationError
+from gateway_project.errors import GatewayError, InternalError, ValidationError
 from gateway_project.server import drain, http1, overload
 from gateway_project.server.client_response import REASONS, error_response
 from gateway_project.server.request_ids import new_request_id
@@ -42,6 +43,8 @@ MAX_PEEKED_HEAD_BYTES = 16 * 1024  # a longer head waits for its end in a thread
 class GatewayThreadWorker(ThreadWorker):
     """gthread in which slow senders, slow readers and slow closers block a thread for a bounded time only."""
 
+    sockets: list[socket.socket]  # gunicorn's listeners: its class hands all attributes of a socket on
+
     def init_process(self) -> None:
         from django.conf import settings
 
@@ -49,8 +52,10 @@ class GatewayThreadWorker(ThreadWorker):
         self.client_timeout = settings.GATEWAY_CLIENT_TIMEOUT
         self.closer = LingeringCloser()
         self.closer.start()
-        self.reading_heads: dict[int, tuple[TConn, float]] = {}  # in a thread each, since when
-        self.parked: dict[TConn, float] = {}  # without a whole head or a thread, oldest first; of the accepting thread
+        # By id(): the connections whose heads threads are reading, and since when.
+        self.reading_heads: dict[int, tuple[TConn, float]] = {}
+        # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
+        self.parked: dict[TConn, float] = {}
         threading.Thread(target=self._enforce_head_timeout, name="heads", daemon=True).start()
         # Used when all threads are busy: health is still answered, and work is refused with 503.
         self.reserve = LifoThreadPool(RESERVE_THREADS, "reserve", overload.mark_thread)
@@ -66,9 +71,9 @@ class GatewayThreadWorker(ThreadWorker):
             super().notify()
 
     def enqueue_req(self, conn: TConn) -> None:
-        """While half of the threads read heads, or all are busy, park connections until their whole head is there.
+        """While half of the threads read heads, or all are busy, park connections until their whole head has arrived.
 
-        Otherwise clients that send half a head each would occupy all threads.
+        Otherwise clients that each send half a head would occupy all threads.
         """
         if self._has_room_for_partial_head() or self.cfg.is_ssl:  # a head under TLS can only be read by a thread
             self._submit(conn)
@@ -78,7 +83,7 @@ class GatewayThreadWorker(ThreadWorker):
             if conn in self.parked:
                 conn.sock.setblocking(False)
                 self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_readable, conn))
-            if len(self.parked) > self.worker_connections // 2:  # or no new one would be accepted
+            if len(self.parked) > self.worker_connections // 2:  # otherwise no new connection would be accepted
                 self._drop(next(iter(self.parked)))
 
     def _has_room_for_partial_head(self) -> bool:
@@ -101,9 +106,8 @@ class GatewayThreadWorker(ThreadWorker):
             self._check_head(conn)
 
     def _check_head(self, conn: TConn) -> None:
-        received: bytes | None = _buffered(conn)
-        if HEAD_END not in received:
-            received = _peek(conn, buffered=received)
+        buffered = _buffered(conn)
+        received = buffered if HEAD_END in buffered else _peek(conn, buffered=buffered)
         if received is None:
             self._drop(conn)
         elif HEAD_END in received or (len(received) >= MAX_PEEKED_HEAD_BYTES and self._has_room_for_partial_head()):
@@ -142,12 +146,12 @@ class GatewayThreadWorker(ThreadWorker):
         self.busy -= 1
         super().finish_request(conn, fs)
 
-    def handle_request(self, req, conn: TConn):
+    def handle_request(self, req: http1.GatewayRequest, conn: TConn) -> bool:
         self.reading_heads.pop(id(conn), None)  # the head is whole
         return super().handle_request(req, conn)
 
     def _enforce_head_timeout(self) -> None:
-        """The time-out is for the whole head, not for each read of it."""
+        """Shut down connections whose head is late: the time-out is for the whole head, not for each read."""
         while True:
             time.sleep(HEAD_CHECK_SECONDS)
             limit = time.monotonic() - self.client_timeout
@@ -158,7 +162,7 @@ class GatewayThreadWorker(ThreadWorker):
             if self.parked:
                 self.method_queue.defer(self._check_parked)
 
-    def handle(self, conn: TConn):
+    def handle(self, conn: TConn) -> object:
         """Leave closing to the LingeringCloser: gunicorn would do it in the thread that accepts."""
         self.reading_heads[id(conn)] = (conn, time.monotonic())  # the time-out begins when a thread reads
         try:
@@ -172,23 +176,25 @@ class GatewayThreadWorker(ThreadWorker):
             conn.close = _do_not_close
         return keep
 
-    def handle_error(self, req, client, addr, exc) -> None:
-        """Answer what gunicorn itself refuses with the gateway's error document, not gunicorn's page."""
-
+    def handle_error(
+        self, req: http1.GatewayRequest | None, client: socket.socket, addr: tuple[object, ...] | str, exc: Exception
+    ) -> None:
+        """Answer a request that gunicorn itself refuses with the gateway's error document, not with gunicorn's page."""
         if isinstance(exc, ParseException) and not isinstance(exc, RESPONSE_ERRORS):
             self.log.warning("Refused a malformed request of %s: %s", addr and addr[0], exc)
-            error = ValidationError("The request's first line or its headers are malformed or too long.")
+            error: GatewayError = ValidationError("The request's first line or its headers are malformed or too long.")
         else:
             self.log.error("A request failed outside its view.", exc_info=exc)
             error = InternalError()
         answer = error_response(error, new_request_id())
+        assert isinstance(answer.body, bytes)  # an error response is never a stream
         headers = [("Connection", "close"), *answer.headers]
         lines = [f"HTTP/1.1 {REASONS[answer.status]}", *(f"{name}: {value}" for name, value in headers)]
         with contextlib.suppress(OSError):
             util.write_nonblock(client, "\r\n".join([*lines, "\r\n"]).encode("latin-1") + answer.body)
 
-    def handle_exit(self, sig, frame) -> None:
-        """SIGTERM: the time for running requests begins."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """At SIGTERM, begin the graceful shutdown."""
         drain.begin(self.count_requests)
         super().handle_exit(sig, frame)
 
@@ -197,7 +203,7 @@ class GatewayThreadWorker(ThreadWorker):
         return self.busy
 
     def is_parent_alive(self) -> bool:
-        """Without its master a worker stops as it does at SIGTERM."""
+        """Whether the master lives; if not, the worker stops as it does at SIGTERM."""
         alive = super().is_parent_alive()
         if not alive:
             drain.begin(self.count_requests)
@@ -317,7 +323,7 @@ class NonBlockingReader:
 
 
 def _read_without_waiting(conn: TConn) -> None:
-    """Threads of the reserve must stay free: they do not wait for the rest of a body."""
+    """Let reads of a body fail instead of wait: the threads of the reserve must stay free."""
     if not conn.cfg.is_ssl:
         conn.init()
         conn.parser.unreader.sock = NonBlockingReader(conn.sock)
@@ -335,7 +341,7 @@ def _peek(conn: TConn, *, buffered: bytes) -> bytes | None:
 
 
 def _buffered(conn: TConn) -> bytes:
-    """The bytes of the next request that were read together with the one before."""
+    """The bytes of the next request that were read together with the previous one."""
     return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
 
 

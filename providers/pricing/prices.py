@@ -157,11 +157,11 @@ class PriceBook:
 
 
 class Era(NamedTuple):
-    """A time in which all prices stay as they are, and what was found out about them."""
+    """A time in which all prices stay as they are, and the prices that were looked up in it."""
 
     since: float
     until: float
-    known: dict[tuple[int, str, str], Price | None]
+    prices: dict[tuple[int, str, str], Price | None]
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -60,10 +60,10 @@ def _adopt_segment(name: str, path: Path, started: dict[int, bytes], ended: set[
 def _log_aborted(name: str, starts: list[bytes], root: Path) -> None:
     """Log requests as aborted, each once: the number logged so far is stored like a segment's position."""
     entries = [Record(END, 0, _aborted_entry(start), number) for number, start in enumerate(starts, start=1)]
-    done = stored_position(name)
-    while batch := next_batch(entries[done:]):
-        store_batch(name, done, batch, root)
-        done = batch[-1].end
+    position = stored_position(name)
+    while batch := next_batch(entries[position:]):
+        store_batch(name, position, batch, root)
+        position = batch[-1].end
 
 
 def _remove_segment(path: Path) -> None:
@@ -72,11 +72,12 @@ def _remove_segment(path: Path) -> None:
         with _mapped(path) as data:
             damaged = journals.is_damaged(data)
         if damaged:
-            kept = path.parent.parent / f"{path.parent.name}-{path.name}.damaged"
+            damaged_path = path.parent.parent / f"{path.parent.name}-{path.name}.damaged"
             log.error(
-                "A journal segment is damaged: what could be read was logged, and the segment was kept in %s.", kept
+                "A journal segment is damaged: what could be read was logged, and the segment was kept in %s.",
+                damaged_path,
             )
-            path.rename(kept)
+            path.rename(damaged_path)
             return
     path.unlink()
 
@@ -89,12 +90,12 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
 
 def _aborted_entry(start: bytes) -> bytes:
     entry = empty_log_entry() | orjson.loads(start)
-    asked = entry["attempts"] > 0
+    has_attempts = entry["attempts"] > 0
     entry |= {
         "outcome": "aborted",
         "severity": "error",
-        "entry_source": "Worker" if asked else "Not Set",
-        "cost_status": "unknown" if asked else "",
+        "entry_source": "Worker" if has_attempts else "Not Set",
+        "cost_status": "unknown" if has_attempts else "",
         "message": "The gateway's process ended before this request did.",
     }
     return orjson.dumps(entry)

@@ -78,8 +78,8 @@ def add_hits(hits: Mapping[str, int]) -> dict[str, int]:
             return {}
     # By last_hit_at: an entry that was inserted meanwhile exists but has none of these hits.
     counted = CacheEntry.objects.filter(request_hash__in=list(hits), last_hit_at=now)
-    found = set(counted.values_list("request_hash", flat=True))
-    return {request_hash: number for request_hash, number in hits.items() if request_hash not in found}
+    existing_hashes = set(counted.values_list("request_hash", flat=True))
+    return {request_hash: number for request_hash, number in hits.items() if request_hash not in existing_hashes}
 
 
 def _hash_of_hit(record: bytes) -> str:

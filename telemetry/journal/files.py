@@ -172,10 +172,10 @@ class Journal:
         """Create the next segment before it is needed (called in the background)."""
         self._abandon_deleted_files()
         with self._lock:
-            wanted = self._spare is None and (
+            is_spare_due = self._spare is None and (
                 not self.segments or self.segments[-1].free_bytes() < self._segment_bytes // 2
             )
-        if wanted:
+        if is_spare_due:
             with suppress(JournalFull):
                 new = self._new_segment(self._segment_bytes)
                 with self._lock:
@@ -214,11 +214,11 @@ class Journal:
                 self._lock_folder()
         with self._lock:
             used = [segment for segment in (*self.segments[-1:], self._spare) if segment is not None]
-        if gone := [segment for segment in used if not segment.path.exists()]:
+        if deleted_segments := [segment for segment in used if not segment.path.exists()]:
             with self._lock:
-                for segment in gone:
+                for segment in deleted_segments:
                     segment.sealed = True
-                if self._spare in gone:
+                if self._spare in deleted_segments:
                     self._spare = None
 
     def _write(self, kind: int, payload: bytes, number: int = 0) -> None:
@@ -346,8 +346,8 @@ def is_damaged(data: Buffer) -> bool:
 
 def _next_frame(data: Buffer, start: int) -> int | None:
     """The offset of the next intact record after damaged bytes; None if there is none."""
-    while found := _FRAME_START.search(data, start + 1):
-        start = found.start()
+    while frame := _FRAME_START.search(data, start + 1):
+        start = frame.start()
         if next(read_records(data, start, len(data)), None):
             return start
     return None

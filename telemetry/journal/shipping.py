@@ -154,9 +154,9 @@ class Shipper(BackgroundThread):
             self._shipped[segment.path] = batch[-1].end
             segment.release(batch[-1].end)
             self._track_open_requests(segment, batch)
-        done = segment.sealed and self._shipped.get(segment.path, 0) == segment.end
+        is_shipped = segment.sealed and self._shipped.get(segment.path, 0) == segment.end
         # Oldest first: a start record must not outlive the segment of its end record, or it would seem aborted.
-        if done and segment is self._journal.segments[0] and segment not in self._open_segments.values():
+        if is_shipped and segment is self._journal.segments[0] and segment not in self._open_segments.values():
             self._journal.remove_segment(segment)
             self._shipped.pop(segment.path, None)
             self._in_doubt.discard(segment.path)

@@ -48,8 +48,8 @@ class Follower(BackgroundThread):
 
     def _database_message(self) -> str:
         """What a database that does not answer means for clients: without a snapshot no key is known."""
-        consequence = "known keys are served on" if self.snapshot.loaded else "every key is refused until it answers"
-        return f"The database does not answer; {consequence}"
+        effect = "known keys are served on" if self.snapshot.loaded else "every key is refused until it answers"
+        return f"The database does not answer; {effect}"
 
     @property
     def fresh(self) -> bool:

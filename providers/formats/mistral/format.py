@@ -189,9 +189,9 @@ class MistralReader(JsonStreamReader):
     def _read_call(self, piece: JsonObject) -> None:
         call, index = _call(piece, self._id or "", self._calls), piece.get("index")
         index = index if isinstance(index, int) else 0
-        given_id = _given_id(piece)
-        number = self._numbers.get(given_id or index)
-        if number is None or (call.name and not given_id):  # what goes on with a call names it no more
+        call_id = _call_id(piece)
+        number = self._numbers.get(call_id or index)
+        if number is None or (call.name and not call_id):  # what goes on with a call names it no more
             number = self._numbers[call.id] = self._numbers[index] = self._calls
             self._calls += 1
             self.emit(CallBegan(number, call.id, call.name))
@@ -341,11 +341,11 @@ def _place(item: JsonObject) -> int:
     return index if isinstance(index, int) else 0
 
 
-def _given_id(call: JsonObject) -> str:
+def _call_id(call: JsonObject) -> str:
     """The id in a call; "null" stands for none."""
     call_id = as_text(call.get("id"))
     return "" if call_id == "null" else call_id
 
 
 def _call(call: JsonObject, reply_id: str, number: int) -> ToolCall:
-    return read_function_call(call, _given_id(call), reply_id, str(number))
+    return read_function_call(call, _call_id(call), reply_id, str(number))

@@ -88,8 +88,8 @@ class Ollama(TranslatedFormat):
         messages = [written for message in chat.messages for written in _written(message)]
         body: JsonObject = {"model": model, "messages": messages, "stream": work.stream}
         values = {theirs: getattr(chat, ours) for ours, theirs in OPTIONS.items()}
-        if given := {name: value for name, value in values.items() if value not in (None, [])}:
-            body["options"] = given
+        if parameters := {name: value for name, value in values.items() if value not in (None, [])}:
+            body["options"] = parameters
         if chat.tools and not (chat.tool_choice is not None and chat.tool_choice.kind == "none"):
             body["tools"] = [function_of(tool) for tool in chat.tools]
         if chat.output is not None:

@@ -166,8 +166,8 @@ def transcript_in(message: JsonObject) -> str:
 
 def _images(message: JsonObject) -> list[Image]:
     """OpenRouter's."""
-    found = (as_dict(as_dict(image).get("image_url")) for image in as_list(message.get("images")))
-    return [_image(url) for value in found if (url := as_text(value.get("url")))]
+    image_urls = (as_dict(as_dict(image).get("image_url")) for image in as_list(message.get("images")))
+    return [_image(url) for value in image_urls if (url := as_text(value.get("url")))]
 
 
 def _image(url: str) -> Image:

@@ -184,4 +184,4 @@ class TestBook:
         assert book.price(1, "h", "m1", 6) is first
         for number in range(25_000):
             book.price(1, "h", f"m{number}", 7)
-        assert len(book._era.known) <= 10_000
+        assert len(book._era.prices) <= 10_000
