@@ -175,7 +175,7 @@ class LimitAdmin(ServiceAdmin):
         services.delete_limit(row)
 
     def deletion_effects(self, row: Limit) -> list[str]:
-        return [f"The limit of {row.subject} is deleted. From now on the default limit applies."]
+        return [f"The limit of {row.subject} will be deleted. The default limit applies from then on."]
 
 
 def _status(limit: Limit) -> LimitStatus:

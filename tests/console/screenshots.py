@@ -91,7 +91,7 @@ def playground(page: Page, known: dict[str, str]) -> None:
     page.fill("[name=second]", known["model"])
     page.fill("[name=prompt]", "What is a gateway for?")
     page.click("button[type=submit] >> text=Send")
-    page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('all after')")
+    page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('complete after')")
     page.screenshot(path=Path(IMAGES / "playground.png"))
 
 

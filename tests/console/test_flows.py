@@ -83,7 +83,7 @@ def ask(window, model: str, key: str) -> str:
     page.fill("[name=prompt]", PROMPT)
     page.check("[name=bypass]")
     page.click("button[type=submit] >> text=Send")
-    page.wait_for_function("document.querySelector('[data-note]')?.innerText.includes('all after')")
+    page.wait_for_function("document.querySelector('[data-note]')?.innerText.includes('complete after')")
     return page.inner_text("[data-answer]")
 
 
@@ -119,8 +119,8 @@ def test_two_models_answer_side_by_side(console, world):
         page.fill(f"[name={field}]", world.row(provider).models.get().name)
     page.fill("[name=prompt]", PROMPT)
     page.click("button[type=submit] >> text=Send")
-    page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('all after')")
-    page.wait_for_function("document.querySelectorAll('[data-note]')[0].innerText.includes('all after')")
+    page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('complete after')")
+    page.wait_for_function("document.querySelectorAll('[data-note]')[0].innerText.includes('complete after')")
     assert page.locator("[data-answer]").all_inner_texts() == ["Lisbon", "Porto"]
     assert window.check() == []
 

@@ -252,7 +252,7 @@ def test_an_answer_of_a_provider_is_text_in_the_playground(console, world):
     window.page.fill("[name=prompt]", HOSTILE)
     window.page.keyboard.press("Tab")
     window.page.keyboard.press("Enter")  # Send is the next one: no mouse is needed
-    window.page.wait_for_function("document.querySelector('[data-note]')?.innerText.includes('all after')")
+    window.page.wait_for_function("document.querySelector('[data-note]')?.innerText.includes('complete after')")
     assert window.page.inner_text("[data-answer]") == HOSTILE
     assert window.page.title() != "owned"
     assert window.check() == []

@@ -19,8 +19,8 @@ def test_an_open_circuit_stands_on_the_provider_in_the_list_and_on_the_first_pag
     provider = world.provider(name=world.name("<b>failing"))
     row, prompts = world.row(provider), map(str, count())
     page = f"providers/provider/{row.pk}/change/"
-    world.until(lambda: "Circuit closed: it is asked" in told(administrator, page))
-    assert "since the start none" in told(administrator, page)
+    world.until(lambda: "Circuit closed: the provider gets requests" in told(administrator, page))
+    assert "since the gateway started none" in told(administrator, page)
     provider.default = Answer(status=500)
 
     def shows(path: str, what: str) -> bool:
@@ -45,7 +45,7 @@ def test_a_rest_that_a_provider_asked_for_stands_there_with_its_end(administrato
     provider.default = Answer(status=429, headers={"Retry-After": "600"})
     assert world.ask().status_code == 429
     page = f"providers/provider/{row.pk}/change/"
-    world.until(lambda: "Circuit closed Rest until" in told(administrator, page), seconds=10)
+    world.until(lambda: "Circuit closed Pause until" in told(administrator, page), seconds=10)
     assert "resting" in told(administrator, f"providers/provider/?q={row.name}")
 
 
