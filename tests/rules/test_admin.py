@@ -74,7 +74,7 @@ def test_a_linked_key_may_use_any_model_that_the_rule_matches(console):
     assert said() == {"ann": False, "ben": True, "staff": False, "all": False}
     path = f"/admin/rules/rule/preview/?name=r&regex=claude.*&audience=user&user={ann.pk}"
     page = console.get(path).text
-    assert "any model name" in page
+    assert "every model name that it matches" in page
     assert "east" in page
     assert "allows nothing" not in page
     assert "allows nothing" in console.get(path.replace(f"user={ann.pk}", f"user={ben.pk}")).text
