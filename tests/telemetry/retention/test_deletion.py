@@ -165,7 +165,7 @@ class TestOneAtATime:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE telemetry_cacheentry RENAME TO elsewhere")
         try:
-            with pytest.raises(CommandError, match=r"^Not done: cache records\.$"):
+            with pytest.raises(CommandError, match=r"^These tasks failed: cache records\.$"):
                 house()
         finally:
             with connection.cursor() as cursor:

@@ -343,7 +343,7 @@ def test_what_takes_too_long_is_stopped(admin, monkeypatch):
     monkeypatch.setattr("telemetry.services.PAGE_MS", 20)
     monkeypatch.setitem(statistics._DIALECTS["postgresql"], "model", "model || pg_sleep(1)::text")
     insert_log_entries([done("r")])
-    refused(admin.get(f"/stats/usage/?{WITHIN}&by=model"), 400, "ValidationError", "narrow")
+    refused(admin.get(f"/stats/usage/?{WITHIN}&by=model"), 400, "ValidationError", "shorter period")
 
 
 class TestPercentiles:
