@@ -5,9 +5,10 @@ Any process asks, all of them ship their journals and report it. Without Redis t
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from telemetry.journal.shipping import Shipper
+if TYPE_CHECKING:
+    from telemetry.journal.shipping import Shipper
 
 CHECK_SECONDS = 0.05
 # A process that was killed counts as live for ten seconds; meanwhile nobody reports for it.
@@ -55,7 +56,7 @@ class OneProcess:
 class PromptShipping:
     """The part of one process: it answers the requests of all, in the background, and makes its own."""
 
-    def __init__(self, requests: ShippingRequests, shipper: Shipper) -> None:
+    def __init__(self, requests: ShippingRequests, shipper: "Shipper") -> None:
         self._requests = requests
         self._shipper = shipper
         self._number: int | None = None  # of the latest request that was seen
