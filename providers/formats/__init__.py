@@ -1,4 +1,4 @@
-"""The wire formats by name; adding one is adding a module and a line here."""
+"""The wire formats by name; a new one is a folder and a line here."""
 
 from providers.formats.anthropic.format import Anthropic
 from providers.formats.base import (
