@@ -11,22 +11,32 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 from unfold.views import ChangeList
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.discovery import ask_for_models
-from providers.health.status import Health, health_of
-from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider
+from providers.health.status import Health, HealthState, health_of
+from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, ModelPrice, Provider, ProviderCredential
+from providers.part_admin import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
 from providers.querysets import is_current
+from providers.sealing import credentials_of
 from providers.transport.transport import Transport
-from providers.viewsets import ModelViewSet, PriceViewSet, ProviderViewSet
+from providers.viewsets import PriceViewSet, ProviderViewSet
 
 LISTED = ("input", "output", "cache_read")
 DEFAULT_HELP = "Empty: the default setting applies."
-SECRET_HELP = "Stored encrypted and never shown again."
+# The tables of what belongs to a provider are registered with this module.
+__all__ = ["CredentialAdmin", "ModelAdmin", "PriceAdmin", "ProviderAdmin"]
+STATE_LABELS = {
+    HealthState.HEALTHY.value: "success",
+    HealthState.FAILING.value: "danger",
+    HealthState.RESTING.value: "warning",
+    HealthState.UNKNOWN.value: "info",
+}
 
 
 class CurrentFilter(admin.SimpleListFilter):
@@ -42,16 +52,10 @@ class CurrentFilter(admin.SimpleListFilter):
 
 
 class ProviderForm(ServiceForm):
-    """A provider; its credential is only ever written."""
+    """A provider. Its credential can be set and is never shown."""
 
     form_names = {"api_key": "secret", "models": "new_models"}
-    secret = forms.CharField(
-        label="Credential",
-        required=False,
-        strip=False,
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
-        help_text=f"{SECRET_HELP} Leave empty to keep it; a new scheme, host or port in the URL clears it.",
-    )
+    secret = secret_field("Leave empty to keep it; a new scheme, host or port in the URL clears it.")
     clear_credential = forms.BooleanField(required=False, help_text="Forget the credential.")
     new_models = forms.CharField(
         required=False,
@@ -65,6 +69,7 @@ class ProviderForm(ServiceForm):
         fields = [
             "name", "format", "url", "auth_method", "enabled", "priority", "weight", "cache_scope",
             "cache_ttl_seconds", *TIMEOUTS, "max_response_bytes", "unknown_parameters",
+            "health_check_seconds", "health_check_always",
         ]  # fmt: skip
         help_texts = {
             "url": "The base URL, as SDKs take it, such as https://api.openai.com/v1",
@@ -77,18 +82,27 @@ class ProviderForm(ServiceForm):
             "auth_method": "Authentication",
             "cache_ttl_seconds": "Cache lifetime (seconds)",
             "max_response_bytes": "Longest answer (bytes)",
+            "health_check_seconds": "Every (seconds)",
+            "health_check_always": "Also while it works",
             **{name: f"{name.removesuffix('_seconds').replace('_', ' ').capitalize()} (seconds)" for name in TIMEOUTS},
         }
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._label("cache_scope", "", f"Default ({settings.GATEWAY_CACHE_SCOPE})")
         if self.instance.pk is not None:
             return
         self.fields["secret"].help_text = SECRET_HELP
         field = self.fields["unknown_parameters"]
         if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
-            field.choices, field.required = [("", "as suits the format"), *field.choices], False
+            field.choices, field.required = [("", "Default of the format"), *field.choices], False
         self.initial["unknown_parameters"] = ""
+
+    def _label(self, name: str, value: str, label: str) -> None:
+        """Replace the label of one value of a choice."""
+        field = self.fields.get(name)
+        if isinstance(field, forms.TypedChoiceField) and not callable(field.choices):
+            field.choices = [(key, label if key == value else text) for key, text in field.choices]
 
 
 class ProviderList(ChangeList):
@@ -99,7 +113,7 @@ class ProviderList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        for provider, health in zip(self.result_list, health_of(self.result_list), strict=True):
+        for provider, health in zip(self.result_list, health_of(self.result_list, with_usage=True), strict=True):
             provider.health = health
 
 
@@ -121,7 +135,7 @@ class ProviderAdmin(ServiceAdmin):
     list_filter = ["enabled", "format"]
     search_fields = ["name", "url", "models__name"]
     ordering = ["id"]
-    readonly_fields = ["masked_credential", "model_names"]
+    readonly_fields = ["masked_credential", "further_credentials", "model_names"]
     change_form_outer_before_template = "console/provider_health.html"
     actions_detail = ["test_connection", "fetch_models"]
 
@@ -132,13 +146,15 @@ class ProviderAdmin(ServiceAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> list:
         models = ["model_names"] if obj else ["new_models"]
-        credential_fields = ["masked_credential", "secret", "clear_credential"] if obj else ["secret"]
+        present = ["masked_credential", "secret", "clear_credential", "further_credentials"]
+        credential_fields = present if obj else ["secret"]
         return [
             (None, {"fields": ["name", "format", "url", "enabled"]}),
             ("Credential", {"fields": ["auth_method", *credential_fields]}),
             ("Models", {"fields": models}),
             ("Load balancing", {"fields": ["priority", "weight"]}),
             ("Cache", {"fields": ["cache_scope", "cache_ttl_seconds"]}),
+            ("Health checks", {"fields": ["health_check_seconds", "health_check_always"]}),
             ("Timeouts and limits", {"fields": [*TIMEOUTS, "max_response_bytes", "unknown_parameters"]}),
         ]
 
@@ -149,29 +165,33 @@ class ProviderAdmin(ServiceAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
     ) -> HttpResponse:
         row = self.get_object(request, object_id)
-        context: JsonObject = {"health": health_of([row])[0]} if row is not None else {}
+        context: JsonObject = {"health": health_of([row], with_usage=True)[0]} if row is not None else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
     @display(description="URL", ordering="url")
     def address(self, row: Provider) -> str:
         return row.url
 
-    @display(description="State", label={"asked": "success", "new": "info", "resting": "danger"}, ordering="enabled")
+    @display(description="State", label=STATE_LABELS, ordering="enabled")
     def state(self, row: ListedProvider) -> str:
-        return row.health.state
+        return row.health.state.value
 
     @display(description="Last hour")
     def last_hour(self, row: ListedProvider) -> str:
         usage = row.health.usage
-        return f"{_count(usage['requests'], 'request')}, {_count(usage['errors'], 'error')}" if usage else ""
+        return f"{_count(usage['attempts'], 'attempt')}, {usage['failed_attempts']:,} failed" if usage else ""
 
     @display(description="Models", ordering="model_count")
     def model_count(self, row: ListedProvider) -> int:
         return row.model_count
 
-    @display(description="Present credential")
+    @display(description="Current credential")
     def masked_credential(self, row: Provider) -> str:
         return row.masked_credential or "none"
+
+    @display(description="Further credentials")
+    def further_credentials(self, row: Provider) -> str:
+        return ", ".join(map(_described, row.credentials.all())) or "none"
 
     @display(description="Models")
     def model_names(self, row: Provider) -> str:
@@ -201,7 +221,7 @@ class ProviderAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: Provider) -> list[str]:
         return [
-            "Its models and limits are deleted with it.",
+            "Its models, credentials and limits are deleted with it.",
             "It cannot be deleted while live keys or rules refer to it.",
         ]
 
@@ -209,12 +229,12 @@ class ProviderAdmin(ServiceAdmin):
         "Test connection",
         icon="network_check",
         path="test",
-        effect="The provider is asked for its list of models, with its credential; no prompt is sent.",
+        effect="The provider is asked for its list of models, with each credential; no prompt is sent.",
         atomic=False,
     )
     def test_connection(self, request: HttpRequest, provider: Provider) -> str:
         begun = time.perf_counter()
-        offered = _ask(provider)
+        offered = _ask_with_each_credential(provider)
         took = (time.perf_counter() - begun) * 1000
         self.record(request, "test", provider.pk)
         return f"{provider.name} answered within {took:.0f} ms and lists {_count(len(offered), 'model')}."
@@ -227,9 +247,9 @@ class ProviderAdmin(ServiceAdmin):
         atomic=False,
     )
     def fetch_models(self, request: HttpRequest, provider: Provider) -> str:
-        offered = _ask(provider)
+        offered = _ask(provider, next(iter(credentials_of(provider).values())))
         with transaction.atomic(), self.recorded_change(request, provider, attributes=["models"]):
-            present = set(provider.models.values_list("name", flat=True))
+            present = {name for model in provider.models.all() for name in (model.name, model.name_at_provider)}
             new = [name for name in dict.fromkeys(offered) if name not in present]
             for name in new:
                 services.add_model(provider=provider, name=name)
@@ -241,7 +261,7 @@ class PriceForm(ServiceForm):
         model = ModelPrice
         fields = [*SUBJECT, "currency", *AMOUNTS, "valid_from"]
         help_texts = {
-            "model": "The provider's name for it; * matches anything.",
+            "model": "The provider's name of the model; * matches any characters.",
             "input": "For a million tokens.",
             "output": "For a million tokens.",
             "request": "Per request, in addition to its tokens.",
@@ -251,12 +271,12 @@ class PriceForm(ServiceForm):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if field := self.fields.get("valid_from"):
-            # A form that took a while to fill in would send a moment of the past, which services refuse.
+            # The initial value would be in the past when the form is sent; services refuse that.
             field.required, field.initial, field.show_hidden_initial = False, None, False
 
 
 def amount(field: str) -> Any:
-    """A column with a price, without the zeros that say nothing."""
+    """A column with a price, without trailing zeros."""
 
     @display(description=field.replace("_", " ").capitalize(), ordering=field)
     def shown(row: ModelPrice) -> str:
@@ -268,7 +288,7 @@ def amount(field: str) -> Any:
 
 @admin.register(ModelPrice)
 class PriceAdmin(ServiceAdmin):
-    """What models cost. A changed price is a new row: entries keep the price that they were made at."""
+    """Prices of models. A changed price is a new row: log entries keep their cost."""
 
     viewset = PriceViewSet
     form = PriceForm
@@ -324,49 +344,26 @@ class PriceAdmin(ServiceAdmin):
         ]
 
 
+def _described(row: ProviderCredential) -> str:
+    state = "cleared" if not row.credential else f"weight {row.weight}" if row.enabled else "disabled"
+    return f"{row.name} ({row.masked_credential or 'empty'}, {state})"
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _ask(provider: Provider) -> list[str]:
+def _ask(provider: Provider, credential: str) -> list[str]:
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=15)
-    return ask_for_models(
-        transport, url=provider.url, auth_method=provider.auth_method, credential=services.credential_of(provider)
-    )
+    return ask_for_models(transport, url=provider.url, auth_method=provider.auth_method, credential=credential)
 
 
-class ModelForm(ServiceForm):
-    class Meta:
-        model = Model
-        fields = ["provider", "name", "max_output_tokens"]
-        help_texts = {"name": "The provider's name for it, which clients use too."}
-
-
-@admin.register(Model)
-class ModelAdmin(ServiceAdmin):
-    """What providers offer."""
-
-    viewset = ModelViewSet
-    form = ModelForm
-    empty_message = "There are no models. Add them here, or fetch them on the provider's page."
-    list_display = ["name", "provider"]
-    list_filter = ["provider"]
-    search_fields = ["name", "provider__name"]
-    autocomplete_fields = ["provider"]
-    list_select_related = ["provider"]
-    ordering = ["provider_id", "name"]
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
-        return ["provider"] if obj else []
-
-    def create(self, request: HttpRequest, values: JsonObject) -> Model:
-        return services.add_model(**values)
-
-    def change(self, request: HttpRequest, row: Model, values: JsonObject) -> None:
-        services.change_model(row, **values)
-
-    def destroy(self, request: HttpRequest, row: Model) -> None:
-        services.remove_model(row)
-
-    def deletion_effects(self, row: Model) -> list[str]:
-        return [f"Requests for it are no longer sent to {row.provider.name}."]
+def _ask_with_each_credential(provider: Provider) -> list[str]:
+    """The models listed for the first one; raises ProviderError, which names the one that is refused."""
+    lists = []
+    for name, credential in credentials_of(provider).items():
+        try:
+            lists.append(_ask(provider, credential))
+        except ProviderError as error:
+            raise (ProviderError(f"Credential {name}: {error.message}") if name else error) from None
+    return lists[0]

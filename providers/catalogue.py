@@ -30,6 +30,11 @@ class Target(NamedTuple, Generic[P]):
     provider: P
     model: str
 
+    @property
+    def key(self) -> tuple[int, str]:
+        """What tells it from the other targets of a request."""
+        return self.provider.id, self.model
+
 
 class Catalogue(Generic[P]):
     """The enabled providers and their models."""

@@ -1,4 +1,4 @@
-"""What a provider says that it offers."""
+"""What a provider says that it offers; administrators alone ask for it, and read what the errors say."""
 
 from itertools import islice
 
@@ -6,7 +6,7 @@ import orjson
 
 from gateway_project.errors import GatewayError, ProviderError
 from providers.transport import auth
-from providers.transport.provider_response import describe_failure
+from providers.transport.provider_response import explain_failure
 from providers.transport.transport import RefusedAddress, Transport
 
 SECONDS = 5
@@ -62,7 +62,7 @@ def _why(error: BaseException) -> str:
     """As a request would say it: requests wraps what happened several times over."""
     while error.__context__ is not None:
         error = error.__context__
-    return f"it did not answer within {SECONDS} s" if isinstance(error, TimeoutError) else describe_failure(error)
+    return f"it did not answer within {SECONDS} s" if isinstance(error, TimeoutError) else explain_failure(error)
 
 
 def _names(document: object) -> list[str]:

@@ -2,19 +2,34 @@
 
 from datetime import datetime
 from math import inf
-from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.conf import settings
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from gateway_project.database.names import SearchedField, is_clear
+from gateway_project.database.names import SearchedField
+from providers.columns import (
+    IS_CURRENCY,
+    amount_field,
+    check_credential_name,
+    check_interval,
+    check_modalities,  # noqa: F401  migrations name it here, as the next two
+    check_model_name,
+    check_pattern,
+    check_positive,  # noqa: F401
+    check_provider_name,
+    integer_field,
+    modalities_field,
+    seconds_field,
+)
 from providers.credentials import origin_of
 from providers.formats.usage import MONEY_DECIMALS
-from providers.pricing.prices import PRICE_DECIMALS, Offer, Price
-from providers.querysets import ModelPriceQuerySet, ModelQuerySet, ProviderQuerySet
+from providers.health.models import HealthCheck  # noqa: F401 - a table of this app
+from providers.pricing.facts import ModelFacts, known_facts
+from providers.pricing.prices import Offer, Price
+from providers.querysets import CredentialQuerySet, ModelPriceQuerySet, ModelQuerySet, ProviderQuerySet
 
 MASK = "…"
 TIMEOUTS = (
@@ -33,33 +48,15 @@ OPTIONS = (
     *TIMEOUTS,
     "max_response_bytes",
     "unknown_parameters",
+    "health_check_seconds",
+    "health_check_always",
 )
-LEAST_SECONDS = 0.01  # as of the settings that stand in for a time-out that is not given
-# What may be stored, and so what the API and the console take.
-LONGEST_CREDENTIAL = 20_000
-LONGEST_TIMEOUT = 86_400
-MAX_INTEGER = 2**31 - 1  # of a whole number of 32 bits, also where the database would take more
-MOST_MODELS = 1000  # of a new provider
-
-
-def check_provider_name(value: str) -> None:
-    """Refuse a name that `provider/model` could not be split at, or that no reader can tell from another."""
-    if "/" in value or not is_clear(value):
-        raise ValidationError(
-            "A provider's name has no slash, no blanks around it and only characters that can be seen."
-        )
-
-
-def check_model_name(value: str) -> None:
-    """Refuse a name that no reader can tell from another."""
-    if not is_clear(value):
-        raise ValidationError("A model's name has no blanks around it and only characters that can be seen.")
-
-
-def check_positive(value: float) -> None:
-    """Refuse what is no duration: less than anything takes, infinite or not a number."""
-    if not LEAST_SECONDS <= value < float("inf"):
-        raise ValidationError(f"Must be a number of seconds, {LEAST_SECONDS} at least.")
+CREDENTIAL_LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent_requests")
+CREDENTIAL_OPTIONS = ("weight", "enabled", *CREDENTIAL_LIMITS)
+# What a model may be given beside its name.
+MODEL_OPTIONS = ("upstream_name", "context_length", "max_output_tokens", "input_modalities", "output_modalities")
+MOST_MODELS = 1000  # in one request for a new provider
+MOST_CREDENTIALS = 100  # of one provider, besides its own
 
 
 class ProviderFormat(models.Model):
@@ -89,32 +86,21 @@ class AuthMethod(models.TextChoices):
 
 
 class CacheScope(models.TextChoices):
-    """Who shares a stored response; empty leaves it to the setting."""
+    """Who shares a stored response. Empty: as GATEWAY_CACHE_SCOPE says; a provider can only narrow that setting."""
 
-    SETTING = "", "as the setting says"
-    GLOBAL = "global", "everybody"
-    GROUP = "group", "the members of the same groups"
-    USER = "user", "one user"
-    KEY = "key", "one key"
+    SETTING = "", "Default"
+    GLOBAL = "global", "Everybody"
+    GROUP = "group", "Users with the same groups"
+    USER = "user", "The same user"
+    KEY = "key", "The same key"
 
 
 class UnknownParameters(models.TextChoices):
-    """What becomes of a request's parameters that the provider's format does not know."""
+    """How to treat parameters of a request that the provider's format does not know."""
 
-    REFUSE = "refuse", "refuse the request"
-    DROP = "drop", "leave them out"
-    PASS = "pass", "pass them on"
-
-
-def _seconds() -> models.FloatField:
-    """A time-out of the provider's own; null leaves it to the setting."""
-    return models.FloatField(null=True, blank=True, validators=[check_positive, MaxValueValidator(LONGEST_TIMEOUT)])
-
-
-def _integer_field(*, least: int = 0, **options: Any) -> models.PositiveIntegerField:
-    """A whole number that is the same on every database: SQLite would take one of 64 bits."""
-    validators = [MinValueValidator(least), MaxValueValidator(MAX_INTEGER)]
-    return models.PositiveIntegerField(validators=validators, **options)
+    REFUSE = "refuse", "Refuse the request"
+    DROP = "drop", "Drop them"
+    PASS = "pass", "Pass them on"
 
 
 class Provider(models.Model):
@@ -127,16 +113,22 @@ class Provider(models.Model):
     credential_hint = models.CharField(max_length=4, blank=True, default="", editable=False)
     format = models.ForeignKey(ProviderFormat, on_delete=models.PROTECT, related_name="providers")
     enabled = models.BooleanField(default=True)
-    priority = _integer_field(default=100, help_text="Lower is tried first.")
-    weight = _integer_field(least=1, default=1, help_text="Share of the work within a priority.")
+    priority = integer_field(default=100, help_text="Lower is tried first.")
+    weight = integer_field(least=1, default=1, help_text="Share of the work within a priority.")
     cache_scope = models.CharField(max_length=10, choices=CacheScope, blank=True, default=CacheScope.SETTING)
-    cache_ttl_seconds = _integer_field(null=True, blank=True)
-    connect_timeout_seconds = _seconds()
-    first_byte_timeout_seconds = _seconds()
-    idle_timeout_seconds = _seconds()
-    total_timeout_seconds = _seconds()
+    cache_ttl_seconds = integer_field(null=True, blank=True)
+    connect_timeout_seconds = seconds_field()
+    first_byte_timeout_seconds = seconds_field()
+    idle_timeout_seconds = seconds_field()
+    total_timeout_seconds = seconds_field()
     max_response_bytes = models.PositiveBigIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     unknown_parameters = models.CharField(max_length=10, choices=UnknownParameters, default=UnknownParameters.PASS)
+    health_check_seconds = models.PositiveIntegerField(
+        default=0,
+        validators=[check_interval],
+        help_text="How often a tiny request checks it while it fails. 0: never.",
+    )
+    health_check_always = models.BooleanField(default=False, help_text="Check it also while it works.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -168,19 +160,81 @@ class Provider(models.Model):
     @property
     def masked_credential(self) -> str:
         """What anyone may see of the credential: "…" and its last four characters; empty without one."""
-        return f"{MASK}{self.credential_hint}" if self.credential else ""
+        return mask_of(self)
+
+
+def _most(what: str) -> models.PositiveIntegerField:
+    return integer_field(least=1, null=True, blank=True, help_text=f"The most {what}. Empty: no limit.")
+
+
+class ProviderCredential(models.Model):
+    """One more credential of a provider (encrypted): another account there, with its share of the requests."""
+
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="credentials", db_index=False)
+    name = SearchedField(max_length=100, validators=[check_credential_name])
+    credential = models.TextField(blank=True, default="", editable=False)
+    credential_hint = models.CharField(max_length=4, blank=True, default="", editable=False)
+    weight = integer_field(least=1, default=1, help_text="Share of the provider's work; its own credential has 1.")
+    enabled = models.BooleanField(default=True)
+    requests_per_minute = _most("requests a minute")
+    tokens_per_minute = _most("tokens a minute")
+    concurrent_requests = _most("requests at a time")
+
+    objects = CredentialQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = "credential"
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "name"], name="one_credential_of_a_name_a_provider"),
+            models.CheckConstraint(condition=~models.Q(name=""), name="credential_has_a_name"),
+            models.CheckConstraint(condition=models.Q(weight__gte=1), name="credential_weight_is_a_share"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def masked_credential(self) -> str:
+        """What anyone may see of it: "…" and its last four characters; empty once a new address has cleared it."""
+        return mask_of(self)
+
+
+def mask_of(row: Provider | ProviderCredential) -> str:
+    """The mask of a row's credential; empty without one."""
+    return f"{MASK}{row.credential_hint}" if row.credential else ""
 
 
 class Model(models.Model):
-    """A model name that one provider serves."""
+    """A model name that one provider serves. Of what is not set, the public table of models may know it."""
 
     provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="models", db_index=False)
     name = SearchedField(max_length=200, validators=[check_model_name])
-    max_output_tokens = _integer_field(
+    upstream_name = SearchedField(
+        max_length=200,
+        blank=True,
+        default="",
+        validators=[check_model_name],
+        help_text="What the provider is asked for. Empty: the name.",
+    )
+    context_length = integer_field(
         least=1,
         null=True,
         blank=True,
-        help_text="The longest answer that it gives, for providers that want to be told; empty: as far as it is known.",
+        help_text="Maximum tokens of a request and its answer. Empty: the known maximum.",
+    )
+    input_modalities = modalities_field()
+    output_modalities = modalities_field()
+    max_output_tokens = integer_field(
+        least=1,
+        null=True,
+        blank=True,
+        help_text="Maximum tokens of an answer, for providers that require one. Empty: the known maximum.",
+    )
+
+    # Who may rename it without the right to change providers; null for models that came with their provider.
+    added_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", editable=False
     )
 
     objects = ModelQuerySet.as_manager()
@@ -191,41 +245,45 @@ class Model(models.Model):
             models.UniqueConstraint(fields=["provider", "name"], name="one_model_of_a_name_a_provider"),
             models.CheckConstraint(condition=~models.Q(name=""), name="model_has_a_name"),
             models.CheckConstraint(condition=models.Q(max_output_tokens__gte=1), name="model_answers_something"),
+            models.CheckConstraint(condition=models.Q(context_length__gte=1), name="model_reads_something"),
         ]
         indexes = [models.Index(fields=["name"], name="models_by_name")]
 
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def name_at_provider(self) -> str:
+        """What the provider is asked for."""
+        return self.upstream_name or self.name
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of it: what was set here, else what the public table says of the provider's name."""
+        public = known_facts(self.name_at_provider)
+        return ModelFacts(
+            self.context_length or public.context_length,
+            self.max_output_tokens or public.max_output_tokens,
+            public.input_modalities if self.input_modalities is None else tuple(self.input_modalities),
+            public.output_modalities if self.output_modalities is None else tuple(self.output_modalities),
+        )
+
 
 class PriceSource(models.TextChoices):
     """Where a price comes from."""
 
-    BUNDLED = "bundled", "the public prices that come with the gateway"
-    SYNCED = "synced", "a file that was loaded"
-    EDITED = "edited", "somebody here"
+    BUNDLED = "bundled", "Public prices that come with the gateway"
+    SYNCED = "synced", "A loaded file"
+    EDITED = "edited", "Edited here"
 
 
-def check_pattern(value: str) -> None:
-    """Refuse a pattern that could not match: with capitals, blanks or what cannot be printed."""
-    if value != value.lower() or " " in value or not value.isprintable():
-        raise ValidationError("Must be in lower case, without blanks; * stands for any characters.")
-
-
-def _amount(**options: Any) -> models.DecimalField:
-    """Money for a million tokens."""
-    return models.DecimalField(
-        max_digits=12, decimal_places=PRICE_DECIMALS, validators=[MinValueValidator(0)], **options
-    )
-
-
-# Of a price: what may change with time, and what it is a price of.
+# The columns of a price that may change with time, and those that say what it is the price of.
 AMOUNTS = ("input", "output", "cache_read", "cache_write", "reasoning", "request")
 SUBJECT = ("provider", "host", "model", "above_input_tokens")
 
 
 class ModelPrice(models.Model):
-    """What some models cost somewhere from one moment until another; a price that changes is a new row."""
+    """The price of some models at a provider, at a host or anywhere, for a period. A changed price is a new row."""
 
     provider = models.ForeignKey(
         Provider, on_delete=models.CASCADE, null=True, blank=True, related_name="prices", help_text="Empty: any."
@@ -235,21 +293,21 @@ class ModelPrice(models.Model):
         blank=True,
         default="",
         validators=[check_pattern],
-        help_text="Of the URL; empty: any.",
+        help_text="Host of the provider's URL. Empty: any.",
     )
     model = SearchedField(max_length=200, validators=[check_pattern])
     above_input_tokens = models.PositiveBigIntegerField(default=0, help_text="For requests with more input than this.")
-    currency = models.CharField(max_length=3, validators=[RegexValidator(r"^[A-Z]{3}\Z", "Three capitals, like USD.")])
-    input = _amount()
-    output = _amount()
-    cache_read = _amount(null=True, blank=True, help_text="Empty: as input.")
-    cache_write = _amount(null=True, blank=True, help_text="Empty: as input.")
-    reasoning = _amount(null=True, blank=True, help_text="Empty: as output.")
+    currency = models.CharField(max_length=3, validators=[IS_CURRENCY])
+    input = amount_field()
+    output = amount_field()
+    cache_read = amount_field(null=True, blank=True, help_text="Empty: the price of input.")
+    cache_write = amount_field(null=True, blank=True, help_text="Empty: the price of input.")
+    reasoning = amount_field(null=True, blank=True, help_text="Empty: the price of output.")
     request = models.DecimalField(
         max_digits=18, decimal_places=MONEY_DECIMALS, default=0, validators=[MinValueValidator(0)]
     )
     valid_from = models.DateTimeField(default=timezone.now)
-    valid_until = models.DateTimeField(null=True, blank=True, help_text="Empty: until further notice.")
+    valid_until = models.DateTimeField(null=True, blank=True, help_text="Empty: no end.")
     source = models.CharField(max_length=10, choices=PriceSource, default=PriceSource.EDITED)
 
     objects = ModelPriceQuerySet.as_manager()
@@ -299,7 +357,8 @@ class ModelPrice(models.Model):
     def offer(self) -> Offer:
         """It with whom it is for and when."""
         until = self.valid_until.timestamp() if self.valid_until else inf
-        return Offer(self.price, self.model, self.provider_id, self.host, self.valid_from.timestamp(), until)
+        since, is_public = self.valid_from.timestamp(), self.source != PriceSource.EDITED
+        return Offer(self.price, self.model, self.provider_id, self.host, since, until, is_public)
 
     def holds(self, at: datetime) -> bool:
         """Whether it is the price at this moment."""

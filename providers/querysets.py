@@ -5,13 +5,19 @@ from operator import attrgetter
 from typing import Self, TypeVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, Max, Min, Q, Subquery, Value, When
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import Exact
 from django.utils import timezone
 
 from providers.pricing.prices import PriceBook
 
 # The model of a queryset. The models import this module, so the type is filled in where they create their managers.
 RowT_co = TypeVar("RowT_co", bound=models.Model, covariant=True)
+
+
+# The currency of all rows of a query, or null.
+COMMON_CURRENCY = Case(When(Exact(Min("currency"), Max("currency")), then=Min("currency")))
 
 
 class ProviderQuerySet(models.QuerySet[RowT_co]):
@@ -27,11 +33,30 @@ class ProviderQuerySet(models.QuerySet[RowT_co]):
         """Providers with the format and the models that lists show, in two queries."""
         return self.select_related("format").prefetch_related("models")
 
+    def served(self) -> Self:
+        """Enabled providers with all that requests need of them."""
+        return self.enabled().select_related("format").prefetch_related("models", "credentials")
+
+
+class CredentialQuerySet(models.QuerySet[RowT_co]):
+    def of(self, provider: models.Model) -> Self:
+        """Further credentials of one provider."""
+        return self.filter(provider=provider)
+
+    def usable(self) -> Self:
+        """Credentials that requests may be sent with."""
+        return self.filter(enabled=True).exclude(credential="")
+
 
 class ModelQuerySet(models.QuerySet[RowT_co]):
     def of(self, provider: models.Model) -> Self:
         """Models of one provider."""
         return self.filter(provider=provider)
+
+    def upstream_names(self) -> dict[tuple[int, str], str]:
+        """What providers are asked for where that differs from our name, by provider id and our name."""
+        rows = self.exclude(upstream_name="").values_list("provider_id", "name", "upstream_name")
+        return {(provider_id, name): upstream for provider_id, name, upstream in rows}
 
 
 def is_current(at: datetime | None = None) -> Q:
@@ -51,7 +76,13 @@ class ModelPriceQuerySet(models.QuerySet[RowT_co]):
 
     def book(self) -> PriceBook:
         """These prices, to look up what a model costs."""
-        return PriceBook(map(attrgetter("offer"), self.iterator()))
+        currency = self.aggregate(currency=COMMON_CURRENCY)["currency"]
+        return PriceBook(map(attrgetter("offer"), self.iterator()), currency or "")
+
+    def common_currency(self) -> Coalesce:
+        """The currency of all these prices, as a value for another query; '' for no prices, or several currencies."""
+        one_group = self.order_by().values(group=Value(1)).annotate(common=COMMON_CURRENCY)
+        return Coalesce(Subquery(one_group.values("common")), Value(""))
 
     def not_over(self, at: datetime | None = None) -> Self:
         """Prices that hold at a moment (default: now), or will hold later."""

@@ -1,4 +1,4 @@
-"""What providers, models and formats look like on the wire, and what may be sent about them."""
+"""Attributes of providers, models, formats and prices: in answers, and in requests that create or change them."""
 
 import re
 from decimal import Decimal
@@ -9,14 +9,21 @@ from django.utils import timezone
 from rest_framework import serializers
 
 from gateway_project.api.fields import Attributes, Boolean, Choice, DateTime, Id, Integer, Named, Text
+from gateway_project.api.names import camel
 from gateway_project.json_types import JsonObject
-from providers.formats.usage import MONEY_DECIMALS
-from providers.models import (
-    AMOUNTS,
+from providers.columns import (
+    LEAST_CHECK_SECONDS,
     LEAST_SECONDS,
+    LONGEST_CHECK_SECONDS,
     LONGEST_CREDENTIAL,
     LONGEST_TIMEOUT,
     MAX_INTEGER,
+    Modality,
+)
+from providers.formats.usage import MONEY_DECIMALS
+from providers.health.status import Health, HealthState
+from providers.models import (
+    AMOUNTS,
     MOST_MODELS,
     OPTIONS,
     AuthMethod,
@@ -24,6 +31,7 @@ from providers.models import (
     Model,
     ModelPrice,
     Provider,
+    ProviderCredential,
     ProviderFormat,
     UnknownParameters,
 )
@@ -31,20 +39,81 @@ from providers.models import (
 MOST_DIGITS = 12
 
 
+class HealthWord(serializers.Field):
+    """The health of a provider or of one of its models in one word."""
+
+    schema = {"type": "string", "enum": [state.value for state in HealthState]}
+
+    def to_representation(self, value: Health | HealthState) -> str:
+        return (value.state if isinstance(value, Health) else value).value
+
+
+class NestedSerializer(serializers.Serializer):
+    """An object inside of a row, with the names of the wire: renderers only know a row's own."""
+
+    def to_representation(self, instance: object) -> JsonObject:
+        return {camel(name): value for name, value in super().to_representation(instance).items()}
+
+
+class LastErrorSerializer(NestedSerializer):
+    """The last failure."""
+
+    time = serializers.DateTimeField(source="at")
+    model = serializers.CharField()
+    exception = serializers.CharField()
+    message = serializers.CharField()
+
+
+class ModelHealthSerializer(NestedSerializer):
+    """A model of a provider: attempts and checks since the gateway started."""
+
+    model = serializers.CharField()
+    health = HealthWord(source="state")
+    attempts = serializers.IntegerField()
+    failures = serializers.IntegerField()
+    checks = serializers.IntegerField()
+    failed_checks = serializers.IntegerField()
+    last_error = LastErrorSerializer(allow_null=True)
+
+
+class HealthDetail(NestedSerializer):
+    """Why a provider has its health, as the processes of this machine see it; null for all but admins."""
+
+    attempts = serializers.IntegerField()
+    failures = serializers.IntegerField()
+    last_error = LastErrorSerializer(allow_null=True)
+    processes = serializers.IntegerField(help_text="How many processes know the provider.")
+    open_circuits = serializers.IntegerField(help_text="In how many of them its circuit is open.")
+    rests_until = serializers.DateTimeField(allow_null=True, help_text="It sent Retry-After.")
+    models = ModelHealthSerializer(many=True)
+
+    def get_attribute(self, instance: Provider) -> Health | None:
+        if not hasattr(instance, "health_detail"):
+            raise serializers.SkipField
+        return instance.health_detail
+
+
 class ProviderSerializer(serializers.ModelSerializer):
-    """A provider as lists show it: of its credential only the mask."""
+    """A provider. `apiKey` is the mask of its credential."""
 
     api_key = serializers.CharField(source="masked_credential")
     models = Named(many=True)
     format_name = serializers.CharField(source="format.name")
 
+    # Lists alone have them: a change of a provider is logged without them.
+    health = HealthWord(read_only=True)
+    health_detail = HealthDetail(read_only=True, allow_null=True)
+
     class Meta:
         model = Provider
-        fields = ("id", "name", "url", "auth_method", "api_key", "models", "format_name", *OPTIONS)
+        fields = (
+            *("id", "name", "url", "auth_method", "api_key", "models", "format_name", *OPTIONS),
+            *("health", "health_detail"),
+        )
 
 
 class Seconds(serializers.Field):
-    """A time-out: a number of seconds, a day at most; null leaves it to the setting."""
+    """A time-out in seconds, at most a day; null: the default setting applies."""
 
     schema = {"type": "number", "minimum": LEAST_SECONDS, "maximum": LONGEST_TIMEOUT}
 
@@ -54,8 +123,24 @@ class Seconds(serializers.Field):
         return float(data)
 
 
+class CheckInterval(Integer):
+    """The seconds between two checks; 0 for none."""
+
+    schema = {
+        "type": "integer",
+        "anyOf": [{"const": 0}, {"minimum": LEAST_CHECK_SECONDS, "maximum": LONGEST_CHECK_SECONDS}],
+    }
+
+    def to_internal_value(self, data: object) -> int:
+        seconds = super().to_internal_value(data)
+        if seconds and not LEAST_CHECK_SECONDS <= seconds <= LONGEST_CHECK_SECONDS:
+            bounds = f"from {LEAST_CHECK_SECONDS} to {LONGEST_CHECK_SECONDS}"
+            raise serializers.ValidationError(f"Must be 0, or a number of seconds {bounds}.")
+        return seconds
+
+
 class FormatId(serializers.Field):
-    """The id of a format; the value is the format's name, by which services know it."""
+    """The id of a format; its value is the format's name."""
 
     schema = Id.schema
 
@@ -63,7 +148,7 @@ class FormatId(serializers.Field):
         format_id = Id().to_internal_value(data)
         row = ProviderFormat.objects.filter(pk=format_id).first()
         if row is None:
-            raise serializers.ValidationError(f"There is no format with the id {format_id}.")
+            raise serializers.ValidationError(f"No format with id {format_id}.")
         return row.name
 
 
@@ -72,7 +157,7 @@ def _timeout() -> Seconds:
 
 
 class ProviderChanges(Attributes):
-    """What may be changed about a provider, under the names that services know it by."""
+    """The attributes of a provider that can be changed."""
 
     example = {"priority": 50, "firstByteTimeoutSeconds": 30}
     name = Text(max_length=Provider._meta.get_field("name").max_length)
@@ -86,7 +171,7 @@ class ProviderChanges(Attributes):
         required=False,
         allow_blank=True,
         max_length=LONGEST_CREDENTIAL,
-        help_text="The provider's credential. Sending back the mask that is shown changes nothing.",
+        help_text="The provider's credential. Sending the mask back changes nothing.",
     )
     format_id = FormatId(source="format_name")
     enabled = Boolean(required=False)
@@ -106,13 +191,17 @@ class ProviderChanges(Attributes):
     unknown_parameters = Choice(
         UnknownParameters.values,
         required=False,
-        help_text="What becomes of those that the format does not know; of a new provider pass, or drop where those of "
-        "the format refuse what they do not know.",
+        help_text="How to treat parameters that the format does not know. Default of a new provider: drop if "
+        "providers of this format refuse unknown parameters, else pass.",
     )
+    health_check_seconds = CheckInterval(
+        required=False, help_text="How often a tiny request checks it while it fails; it costs a token. 0: never."
+    )
+    health_check_always = Boolean(required=False, help_text="Whether it is checked while it works, too.")
 
 
 class ProviderAttributes(ProviderChanges):
-    """What may be sent about a new provider. An id is accepted, as the specification has it, and means nothing."""
+    """The attributes of a new provider. An `id` is accepted and ignored."""
 
     example = {
         "name": "openai",
@@ -132,32 +221,106 @@ class ProviderAttributes(ProviderChanges):
         return attrs
 
 
-class ModelSerializer(Named):
-    """A model as lists show it."""
+def _known(name: str) -> serializers.ListField:
+    """Modalities, as they were set or are known."""
+    return serializers.ListField(source=f"facts.{name}", child=serializers.CharField())
 
-    max_output_tokens = serializers.IntegerField(allow_null=True)
+
+class ModelSerializer(Named):
+    """A model of a provider. What was not set is what the public table says; null or empty if it says nothing."""
+
+    upstream_name = serializers.CharField(source="name_at_provider")
+    context_length = serializers.IntegerField(source="facts.context_length", allow_null=True)
+    max_output_tokens = serializers.IntegerField(source="facts.max_output_tokens", allow_null=True)
+    input_modalities = _known("input_modalities")
+    output_modalities = _known("output_modalities")
+
+
+def _modalities() -> serializers.ListField:
+    return serializers.ListField(
+        child=Choice(Modality.values),
+        required=False,
+        allow_null=True,
+        max_length=len(Modality.values),
+        help_text="null: as the public table says. Needs the permission providers.modify.",
+    )
 
 
 class ModelAttributes(Attributes):
-    """What may be sent about a model."""
+    """The attributes of a model that can be set."""
 
-    example = {"name": "gpt-5-nano"}
+    example = {"name": "fast", "upstreamName": "gpt-5-nano"}
     name = Text(max_length=Model._meta.get_field("name").max_length)
+    upstream_name = Text(
+        required=False,
+        allow_blank=True,
+        max_length=Model._meta.get_field("upstream_name").max_length,
+        help_text="What the provider is asked for; empty: the name. Needs the permission providers.modify.",
+    )
+    context_length = Integer(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_INTEGER,
+        help_text="Tokens of a request and its answer; null: as the public table says. Needs the permission "
+        "providers.modify.",
+    )
+    input_modalities = _modalities()
+    output_modalities = _modalities()
     max_output_tokens = Integer(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=MAX_INTEGER,
-        help_text="How long answers can be, for formats that have to say it; only an admin sets it.",
+        help_text="How long answers can be, for formats that have to say it; null: as the public table says. Only an "
+        "admin sets it.",
     )
 
 
+class CredentialSerializer(Named):
+    """One more credential of a provider. `apiKey` is its mask, empty once a new address of the provider cleared it."""
+
+    api_key = serializers.CharField(source="masked_credential")
+    weight = serializers.IntegerField()
+    enabled = serializers.BooleanField()
+    requests_per_minute = serializers.IntegerField(allow_null=True)
+    tokens_per_minute = serializers.IntegerField(allow_null=True)
+    concurrent_requests = serializers.IntegerField(allow_null=True)
+
+
+def _most() -> Integer:
+    return Integer(required=False, allow_null=True, min_value=1, max_value=MAX_INTEGER, help_text="null: no limit.")
+
+
+class CredentialAttributes(Attributes):
+    """The attributes of a credential that can be set."""
+
+    example = {"name": "second account", "apiKey": "sk-example-2", "weight": 1}
+    name = Text(max_length=ProviderCredential._meta.get_field("name").max_length)
+    api_key = Text(
+        source="credential",
+        allow_blank=True,
+        max_length=LONGEST_CREDENTIAL,
+        help_text="Sent as the provider's own credential is. Sending the mask back changes nothing.",
+    )
+    weight = Integer(
+        required=False,
+        min_value=1,
+        max_value=MAX_INTEGER,
+        help_text="Share of the provider's requests; its own credential has a weight of 1.",
+    )
+    enabled = Boolean(required=False)
+    requests_per_minute = _most()
+    tokens_per_minute = _most()
+    concurrent_requests = _most()
+
+
 class FormatSerializer(Named):
-    """A format as lists show it."""
+    """A wire format."""
 
 
 class Money(serializers.Field):
-    """An amount of money: a number, or a text with one, which no reader rounds."""
+    """An amount of money: a number, or a text with a number, which is never rounded."""
 
     def __init__(self, *, whole: int = MOST_DIGITS, decimals: int = MOST_DIGITS, **options: Any) -> None:
         super().__init__(**options)
@@ -178,7 +341,7 @@ class Money(serializers.Field):
 
 
 class PriceSerializer(serializers.ModelSerializer):
-    """A price as lists show it; amounts are texts."""
+    """A price. Amounts are texts."""
 
     provider_id = serializers.IntegerField(allow_null=True)
     provider_name = serializers.SerializerMethodField()
@@ -205,7 +368,7 @@ class PriceSerializer(serializers.ModelSerializer):
 
 
 class ProviderId(serializers.Field):
-    """The id of a provider; the value is its row."""
+    """The id of a provider; its value is the row."""
 
     schema = Id.schema
 
@@ -218,7 +381,7 @@ class ProviderId(serializers.Field):
 
 
 def _amount(name: str, **options: Any) -> Money:
-    """An amount that fits the column of this name."""
+    """An amount that fits the column with this name."""
     column = ModelPrice._meta.get_field(name)
     if not isinstance(column, DecimalField):
         raise TypeError(f"The column {name} holds no amount.")
@@ -226,7 +389,7 @@ def _amount(name: str, **options: Any) -> Money:
 
 
 class PriceChanges(Attributes):
-    """What may be changed about a price; the change is a row of its own."""
+    """The attributes of a price that can be changed. A change creates a new row."""
 
     currency = Text(max_length=3)
     input = _amount("input")
@@ -240,7 +403,7 @@ class PriceChanges(Attributes):
 
 
 class PriceAttributes(PriceChanges):
-    """What may be sent about a new price: for a provider, for a host, or for every one."""
+    """The attributes of a new price: for a provider, for a host, or for all."""
 
     provider_id = ProviderId(source="provider", required=False, allow_null=True)
     host = Text(required=False, allow_blank=True, max_length=ModelPrice._meta.get_field("host").max_length)

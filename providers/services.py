@@ -2,25 +2,26 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
 from gateway_project.database.saving import lock_row, save_or_refuse
-from gateway_project.errors import Conflict, ProviderError, ValidationError
+from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
-from providers.credentials import CredentialUnreadable, decrypt, encrypt, hint_of, is_sealed_with, origin_of
+from providers.credentials import origin_of
 from providers.formats import FORMATS
 from providers.models import (
-    LONGEST_CREDENTIAL,
+    CREDENTIAL_OPTIONS,
     MASK,
+    MODEL_OPTIONS,
+    MOST_CREDENTIALS,
     MOST_MODELS,
     OPTIONS,
     SUBJECT,
@@ -28,10 +29,13 @@ from providers.models import (
     ModelPrice,
     PriceSource,
     Provider,
+    ProviderCredential,
     ProviderFormat,
     UnknownParameters,
 )
-from providers.transport import auth
+from providers.pricing.facts import known_facts
+from providers.sealing import refuse_unsendable, seal
+from providers.transport.addresses import literal_refusal
 
 CHANGEABLE = (*OPTIONS, "name", "url", "auth_method")
 # Names with an underscore are none of the Internet's, but many a container has one.
@@ -57,18 +61,19 @@ def create_provider(
     Raises Conflict if the name exists, and ValidationError.
     """
     _refuse_unknown(options, OPTIONS)
-    if credential.startswith(MASK):
-        raise ValidationError("this is a masked credential; send the complete one.", field="api_key")
-    if len(names := dict.fromkeys(models)) > MOST_MODELS:
-        raise ValidationError(f"must be at most {MOST_MODELS}.", field="models")
+    _refuse_mask(credential)
+    most = min(MOST_MODELS, settings.GATEWAY_MAX_MODELS_PER_PROVIDER)
+    if len(names := dict.fromkeys(models)) > most:
+        raise ValidationError(f"must be at most {most}.", field="models")
     provider = Provider(name=name, url=_checked_url(url), auth_method=auth_method, **options)
     provider.format = _format(format_name)
     if FORMATS[format_name].strict and "unknown_parameters" not in options:
         provider.unknown_parameters = UnknownParameters.DROP
-    _seal(provider, credential)
+    seal(provider, credential, provider)
+    _lock_model_names()
     _save(provider)
     for model_name in names:
-        add_model(provider=provider, name=model_name)
+        _save_model(Model(provider=provider, name=model_name))
     return provider
 
 
@@ -78,8 +83,8 @@ def update_provider(
 ) -> Provider:
     """The provider with these changes stored; `credential` "" clears it, None or a masked one leaves it.
 
-    A changed scheme, host or port clears the credential unless the same call sets one: whoever may change an
-    address may not thereby send the credential there. Raises Conflict, NotFound and ValidationError.
+    A changed scheme, host or port clears the credential unless the same call sets one, and all further ones: whoever
+    may change an address may not thereby send the credentials there. Raises Conflict, NotFound and ValidationError.
     """
     _refuse_unknown(changes, CHANGEABLE)
     lock_row(provider, Provider.objects.all())
@@ -90,58 +95,186 @@ def update_provider(
         setattr(provider, name, value)
     if format_name is not None:
         provider.format = _format(format_name)
+    is_moved, is_sent_otherwise = provider.origin != origin, provider.auth_method != auth_method
     if credential is not None and not credential.startswith(MASK):
-        _seal(provider, credential)
-    elif provider.origin != origin:
-        _seal(provider, "")
-    elif provider.auth_method != auth_method:
-        _refuse_unsendable(provider)
+        seal(provider, credential, provider)
+    elif is_moved:
+        seal(provider, "", provider)
+    elif is_sent_otherwise:
+        refuse_unsendable(provider, provider)
     _save(provider)
+    if is_moved:
+        provider.credentials.update(credential="", credential_hint="")
+    elif is_sent_otherwise:
+        for row in provider.credentials.exclude(credential=""):
+            refuse_unsendable(row, provider)
     return provider
 
 
 @transaction.atomic
-def add_model(*, provider: Provider, name: str, max_output_tokens: int | None = None) -> Model:
-    """A stored model of the provider; raises Conflict if it has one of this name, and ValidationError."""
-    model = Model(provider=provider, name=name, max_output_tokens=max_output_tokens)
+def add_credential(*, provider: Provider, name: str, credential: str, **options: Any) -> ProviderCredential:
+    """One more credential of the provider, stored; options are in CREDENTIAL_OPTIONS.
+
+    Raises Conflict if the provider has one of this name or MOST_CREDENTIALS, and ValidationError.
+    """
+    lock_row(provider, Provider.objects.all())
+    if ProviderCredential.objects.of(provider).count() >= MOST_CREDENTIALS:
+        raise Conflict(f"The provider {provider.name!r} has {MOST_CREDENTIALS} credentials, the most there may be.")
+    _refuse_unknown(options, CREDENTIAL_OPTIONS)
+    row = ProviderCredential(provider=provider, name=name, **options)
+    _set_credential(row, credential)
+    _save_credential(row)
+    return row
+
+
+@transaction.atomic
+def change_credential(row: ProviderCredential, *, credential: str | None = None, **changes: Any) -> None:
+    """Store the new `name`, `credential` and CREDENTIAL_OPTIONS, as far as they are given; a masked one changes none.
+
+    Raises Conflict if its provider has one of this name, NotFound and ValidationError.
+    """
+    _refuse_unknown(changes, ("name", *CREDENTIAL_OPTIONS))
+    # The provider first, as who changes it does: its address must not change while a credential is sealed for it.
+    lock_row(row.provider, Provider.objects.all())
+    lock_row(row, ProviderCredential.objects.all())
+    for name, value in changes.items():
+        setattr(row, name, value)
+    is_shown_value = credential is not None and (credential.startswith(MASK) or credential == row.credential == "")
+    if credential is not None and not is_shown_value:
+        _set_credential(row, credential)
+    _save_credential(row)
+
+
+def remove_credential(row: ProviderCredential) -> None:
+    """Delete a credential: no request is sent with it any more."""
+    row.delete()
+
+
+def _set_credential(row: ProviderCredential, credential: str) -> None:
+    if not credential:
+        raise ValidationError("must not be empty; disable or delete a credential that is not used.", field="api_key")
+    _refuse_mask(credential)
+    seal(row, credential, row.provider)
+
+
+def _refuse_mask(credential: str) -> None:
+    if credential.startswith(MASK):
+        raise ValidationError("this is a masked credential; send the complete one.", field="api_key")
+
+
+def _save_credential(row: ProviderCredential) -> None:
+    save_or_refuse(row, conflict=f"The provider {row.provider.name!r} has a credential named {row.name!r} already.")
+
+
+@transaction.atomic
+def add_model(
+    *,
+    provider: Provider,
+    name: str,
+    added_by: int | None = None,
+    only_own: bool = False,
+    **options: Any,
+) -> Model:
+    """A stored model of the provider; `only_own` for users who may not change providers. Options are in MODEL_OPTIONS.
+
+    Raises Conflict if the provider has one of this name or GATEWAY_MAX_MODELS_PER_PROVIDER models, with `only_own` also
+    for a name that any provider offers, and ValidationError.
+    """
+    _lock_model_names()
+    lock_row(provider, Provider.objects.all())
+    most = settings.GATEWAY_MAX_MODELS_PER_PROVIDER
+    if Model.objects.of(provider).count() >= most:
+        raise Conflict(f"The provider {provider.name!r} has {most:,} models, the most there may be. Delete some first.")
+    _refuse_unknown(options, MODEL_OPTIONS)
+    model = Model(provider=provider, name=name, added_by_id=added_by, **options)
     _save_model(model)
+    if only_own:
+        _refuse_offered(model)
     return model
 
 
 @transaction.atomic
-def change_model(model: Model, **changes: Any) -> None:
-    """Store the model's new `name` and `max_output_tokens`, as far as they are given.
+def change_model(model: Model, *, only_renamed_by: int | None = None, **changes: Any) -> None:
+    """Store the model's new `name` and MODEL_OPTIONS, as far as they are given.
 
-    Raises Conflict if its provider has a model of this name, NotFound and ValidationError.
+    With `only_renamed_by`, the id of a user who may not change providers, only what they added gets a new name, and
+    none that any provider offers. Raises PermissionDenied, Conflict if its provider has a model of this name, NotFound
+    and ValidationError.
     """
+    _lock_model_names()
+    _refuse_unknown(changes, ("name", *MODEL_OPTIONS))
     lock_row(model, Model.objects.all())
+    needs_own_name = only_renamed_by is not None and changes.get("name", model.name) != model.name
+    if needs_own_name and model.added_by_id != only_renamed_by:
+        reason = "you can rename only models that you added; others need the permission providers.modify."
+        raise PermissionDenied(reason, field="name")
     for field, value in changes.items():
         setattr(model, field, value)
     _save_model(model)
+    if needs_own_name:
+        _refuse_offered(model)
+
+
+def _lock_model_names() -> None:
+    """Hold all names of models to the end of the transaction, so that two users cannot take the same one at once.
+
+    Transactions on SQLite exclude each other anyway.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('gateway model names'))")
+
+
+def _refuse_offered(model: Model) -> None:
+    """Raise Conflict if work for the name of this stored model goes elsewhere already: it would be re-routed."""
+    if Model.objects.exclude(pk=model.pk).filter(name=model.name).exists():
+        raise Conflict(f"A provider offers {model.name!r} already. Choose another name.", field="name")
+    # A model's own name takes precedence over `provider/model`, also of a model that the provider gets later.
+    prefix, slash, _ = model.name.partition("/")
+    if slash and Provider.objects.filter(name=prefix).exists():
+        reason = f"{model.name!r} means a model of the provider {prefix!r}. Choose a name without {prefix + '/'!r}."
+        raise Conflict(reason, field="name")
 
 
 def _save_model(model: Model) -> None:
+    """Store it; what is the default anyway stays unset, and so follows it."""
+    if model.upstream_name == model.name:
+        model.upstream_name = ""
+    public = known_facts(model.name_at_provider)
+    if model.context_length == public.context_length:
+        model.context_length = None
+    for name in ("input_modalities", "output_modalities"):
+        if getattr(model, name) == list(getattr(public, name)):
+            setattr(model, name, None)
     save_or_refuse(model, conflict=f"The provider {model.provider.name!r} has a model named {model.name!r} already.")
 
 
+@transaction.atomic
 def remove_model(model: Model) -> None:
-    """Delete a model: its provider no longer offers it."""
-    model.delete()
+    """Delete a model: its provider no longer offers it. Raises Conflict while aliases refer to it, counting them."""
+    try:
+        model.delete()
+    except ProtectedError as error:
+        raise Conflict(f"The model {model.name!r} is referred to by {_references(error)}.") from None
 
 
 @transaction.atomic
 def delete_provider(provider: Provider) -> None:
-    """Delete it with its models; raises NotFound, and Conflict while keys or rules refer to it, counting them."""
+    """Delete it with its models; raises NotFound, and Conflict while something refers to it, counting that."""
     # First of all, as who changes it does: whoever begins to refer to it meanwhile waits, and finds it gone.
     lock_row(provider, Provider.objects.all())
     try:
         provider.delete()
     except ProtectedError as error:
-        counts = Counter(row._meta for row in error.protected_objects)
-        references = ", ".join(
-            _count_with_noun(number, meta) for meta, number in sorted(counts.items(), key=lambda pair: str(pair[0]))
-        )
-        raise Conflict(f"The provider {provider.name!r} is referred to by {references}.") from None
+        raise Conflict(f"The provider {provider.name!r} is referred to by {_references(error)}.") from None
+
+
+def _references(error: ProtectedError) -> str:
+    """How many rows of each kind refer to what cannot be deleted."""
+    counts = Counter(row._meta for row in error.protected_objects)
+    return ", ".join(
+        _count_with_noun(number, meta) for meta, number in sorted(counts.items(), key=lambda one: str(one[0]))
+    )
 
 
 @transaction.atomic
@@ -218,88 +351,12 @@ def _not_past(moment: datetime | None, now: datetime) -> datetime:
     return moment or now
 
 
-@dataclass(frozen=True, slots=True)
-class ResealResult:
-    """What became of all credentials: how many were rewritten or had the key already, and whose cannot be read."""
-
-    rewritten: int
-    current: int
-    unreadable: tuple[str, ...]
-
-
-Providers = Iterable[tuple[int, str]]
-
-
-def reseal_credentials(counting: Callable[[list[tuple[int, str]]], Providers] = iter) -> ResealResult:
-    """Encrypt every credential under the first key, each in a transaction of its own; it may be called again.
-
-    `counting` is handed all (id, name), and returns the same for this to work through.
-    """
-    results: Counter[bool | None] = Counter()
-    unreadable: list[str] = []
-    for provider_id, name in counting(list(Provider.objects.exclude(credential="").values_list("id", "name"))):
-        try:
-            results[_reseal(provider_id)] += 1
-        except (CredentialUnreadable, ValueError):
-            unreadable.append(name)
-    return ResealResult(results[True], results[False], tuple(unreadable))
-
-
-@transaction.atomic
-def _reseal(provider_id: int) -> bool | None:
-    """Whether it was rewritten; None if there is no credential any more. Raises CredentialUnreadable, ValueError."""
-    keys = settings.GATEWAY_ENCRYPTION_KEYS
-    # Held: a credential that is set at this moment must not be overwritten with the one from before.
-    row = Provider.objects.select_for_update().exclude(credential="").filter(pk=provider_id).first()
-    if row is None:
-        return None
-    if is_sealed_with(row.credential, keys[0]):
-        return False
-    text = decrypt(row.credential, origin=row.origin, keys=keys)
-    Provider.objects.filter(pk=row.pk).update(credential=encrypt(text, origin=row.origin, keys=keys))
-    return True
-
-
-def credential_of(provider: Provider) -> str:
-    """The credential in the clear, for a call to its provider alone; raises ProviderError where it cannot be read."""
-    if not provider.credential:
-        return ""
-    try:
-        return decrypt(provider.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
-    except CredentialUnreadable:
-        raise ProviderError("The credential cannot be decrypted with the present keys: enter it again.") from None
-
-
 def _count_with_noun(number: int, meta: Any) -> str:
     return f"{number} {meta.verbose_name if number == 1 else meta.verbose_name_plural}"
 
 
 def _save(provider: Provider) -> None:
     save_or_refuse(provider, conflict=f"A provider named {provider.name!r} exists already.")
-
-
-def _seal(provider: Provider, credential: str) -> None:
-    if len(credential) > LONGEST_CREDENTIAL:
-        raise ValidationError(f"must have at most {LONGEST_CREDENTIAL} characters.", field="api_key")
-    try:
-        auth.check(provider.auth_method, credential, provider.url)
-    except auth.CredentialUnusable as error:
-        raise ValidationError(f"{error}.", field="api_key") from None
-    provider.credential = (
-        encrypt(credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS) if credential else ""
-    )
-    provider.credential_hint = hint_of(credential)
-
-
-def _refuse_unsendable(provider: Provider) -> None:
-    """Refuse a method that cannot carry the credential that stays; of one that cannot be read nobody knows."""
-    try:
-        credential = decrypt(provider.credential, origin=provider.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
-        auth.check(provider.auth_method, credential, provider.url)
-    except CredentialUnreadable:
-        return
-    except auth.CredentialUnusable as error:
-        raise ValidationError(f"the stored credential cannot be used with it: {error}.", field="auth_method") from None
 
 
 def _format(name: str) -> ProviderFormat:
@@ -327,9 +384,11 @@ def _checked_url(url: str) -> str:
         raise ValidationError("must not contain user information or a fragment.", field="url")
     if not url.isascii() or not (":" in parts.hostname or HOST.match(parts.hostname)):
         raise ValidationError("must contain a valid host name, in ASCII.", field="url")
+    if reason := literal_refusal(parts.hostname, settings.GATEWAY_PROVIDER_NETWORKS):
+        raise ValidationError(f"must name another host: {parts.hostname} {reason}.", field="url")
     return url
 
 
 def _refuse_unknown(options: JsonObject, allowed: Iterable[str]) -> None:
     if unknown := options.keys() - allowed:
-        raise TypeError(f"A provider has no option {', '.join(sorted(unknown))}.")
+        raise TypeError(f"There is no option {', '.join(sorted(unknown))}.")

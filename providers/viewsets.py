@@ -1,19 +1,34 @@
 """Providers, their models and the formats they speak as resources of the management API."""
 
+from collections.abc import Sequence
+
 from django.conf import settings
 from django.db.models import QuerySet
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from gateway_project.api.fields import read_id
-from gateway_project.api.filters import Boolean, Choice, Integer, Text
+from gateway_project.api.filters import BooleanFilter, ChoiceFilter, IntegerFilter, TextFilter
 from gateway_project.api.paging import OptionalPagination
 from gateway_project.api.response_specs import ResponseSpec
-from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, Row, UpdateMixin
 from gateway_project.errors import NotFound, PermissionDenied
 from gateway_project.json_types import JsonObject
 from providers import services
-from providers.models import Model, ModelPrice, PriceSource, Provider, ProviderFormat
+from providers.health.status import health_of
+from providers.models import (
+    MODEL_OPTIONS,
+    Model,
+    ModelPrice,
+    PriceSource,
+    Provider,
+    ProviderCredential,
+    ProviderFormat,
+)
 from providers.querysets import is_current
 from providers.serializers import (
+    CredentialAttributes,
+    CredentialSerializer,
     FormatSerializer,
     ModelAttributes,
     ModelSerializer,
@@ -27,7 +42,7 @@ from providers.serializers import (
 
 
 class ProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
-    """Where work can go."""
+    """Endpoints that serve models."""
 
     resource_name = "providers"
     id_header = "ProviderId"
@@ -36,7 +51,25 @@ class ProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     pagination_class = OptionalPagination
     create_attributes = ProviderAttributes
     update_attributes = ProviderChanges
-    filters = {"id": Integer("id")}
+    filters = {"id": IntegerFilter("id")}
+
+    def paginate_queryset(  # type: ignore[override]  # this view pages providers only, the base any rows
+        self, queryset: QuerySet[Provider]
+    ) -> list[Provider] | None:
+        rows = super().paginate_queryset(queryset)
+        self.add_health(rows or ())
+        return rows
+
+    def retrieve(self, request: Request, **kwargs: str) -> Response:
+        row = self.get_object()
+        self.add_health([row])
+        return Response(self.get_serializer(row).data)
+
+    def add_health(self, rows: Sequence[Provider]) -> None:
+        """Give each row its health; its details are for admins, as they may name internal addresses."""
+        for row, health in zip(rows, health_of(rows), strict=True):
+            is_admin = self.authenticated_caller.is_admin
+            vars(row).update(health=health, health_detail=health if is_admin else None)
 
     def perform_create(self, values: JsonObject) -> Provider:
         return services.create_provider(**values)
@@ -48,14 +81,11 @@ class ProviderViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         services.delete_provider(row)
 
 
-class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
-    """What one provider offers."""
+MODIFY = "providers.modify"  # the feature to change what others added; admins have every one
 
-    resource_name = "models"
-    id_header = "ModelId"
-    serializer_class = ModelSerializer
-    pagination_class = OptionalPagination
-    create_attributes = update_attributes = ModelAttributes
+
+class PartOfProvider(ApiViewSet[Row]):
+    """A resource below a provider."""
 
     @property
     def provider(self) -> Provider:
@@ -66,44 +96,98 @@ class ModelViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
             raise NotFound(f"There is no provider with the id {provider_id}.")
         return row
 
+    def location(self, row_id: int) -> str:
+        provider_id = read_id(self.kwargs["provider_id"])
+        return f"{settings.GATEWAY_BASE_URL}/providers/{provider_id}/{self.resource_name}/{row_id}/"
+
+
+class CredentialViewSet(PartOfProvider, ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
+    """The further credentials of one provider: its requests are shared out between them by weight."""
+
+    resource_name = "credentials"
+    id_header = "CredentialId"
+    serializer_class = CredentialSerializer
+    pagination_class = OptionalPagination
+    create_attributes = update_attributes = CredentialAttributes
+
+    def get_queryset(self) -> QuerySet[ProviderCredential]:
+        return ProviderCredential.objects.of(self.provider).order_by("id")
+
+    def perform_create(self, values: JsonObject) -> ProviderCredential:
+        return services.add_credential(provider=self.provider, **values)
+
+    def perform_update(self, row: ProviderCredential, values: JsonObject) -> None:
+        services.change_credential(row, **values)
+
+    def perform_destroy(self, row: ProviderCredential) -> None:
+        services.remove_credential(row)
+
+
+class ModelViewSet(PartOfProvider, ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
+    """The models of one provider."""
+
+    resource_name = "models"
+    id_header = "ModelId"
+    serializer_class = ModelSerializer
+    pagination_class = OptionalPagination
+    create_attributes = update_attributes = ModelAttributes
+
     def get_queryset(self) -> QuerySet[Model]:
         return Model.objects.of(self.provider).order_by("id")
 
-    def location(self, row_id: int) -> str:
-        return f"{settings.GATEWAY_BASE_URL}/providers/{read_id(self.kwargs['provider_id'])}/models/{row_id}/"
-
     def perform_create(self, values: JsonObject) -> Model:
-        self.check_bound(values, None)
-        return services.add_model(provider=self.provider, **values)
+        self.check_options(values, Model(name=values["name"], upstream_name=""))
+        caller = self.authenticated_caller
+        return services.add_model(
+            provider=self.provider, added_by=caller.user.pk, only_own=not caller.has(MODIFY), **values
+        )
 
     def perform_update(self, row: Model, values: JsonObject) -> None:
-        self.check_bound(values, row.max_output_tokens)
-        services.change_model(row, **values)
+        self.check_options(values, row)
+        caller = self.authenticated_caller
+        services.change_model(row, only_renamed_by=None if caller.has(MODIFY) else caller.user.pk, **values)
 
-    def check_bound(self, values: JsonObject, present: int | None) -> None:
-        """Who may name models must not cut everybody's answers short: of a model, they change the name alone."""
-        if self.caller is not None and self.caller.is_admin:
-            return
-        # As lists show it, it may come along; it is not written, for an admin may be changing it.
-        if values.pop("max_output_tokens", present) != present:
-            raise PermissionDenied("only an admin can set it.", field="max_output_tokens")
+    def check_options(self, values: JsonObject, row: Model) -> None:
+        """Raise PermissionDenied if the caller may not set one of the options, which concern everybody's requests.
+
+        As lists show it, it may come along; it is not written, for somebody else may be changing it.
+        """
+        caller = self.authenticated_caller
+        for name in MODEL_OPTIONS:
+            if caller.is_admin or name not in values:
+                continue
+            is_for_admins = name == "max_output_tokens"
+            if caller.has(MODIFY) and not is_for_admins:
+                continue
+            if values.pop(name) not in _shown(row, name):
+                who = "only an admin can set it." if is_for_admins else f"only with the permission {MODIFY}."
+                raise PermissionDenied(who, field=name)
 
     def perform_destroy(self, row: Model) -> None:
         services.remove_model(row)
 
 
+def _shown(row: Model, name: str) -> list[object]:
+    """The values of an option that change nothing: what is stored, and what lists show."""
+    value = getattr(row, name)
+    if name == "upstream_name":
+        return [value, row.name_at_provider]
+    fact = getattr(row.facts, name)
+    return [value, list(fact) if isinstance(fact, tuple) else fact]
+
+
 class FormatViewSet(ListMixin):
-    """The wire formats that the gateway speaks."""
+    """The wire formats that providers can have."""
 
     resource_name = "formats"
     queryset = ProviderFormat.objects.all()
     serializer_class = FormatSerializer
     pagination_class = OptionalPagination
-    filters = {"id": Integer("id"), "name": Text("name")}
+    filters = {"id": IntegerFilter("id"), "name": TextFilter("name")}
 
 
 class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
-    """What models cost; a changed price is a new row, and a deleted one ends."""
+    """Prices of models. A changed price is a new row; a deleted price ends now."""
 
     resource_name = "prices"
     id_header = "PriceId"
@@ -117,13 +201,13 @@ class PriceViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         )
     }
     filters = {
-        "id": Integer("id"),
-        "providerId": Integer(lambda prices, number: prices.filter(provider_id=number or None)),
-        "host": Text(lambda prices, host: prices.filter(host=host.lower())),
-        "model": Text(lambda prices, model: prices.filter(model=model.lower())),
-        "modelContains": Text("model__icontains"),
-        "source": Choice("source", PriceSource.values),
-        "current": Boolean(
+        "id": IntegerFilter("id"),
+        "providerId": IntegerFilter(lambda prices, number: prices.filter(provider_id=number or None)),
+        "host": TextFilter(lambda prices, host: prices.filter(host=host.lower())),
+        "model": TextFilter(lambda prices, model: prices.filter(model=model.lower())),
+        "modelContains": TextFilter("model__icontains"),
+        "source": ChoiceFilter("source", PriceSource.values),
+        "current": BooleanFilter(
             lambda prices, flag: (
                 prices.filter(is_current()) if flag else prices.exclude(pk__in=prices.filter(is_current()))
             )

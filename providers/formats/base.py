@@ -1,18 +1,20 @@
-"""The interfaces of wire formats and dialects, and what they exchange: work request, answer, stream reader, options."""
+"""The interface of wire formats, and what its methods take and return."""
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, ProviderRejected
 from gateway_project.json_types import JsonObject
-from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED, exceeds_context_length
+from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED, context_length_phrase
+from providers.formats.dialect import WorkRequest
 from providers.formats.dropped import answer_names, dropped_comment
-from providers.formats.json_values import as_dict, dumped, read_json
-from providers.formats.neutral import Chat, Delta, Embedding, Reply, Vectors, deltas_of
+from providers.formats.json_values import as_dict, read_json
+from providers.formats.kept_state import Reference, files_in
+from providers.formats.neutral.deltas import Delta
+from providers.formats.neutral.reply import FinishReason
 from providers.formats.sse import ChunkTemplate
 from providers.formats.surrogates import SurrogateJoiner
 from providers.formats.usage import Usage
@@ -20,141 +22,21 @@ from providers.transport.retry_after import retry_after as seconds_of
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 MAX_CODE_LENGTH = 128
-COUNT_TOKENS = "count_tokens"  # the operation that counts a conversation's tokens and asks for no answer
-
-
-class Dialect:
-    """One client-side wire shape, without I/O: reads requests in it, writes answers in it.
-
-    A dialect is for conversations or for embeddings and implements the methods of its kind.
-    """
-
-    name: str = ""  # a format that has it in `native_dialects` takes and returns this shape's bytes unchanged
-    stateful_unsupported_code = ""  # error code by which its clients know that conversations are not stored, if any
-
-    def read_chat(self, body: JsonObject) -> Chat:
-        """The conversation in a request body. Raises ValidationError naming the invalid field."""
-        raise NotImplementedError
-
-    def stateful_parameter(self, body: JsonObject) -> str:
-        """The name of a parameter that refers to state stored by a single provider, '' if there is none."""
-        return ""
-
-    def read_embedding(self, body: JsonObject) -> Embedding:
-        """The texts to embed. Raises ValidationError naming the invalid field."""
-        raise NotImplementedError
-
-    def write_reply(self, work: "WorkRequest", reply: Reply) -> bytes:
-        """The body of a whole answer."""
-        raise NotImplementedError
-
-    def write_vectors(self, work: "WorkRequest", vectors: Vectors) -> bytes:
-        """The body of an embedding answer."""
-        raise NotImplementedError
-
-    def writer(self, work: "WorkRequest") -> "StreamWriter":
-        """A writer for one stream."""
-        raise NotImplementedError
-
-    def write_stream(self, work: "WorkRequest", reply: Reply) -> bytes:
-        """A whole answer as the stream that the client asked for."""
-        writer = self.writer(work)
-        return writer.write(deltas_of(reply)) + writer.end(reply.usage)
-
-    def text(self, events: bytes) -> str:
-        """The answer's text in a stream of this dialect."""
-        raise NotImplementedError
-
-    def generated_text(self, events: bytes) -> str:
-        """Everything the model generated in such a stream, including tool calls and reasoning."""
-        return self.text(events)
-
-    def error_event(self, work: "WorkRequest", error: GatewayError) -> bytes:
-        """The event that reports an error in the middle of a stream."""
-        raise NotImplementedError
-
-
-NO_DIALECT = Dialect()
-
-
-class StreamWriter(ABC):
-    """Writes one stream in a dialect's shape."""
-
-    def __init__(self, work: "WorkRequest") -> None:
-        self.work = work
-
-    @abstractmethod
-    def write(self, deltas: list[Delta]) -> bytes:
-        """The events for these deltas."""
-
-    @abstractmethod
-    def end(self, usage: Usage | None) -> bytes:
-        """The events that end a complete stream, terminal mark included."""
-
-    def resume(self, last: JsonObject, about: JsonObject) -> None:
-        """Continue after the provider's own events, given the last event and the answer's description in them."""
-        return  # in most shapes events do not depend on earlier ones
-
-    def end_with_error(self, error: GatewayError, work: "WorkRequest | None" = None) -> bytes:
-        """The events that end an incomplete stream; `work` is another request that gets the same stream."""
-        return self.work.dialect.error_event(work or self.work, error)
-
-
-@dataclass
-class WorkRequest:
-    """What a client asked for. `raw` is `body` as JSON: the client's own bytes, unless the path names another model."""
-
-    operation: str  # chat, completion, embedding or count_tokens
-    model: str  # as the client named it
-    body: JsonObject
-    raw: bytes
-    stream: bool = False
-    dialect: Dialect = NO_DIALECT  # the shape of the body
-    via_door: bool = False  # whether the answer has the dialect's shape; else (/work) the provider's own
-    id: str = ""  # the request's id, for answers that need one and get none from the provider
-    created: int = 0  # when the request arrived, in seconds since 1970
-    headers: dict[str, str] = field(default_factory=dict)  # client headers that are forwarded to the provider
-
-    @property
-    def wants_usage(self) -> bool:
-        """Whether the client asked for usage in its stream."""
-        options = self.body.get("stream_options")
-        return isinstance(options, dict) and options.get("include_usage") is True
-
-    def body_for(self, model: str, **changes: object) -> bytes:
-        """The client's body for this model name and these changes: its own bytes if nothing differs."""
-        if model != self.model:
-            changes["model"] = model
-        return dumped({**self.body, **changes}) if changes else self.raw
-
-    @cached_property
-    def stateful_parameter(self) -> str:
-        """The name of a parameter that refers to state stored by a single provider, '' if there is none."""
-        return self.dialect.stateful_parameter(self.body)
-
-    @cached_property
-    def chat(self) -> Chat:
-        """The body as a conversation. Raises ValidationError."""
-        return self.dialect.read_chat(self.body)
-
-    @cached_property
-    def embedding(self) -> Embedding:
-        """The body as texts to embed. Raises ValidationError."""
-        return self.dialect.read_embedding(self.body)
 
 
 @dataclass(slots=True)
-class Answer:
+class ClientResponse:
     """A whole answer: the body for the client, and what the format read from the provider's."""
 
     body: bytes
     content_type: str = "application/json"
     text: str = ""
     usage: Usage | None = None
-    finish_reason: str = ""  # normalised: stop, length, tool, filter, error, pause or other
+    finish_reason: str = ""  # a FinishReason, or its text from the cache
     provider_finish_reason: str = ""
     estimated: bool = False  # calculated by the gateway, not reported by a provider
     dropped: tuple[str, ...] = ()  # names of content that the client's shape cannot hold
+    kept_ids: tuple[str, ...] = ()  # ids of what the provider keeps under the gateway's account
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +47,7 @@ class OutgoingRequest:
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()  # names of client parameters that the provider does not get
-    added: str = ""  # what the provider gets although the client did not send it: name=value
+    added: str = ""  # a parameter that the client did not send: name=value
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +55,8 @@ class Options:
     """Settings of a provider and of a model that affect translation."""
 
     unknown_parameters: str = "pass"  # the policy for parameters that the format does not know: refuse, drop or pass
-    max_output_tokens: int | None = None  # of the model, for formats whose requests must state a maximum
-    default_max_tokens: int = 8192  # for these, where the maximum of the model is not known
+    max_output_tokens: int | None = None  # of the model; some formats require a maximum in each request
+    default_max_tokens: int = 8192  # for those formats, if the model's maximum is not known
 
 
 DEFAULT_OPTIONS = Options()
@@ -183,7 +65,7 @@ DEFAULT_OPTIONS = Options()
 class StreamReader(ABC):
     """Reads one stream: returns the bytes to forward for each piece, and collects usage and finish reason.
 
-    Only the provider's terminal mark sets `done`; an error inside the stream sets `error`.
+    The provider's terminal mark sets `done`. An error inside the stream sets `error`.
     """
 
     def __init__(self, work: WorkRequest) -> None:
@@ -193,9 +75,10 @@ class StreamReader(ABC):
         self.done = False
         self.error: GatewayError | None = None
         self.usage: Usage | None = None
-        self.finish_reason = ""
+        self.finish_reason = FinishReason.UNKNOWN
         self.provider_finish_reason = ""
         self.dropped_kinds: dict[str, None] = {}  # an ordered set: kinds of content that no other shape can hold
+        self.kept_ids: dict[str, None] = {}  # an ordered set: the ids of what the provider keeps of the answer so far
 
     @property
     def is_over(self) -> bool:
@@ -204,7 +87,7 @@ class StreamReader(ABC):
 
     @property
     def template(self) -> ChunkTemplate | None:
-        """A template for the next piece: one that matches may be forwarded as it is, without feed()."""
+        """A template for the next piece. A piece that matches can be forwarded without feed()."""
         return None
 
     def parse_json(self, data: bytes) -> Any:
@@ -229,7 +112,7 @@ class StreamReader(ABC):
         """The answer's text in a recorded stream."""
 
     def generated_text(self, events: bytes) -> str:
-        """Everything the model generated in a recorded stream, calls and reasoning too, to estimate tokens from."""
+        """Everything the model generated in a recorded stream, with calls and reasoning, to estimate its tokens."""
         return self.text(events)
 
     def native_error(self, error: GatewayError) -> bytes:
@@ -237,7 +120,7 @@ class StreamReader(ABC):
         return b""
 
     def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
-        """The events that end an incomplete stream for a client of a door, as of a StreamWriter."""
+        """The events that end an incomplete stream for a client of a door, as StreamWriter.end_with_error()."""
         return self.work.dialect.error_event(work or self.work, error)
 
 
@@ -248,6 +131,7 @@ class TranslatingReader(StreamReader):
         super().__init__(reader.work)
         reader.deltas = []
         self._reader = reader
+        self.kept_ids = reader.kept_ids
         self._writer = reader.work.dialect.writer(reader.work)
 
     def feed(self, piece: bytes) -> bytes:
@@ -290,10 +174,10 @@ class Format(ABC):
         """The request for the provider; `model` is the provider's name of the model. Raises ValidationError."""
 
     @abstractmethod
-    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+    def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         """The answer in the body of a 200, in the client's shape. Raises ProviderError if it holds none."""
 
-    def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> Answer:
+    def answer_from_response(self, work: WorkRequest, headers: Mapping[str, str], body: bytes) -> ClientResponse:
         """As answer(), for formats that also read headers; their names are in lower case."""
         return self.answer(work, body)
 
@@ -309,6 +193,14 @@ class Format(ABC):
     def translates(self, work: WorkRequest) -> bool:
         """Whether the client gets a shape other than the provider's."""
         return work.via_door and work.dialect.name not in self.native_dialects
+
+    def references(self, work: WorkRequest) -> tuple[Reference, ...]:
+        """The ids in a request of what providers of this format keep. Raises ValidationError for an invalid one."""
+        return files_in(work.raw, work.body)
+
+    def is_kept(self, work: WorkRequest) -> bool:
+        """Whether the provider keeps the answer, so that its user can refer to it."""
+        return False
 
     def url(self, base: str, path: str) -> str:
         """The full URL of a path of this format."""
@@ -332,17 +224,22 @@ class Format(ABC):
         if status in (429, 503, 529):
             return ProviderOverloaded(text, code=429 if status == 429 else 503, retry_after=retry_after)
         if status in (401, 403):
-            return ProviderError(f"The provider refused the gateway's credential (status {status}).")
+            refusal = ProviderError(f"The provider refused the gateway's credential (status {status}).")
+            refusal.refuses_account = status == 401  # 403 may be about the model
+            return refusal
         if 400 <= status < 500:
             error = as_dict(as_dict(read_json(body)).get("error"))
             code = _short_text(error.get("code") or as_dict(error.get("details")).get("error_code"))
-            too_long = exceeds_context_length(self.name, text, code, _short_text(error.get("type")))
-            return ProviderRejected(
+            phrase = context_length_phrase(self.name, text, code, _short_text(error.get("type")))
+            rejection = ProviderRejected(
                 text or f"The provider refused the request with status {status}.",
                 code=status,
-                reason=CONTEXT_LENGTH_EXCEEDED if too_long else code,
+                reason=CONTEXT_LENGTH_EXCEEDED if phrase else code,
                 field=_short_text(error.get("param")),
             )
+            rejection.context_length_phrase = phrase
+            rejection.refuses_account = status == ProviderRejected.PAYMENT_REQUIRED
+            return rejection
         if 300 <= status < 400:
             return ProviderError(f"The provider answered with a redirect (status {status}), which is not followed.")
         return ProviderError(f"The provider failed with status {status}." + (f" It said: {text}" if text else ""))

@@ -1,25 +1,25 @@
-"""Answers that consist of blocks, each of which cites as a whole: Anthropic's, and Bedrock's."""
+"""Citations in answers of Anthropic and Bedrock, which apply to a whole block of text."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from providers.formats.neutral import Citation
+from providers.formats.neutral.reply import Citation
 from providers.formats.surrogates import merge_surrogates
 
 WEB = ("https://", "http://")
-DROPPED_CITATIONS = "citations"  # of places in a document of the request, which have no address
+DROPPED_CITATIONS = "citations"  # of documents in the request, which have no address
 
 
 class CitedBlocks:
-    """Counts the words of an answer block by block: what one cites is known once all its words are.
+    """Counts the text of an answer block by block: a citation has a position once its block is complete.
 
-    A citation that no other shape can hold is None here; its kind is passed to `drop`.
+    A citation that other shapes cannot hold is None here; its kind is passed to `drop`.
     """
 
     def __init__(self, drop: Callable[[str], None]) -> None:
         self._drop = drop
         self._words = self._begin = 0
-        self._last = ""  # of the letters, which may be half a character
+        self._last = ""  # character; may be half a surrogate pair
         self._pages: list[Citation] = []
 
     def add_text(self, text: str) -> None:

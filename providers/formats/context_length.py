@@ -6,7 +6,7 @@ Only the error code for the client depends on this. Clients that get it shorten 
 import re
 
 CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
-# For servers that are compatible with OpenAI: OpenAI's code, the messages of vLLM and alike, llama.cpp's type.
+# OpenAI-compatible servers: OpenAI's code, messages of vLLM and similar servers, llama.cpp's type.
 OPENAI = r"context_length_exceeded|maximum context length|exceed_context_size|exceeds the (?:model's )?context window"
 MESSAGES_BY_FORMAT = {
     "openai": OPENAI,
@@ -22,7 +22,8 @@ MESSAGES_BY_FORMAT = {
 PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in MESSAGES_BY_FORMAT.items()}
 
 
-def exceeds_context_length(format_name: str, *texts: str) -> bool:
-    """Whether one of these texts (an error's message, code and type) reports that, for a provider of the format."""
+def context_length_phrase(format_name: str, *texts: str) -> str:
+    """The phrase in an error's message, code or type that reports this in the format; '' if there is none."""
     pattern = PATTERNS.get(format_name)
-    return pattern is not None and any(pattern.search(text) for text in texts)
+    matches = (pattern.search(text) for text in texts) if pattern else ()
+    return next((match[0] for match in matches if match), "")

@@ -1,4 +1,4 @@
-"""How clients are told the names of what translation drops from a request or an answer."""
+"""Names of what translation drops from a request or an answer, and how clients get them."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 HEADER = "X-Svc-Dropped"
 ANSWER_PREFIX = "answer."  # of names of answer content; names without it are the client's parameters
-MAX_HEADER_LENGTH = 2000  # clients and providers choose how long and how many the names are
+MAX_HEADER_LENGTH = 2000  # clients and providers choose number and length of the names
 MAX_DROPPED_KINDS = 100  # per answer
 
 

@@ -4,19 +4,19 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 
-# Of a hash as letters and digits; 9 of them are 46 bits, enough for the calls of one conversation.
+# Characters of a shortened hash: 9 letters and digits have 46 bits, enough for the calls of one conversation.
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-LONGEST_REMEMBERED = 256  # letters; clients choose how long an id is
+LONGEST_REMEMBERED = 256  # characters; clients choose how long an id is
 
 
 def fitting_id(call_id: str, accepted: re.Pattern[str], length: int) -> str:
-    """The id itself where the provider accepts it, else one of so many letters and digits.
+    """The id itself if the provider accepts it, else a new one of so many letters and digits.
 
-    It is derived from the id alone: a call and its result get the same one, and so does the next request with the same
-    history, which keeps the provider's prompt cache. What the model is answered with never comes back to the client,
-    so that no way back is needed: the ids of new calls are the provider's own.
+    The new id depends only on the old one. So a call and its result have the same id, and the next request with the
+    same history too, which keeps the provider's prompt cache valid. It never has to be translated back: the client gets
+    only ids of new calls, which are the provider's own.
     """
     fit = _remembered if len(call_id) <= LONGEST_REMEMBERED else _fit
     return fit(call_id, accepted, length)
@@ -33,5 +33,5 @@ def _fit(call_id: str, accepted: re.Pattern[str], length: int) -> str:
     return "".join(letters)
 
 
-# A call stands in every request of its conversation from then on, and so does its result.
+# Every later request of a conversation repeats its calls and results.
 _remembered = lru_cache(maxsize=4096)(_fit)

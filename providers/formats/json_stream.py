@@ -6,14 +6,16 @@ from typing import Protocol
 
 from gateway_project.errors import GatewayError, ProviderError, ProviderOverloaded, UpstreamError
 from gateway_project.json_types import JsonObject
-from providers.formats.base import StreamReader, WorkRequest, error_message
+from providers.formats.base import StreamReader, error_message
+from providers.formats.dialect import WorkRequest
 from providers.formats.dropped import MAX_DROPPED_KINDS
 from providers.formats.json_values import as_dict, read_json
-from providers.formats.neutral import Delta, TextDelta, words_of
+from providers.formats.neutral.deltas import Delta, TextDelta, words_of
+from providers.formats.neutral.reply import FinishReason
 from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate, EventSplitter, data_of
 
 BLOCK = 64 * 1024
-# If every event differs in something new, no template will ever match.
+# If every event differs in something else, no template ever matches.
 MAX_TEMPLATES = 8
 
 
@@ -29,12 +31,12 @@ class Splitter(Protocol):
 
 
 class JsonStreamReader(StreamReader):
-    """Forwards events as they came, or fills `deltas`; a format implements read() for one object."""
+    """Forwards events unchanged, or fills `deltas`. A format implements read() for one object."""
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
         self._splitter = self.splitter()
-        self._template: ChunkTemplate | None = None  # of events that hold nothing but text
+        self._template: ChunkTemplate | None = None  # of events that contain only text
         self._templates_learned = 0
 
     def splitter(self) -> Splitter:
@@ -77,7 +79,7 @@ class JsonStreamReader(StreamReader):
         if kind and self.deltas is not None and len(self.dropped_kinds) < MAX_DROPPED_KINDS:
             self.dropped_kinds[self._surrogates.finalise(kind)] = None
 
-    def finish(self, reason: str, provider_reason: str) -> None:
+    def finish(self, reason: FinishReason, provider_reason: str) -> None:
         """Set the finish reasons: normalised, and as the provider named it."""
         self.finish_reason, self.provider_finish_reason = reason, self._surrogates.finalise(provider_reason)
 

@@ -31,9 +31,9 @@ def read_json(body: bytes, replace_surrogate: Callable[[bytes], bytes] | None = 
     """The JSON value in a body, with exact integers; None if it is invalid, too deep or too large.
 
     Lone surrogates are not characters: each becomes what `replace_surrogate` returns for its last three hex digits,
-    U+FFFD by default. An ordinary body pays next to nothing for that: only one that does not parse is searched.
+    U+FFFD by default. Only a body that does not parse is searched for them.
     """
-    body = body.removeprefix(BYTE_ORDER_MARK)  # which a reader may ignore (RFC 8259, section 8.1)
+    body = body.removeprefix(BYTE_ORDER_MARK)  # a reader may ignore it (RFC 8259, section 8.1)
     opened = body.count(b"{") + body.count(b"[") if len(body) > SMALL_BODY_BYTES else 0
     if opened > MAX_CONTAINERS or (len(body) > MAX_VALUES and body.count(b",") > MAX_VALUES):
         return None
@@ -64,7 +64,7 @@ def _replace_lone(escape: re.Match[bytes], replace_surrogate: Callable[[bytes], 
 
 
 def dumped(value: object) -> bytes:
-    """Serialise a parsed value; integers beyond 64 bits are written as they were read."""
+    """Serialise a parsed value; integers beyond 64 bits keep their digits."""
     try:
         return orjson.dumps(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""What several formats do with the parts of a conversation: arguments, ids, texts, and what cannot be sent."""
+"""Functions on parts of a conversation that several formats share: texts, tool calls, ids, unsupported parts."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,59 +11,48 @@ from gateway_project.api.strict_json import is_deeper
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from providers.formats.json_values import MAX_DEPTH, as_dict, as_text, dumped
-from providers.formats.neutral import (
-    Chat,
-    Embedding,
-    File,
-    Image,
-    Message,
-    Part,
-    Refusal,
-    Text,
-    Tool,
-    ToolCall,
-    ToolResult,
-    Verbatim,
-)
+from providers.formats.neutral.chat import Chat, Embedding, Tool
+from providers.formats.neutral.messages import File, Image, Message, Part, Refusal, Text, ToolCall, ToolResult, Verbatim
+from providers.formats.neutral.reply import FinishReason
 
 KINDS = {Image: "an image", File: "a file", ToolCall: "a tool call", ToolResult: "a tool result"}
 
 
 def text_of(parts: Sequence[Part]) -> str:
-    """The words in parts, a refusal's too."""
+    """The texts of the parts, refusals included, as one string."""
     return "".join(part.text for part in parts if isinstance(part, Text | Refusal))
 
 
 def paragraphs_of(parts: Sequence[Part]) -> str:
-    """The words of a system prompt as one text: its parts are blocks of their own, whose words may not run together."""
+    """The text of a system prompt: its parts, separated by blank lines."""
     return "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text)
 
 
 def lines_of(parts: Sequence[Part]) -> str:
-    """The words of a user or a tool, whose parts are texts of their own, unlike the pieces of an answer."""
+    """The text of a user or a tool: its parts on separate lines. (An answer's parts are one text: text_of().)"""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
 def text_of_turn(role: str, parts: Sequence[Part]) -> str:
-    """The words of a message, for providers that take it as one text."""
+    """The text of a message, for providers that take one text per message."""
     if role == "assistant":
         return text_of(parts)
     return paragraphs_of(parts) if role == "system" else lines_of(parts)
 
 
 def result_text(result: ToolResult) -> str:
-    """The words of a result, for providers without a field that says that the call has failed."""
+    """The text of a result, for providers without a field for failed calls."""
     text = lines_of(result.parts)
     return f"Error: {text}" if result.is_error else text
 
 
 def results_as_text(messages: list[Message]) -> list[Message]:
-    """The same conversation for providers whose results are words alone: pictures follow in a turn of the user's."""
+    """The messages for providers whose tool results are text only: images follow in a user turn."""
     return _move_images_behind(messages, _result_as_text)
 
 
 def answers_as_text(messages: list[Message]) -> list[Message]:
-    """The same for providers that take no picture in a turn of the model's, where another model may have made some."""
+    """The messages for providers that take no images in assistant turns: images follow in a user turn."""
     return _move_images_behind(messages, _answer_as_text)
 
 
@@ -73,7 +62,7 @@ def _move_images_behind(
     written: list[Message] = []
     pictures: list[Part] = []
     for message in messages:
-        if pictures and message.role != "tool":  # results stand right behind their calls
+        if pictures and message.role != "tool":  # results must follow their calls directly
             written.append(Message("user", pictures))
             pictures = []
         rest, shown = in_words(message)
@@ -84,7 +73,7 @@ def _move_images_behind(
 
 
 def split_results(message: Message) -> tuple[list[ToolResult], list[Part]]:
-    """A message's results, for providers that take each as a message of its own, and everything else in it."""
+    """A message's tool results, which many providers take as separate messages, and its other parts."""
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     return results, [part for part in message.parts if not isinstance(part, ToolResult)]
 
@@ -108,7 +97,7 @@ def _answer_as_text(message: Message) -> tuple[Message, Sequence[Part]]:
 
 
 def function_of(tool: Tool) -> JsonObject:
-    """A tool as those write it who write like OpenAI and want to be told of parameters even where there are none."""
+    """A tool in OpenAI's shape, with `parameters` even if there are none."""
     function: JsonObject = {"name": tool.name, "parameters": tool.schema or {"type": "object", "properties": {}}}
     if tool.description:
         function["description"] = tool.description
@@ -116,23 +105,25 @@ def function_of(tool: Tool) -> JsonObject:
 
 
 def read_function_call(call: JsonObject, call_id: str, *seed: str) -> ToolCall:
-    """A call as those write it who write like OpenAI; without an id it gets one made of the seed and of itself."""
+    """A tool call in OpenAI's shape. If it has no id, one is derived from the seed and the call."""
     function = as_dict(call.get("function"))
     name, arguments = as_text(function.get("name")), arguments_text(function.get("arguments"))
     return ToolCall(call_id or derived_call_id(*seed, name, arguments), name, arguments)
 
 
-def normalise_reason(reasons: Mapping[str, str], reason: str, *, called: bool = False) -> str:
-    """A finish reason normalised by a table: one that is not in it is `other`, never `stop`.
+def normalise_reason(reasons: Mapping[str, FinishReason], reason: str, *, called: bool = False) -> FinishReason:
+    """A finish reason normalised by a table. An unknown one is OTHER, never STOP.
 
-    `called`: the model has made calls, which not every provider tells from a stop.
+    `called`: the model has made tool calls; some providers then report a stop.
     """
-    normalised = reasons.get(reason, "other") if reason else ""
-    return "tool" if called and normalised == "stop" else normalised
+    if not reason:
+        return FinishReason.UNKNOWN
+    normalised = reasons.get(reason) or FinishReason.OTHER
+    return FinishReason.TOOL if called and normalised == FinishReason.STOP else normalised
 
 
 def arguments_object(call: ToolCall) -> JsonObject:
-    """A call's arguments for a provider that takes them as an object. Raises ValidationError where they are none."""
+    """A call's arguments as an object. Raises ValidationError if they are not a JSON object."""
     value = exact_json(call.arguments) if call.arguments.strip() else {}
     if not isinstance(value, dict):
         raise ValidationError(f"messages: the arguments of the tool call {call.id!r} must be a JSON object.")
@@ -140,36 +131,36 @@ def arguments_object(call: ToolCall) -> JsonObject:
 
 
 def arguments_text(value: object) -> str:
-    """A call's arguments as JSON text, whichever way the provider wrote them."""
+    """A call's arguments as JSON text; providers send a text or an object."""
     if isinstance(value, str):
         return value
     return "" if value is None else dumped(value).decode()
 
 
 def exact_json(text: str) -> Any:
-    """The value in a text, integers of any size as they are; None where it is not JSON that can be written again."""
+    """The JSON value in a text, with exact integers; None for invalid JSON, lone surrogates or too much depth."""
     try:
         value = json.loads(text, parse_constant=_no_json)
         if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no character
+            json.dumps(value, ensure_ascii=False).encode()  # fails for half a surrogate pair
     except (ValueError, RecursionError):
         return None
     return None if len(text) > 2 * MAX_DEPTH and is_deeper(value, MAX_DEPTH) else value
 
 
 def derived_call_id(*seed: str) -> str:
-    """An id for a call that its provider gave none: the same for the same seed, and taken by every format."""
+    """An id for a call without one: the same for the same seed, and valid in every format."""
     return f"call_{blake2b(chr(0).join(seed).encode(), digest_size=12).hexdigest()}"
 
 
 def check_stop_count(chat: Chat, most: int) -> None:
-    """Raises ValidationError where there are more stop sequences than the provider takes."""
+    """Raise ValidationError if there are more stop sequences than the provider takes."""
     if len(chat.stop) > most:
         raise ValidationError(f"stop must hold at most {most} sequences for this provider.")
 
 
 def require_texts(embedding: Embedding) -> list[str]:
-    """The texts to embed. Raises ValidationError for token ids: no two tokenisers agree on them."""
+    """The texts to embed. Raises ValidationError for token ids, which are valid for one tokeniser only."""
     texts = [text for text in embedding.inputs if isinstance(text, str)]
     if len(texts) != len(embedding.inputs):
         raise ValidationError("input must be text: token ids are only valid for the tokeniser that they come from.")
@@ -177,14 +168,14 @@ def require_texts(embedding: Embedding) -> list[str]:
 
 
 def path_segment(name: str) -> str:
-    """A model's name as one step of a path. Raises ValidationError for a name that would be two steps back."""
+    """A model's name as one segment of a path. Raises ValidationError for "." and "..", which would change the path."""
     if name in (".", ".."):
         raise ValidationError(f"model: {name!r} cannot be part of a path.")
     return quote(name, safe="")
 
 
 def unsupported_part(part: Part) -> ValidationError:
-    """The error for a part that a provider has no place for."""
+    """The error for a part that the provider does not support."""
     kind = KINDS.get(type(part), "this")
     if isinstance(part, Verbatim):
         kind = f"a part of the type {part.value.get('type')!r}"

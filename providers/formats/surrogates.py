@@ -4,9 +4,10 @@ import re
 from dataclasses import fields, replace
 
 from gateway_project.json_types import JsonObject
-from providers.formats.neutral import CallDelta, Citation, Delta, ReasoningDelta, RefusalDelta, TextDelta
+from providers.formats.neutral.deltas import CallDelta, Delta, ReasoningDelta, RefusalDelta, TextDelta
+from providers.formats.neutral.reply import Citation
 
-# A lone surrogate is no character: until its other half arrives, a character of the last private-use plane replaces it.
+# A lone surrogate is not a character. Until its other half arrives, one of the last private-use plane replaces it.
 PLACEHOLDERS, SURROGATES = 0x10F000, 0xD000
 PLACEHOLDER = re.compile("[\U0010f800-\U0010ffff]")
 ENDS_A_PAIR = re.compile("(?<=[\U0010f800-\U0010fbff])[\U0010fc00-\U0010ffff]")
@@ -28,7 +29,7 @@ class SurrogateJoiner:
         return chr(PLACEHOLDERS + int(digits, 16)).encode()
 
     def finalise(self, text: str) -> str:
-        """A text that no other piece continues, without placeholders."""
+        """The text without placeholders, if no other piece continues it."""
         return _without_placeholders(text) if self._found_any else text
 
     def join(self, deltas: list[Delta]) -> list[Delta]:
@@ -37,7 +38,7 @@ class SurrogateJoiner:
 
     def _join(self, delta: Delta) -> list[Delta]:
         delta = _with_complete_fields(delta)
-        if isinstance(delta, Citation):  # it stands between two texts, and does not separate them
+        if isinstance(delta, Citation):  # it does not separate the texts around it
             return [delta]
         waiting, self._waiting = self._waiting, None
         name = TEXT_FIELDS.get(type(delta), "")
@@ -56,12 +57,12 @@ class SurrogateJoiner:
 
 
 def merge_surrogates(text: str, before: str) -> str:
-    """The text with each pair of placeholders as one character, given the character before it: to count characters."""
+    """The text with each pair of placeholders as one character, to count characters; `before` precedes the text."""
     return ENDS_A_PAIR.sub("", before + text)[len(before) :]
 
 
 def _with_complete_fields(delta: Delta) -> Delta:
-    """The delta without placeholders in fields that come in one piece, as titles and addresses do."""
+    """The delta without placeholders in fields that come whole, such as titles and addresses."""
     names = [field.name for field in fields(delta) if field.name != TEXT_FIELDS.get(type(delta))]
     texts = {name: text for name in names if isinstance(text := getattr(delta, name), str) and PLACEHOLDER.search(text)}
     changes: JsonObject = {name: _without_placeholders(text) for name, text in texts.items()}
@@ -74,7 +75,7 @@ def _continues(waiting: Delta, delta: Delta) -> bool:
 
 
 def _half_character(delta: Delta, text: str) -> Delta:
-    """A delta of the same kind with this text, which continues what the delta began."""
+    """A delta of the same kind with this text, which continues the delta."""
     return replace(delta, text=text, begins=False) if isinstance(delta, ReasoningDelta) else _with_text(delta, text)
 
 

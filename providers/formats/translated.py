@@ -9,16 +9,18 @@ from gateway_project.json_types import JsonObject
 from providers.formats.base import (
     DEFAULT_OPTIONS,
     EVENT_STREAM,
-    Answer,
+    ClientResponse,
     Format,
     Options,
     OutgoingRequest,
-    WorkRequest,
     read_object,
 )
+from providers.formats.dialect import WorkRequest
 from providers.formats.dropped import answer_names
 from providers.formats.json_values import dumped
-from providers.formats.neutral import Chat, Embedding, Message, Reply, Text, ToolChoice, Vectors, Verbatim
+from providers.formats.neutral.chat import Chat, Embedding, ToolChoice
+from providers.formats.neutral.messages import Message, Text, Verbatim
+from providers.formats.neutral.reply import Reply, Vectors
 from providers.formats.parts import paragraphs_of
 
 # Fields of Chat whose names for clients (OpenAI's) differ.
@@ -30,8 +32,8 @@ CLIENT_NAMES = {
 }
 # Values that every provider has as its default.
 DEFAULT_VALUES = (("choices", 1), ("parallel_tools", True), ("presence_penalty", 0), ("frequency_penalty", 0))
-# Parameters that help a provider to tell users apart or to use its cache. They do not change the answer: formats that
-# do not know one drop it whatever the policy, and name it in X-Svc-Dropped.
+# Parameters that help a provider to distinguish users or to use its cache. They do not change the answer. A format that
+# does not know one drops it, whatever the policy, and names it in X-Svc-Dropped.
 HINTS = frozenset(
     {
         "cache_control",
@@ -47,10 +49,10 @@ HINTS = frozenset(
         "user",
     }
 )
-# What these ask for is only in the provider's own answer: no translated answer has it.
+# Parameters that add to the provider's own answer what no translated answer can hold.
 LOGPROB_PARAMETERS = frozenset({"logprobs", "top_logprobs"})
 NOT_PARAMETERS = {"messages", "extra", "source"}
-TOOLS_PREFIX = "tools."  # of the names in `extra` under which tools other than functions are, by their type
+TOOLS_PREFIX = "tools."  # of names in `extra`: tools other than functions, by type
 PARAMETERS = tuple(field.name for field in fields(Chat) if field.name not in NOT_PARAMETERS)
 
 
@@ -126,7 +128,7 @@ class TranslatedFormat(Format):
         if chat.tool_choice is None or not chat.tool_choice.allowed:
             return chat
         tools = [tool for tool in chat.tools if tool.name in chat.tool_choice.allowed]
-        return replace(chat, tools=tools, tool_choice=ToolChoice(chat.tool_choice.kind))
+        return replace(chat, tools=tools, tool_choice=ToolChoice(chat.tool_choice.mode))
 
     def native_values(self, chat: Chat) -> JsonObject:
         """The values of native parameters, which pass unchanged."""
@@ -143,11 +145,11 @@ class TranslatedFormat(Format):
         return {name: chat.extra[name] for name, kind in kinds if self.is_native_tool(kind)}
 
     def inapplicable_parameters(self, chat: Chat, model: str) -> Set[str]:
-        """Parameters that the format knows but that cannot apply to this conversation: refused or dropped."""
+        """Parameters that the format knows, but that cannot apply to this conversation."""
         return frozenset()
 
     def unknown_parameters(self, chat: Chat, model: str) -> set[str]:
-        """Parameters of the client's that the format does not know, by the names in the client's dialect."""
+        """The client's parameters that the format does not know, by their names in the client's dialect."""
         untranslated = (name for name in PARAMETERS if name not in self.translated_parameters)
         names = {CLIENT_NAMES.get(name, name) for name in untranslated if _is_set(name, getattr(chat, name))}
         return names | (chat.extra.keys() - self.native_values(chat).keys() - self.native_tools_in(chat).keys())
@@ -166,20 +168,20 @@ class TranslatedFormat(Format):
         """The values of an embedding's native parameters."""
         return {name: value for name, value in embedding.extra.items() if name in self.native_embedding_parameters}
 
-    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+    def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         value = read_object(body)
         if work.operation == "embedding":
             return self.build_embedding_answer(work, body, self.read_vectors(value))
         return self.build_answer(work, body, self.read_reply(value))
 
-    def build_answer(self, work: WorkRequest, body: bytes, reply: Reply) -> Answer:
+    def build_answer(self, work: WorkRequest, body: bytes, reply: Reply) -> ClientResponse:
         """The answer for a reply that was read from this body."""
         dropped: tuple[str, ...] = ()
         if work.via_door and work.stream:  # the provider sent no stream, but the client waits for one
             body, dropped = work.dialect.write_stream(work, reply), answer_names(_dropped_kinds(reply))
         elif self.translates(work):
             body, dropped = work.dialect.write_reply(work, reply), answer_names(_dropped_kinds(reply))
-        return Answer(
+        return ClientResponse(
             body,
             EVENT_STREAM if work.via_door and work.stream else "application/json",
             text=reply.text,
@@ -189,12 +191,12 @@ class TranslatedFormat(Format):
             dropped=dropped,
         )
 
-    def build_embedding_answer(self, work: WorkRequest, body: bytes, vectors: Vectors) -> Answer:
+    def build_embedding_answer(self, work: WorkRequest, body: bytes, vectors: Vectors) -> ClientResponse:
         """The answer for vectors that were read from this body."""
         if self.translates(work):
             _check_vectors(vectors, len(work.embedding.inputs))
             body = work.dialect.write_vectors(work, vectors)
-        return Answer(body, usage=vectors.usage)
+        return ClientResponse(body, usage=vectors.usage)
 
 
 def _dropped_kinds(reply: Reply) -> list[str]:
@@ -205,7 +207,7 @@ def _dropped_kinds(reply: Reply) -> list[str]:
 def _check_vectors(vectors: Vectors, inputs: int) -> None:
     """Raise ProviderError unless there is a list of numbers for each input; other encodings are for /work only."""
     if len(vectors.vectors) != inputs or not all(isinstance(vector, list) for vector in vectors.vectors):
-        raise ProviderError(f"The provider answered 200 with something else than {inputs} vectors of numbers.")
+        raise ProviderError(f"The provider answered 200 without {inputs} vectors of numbers.")
 
 
 def _add_native(body: JsonObject, values: JsonObject) -> None:
@@ -234,7 +236,7 @@ def _apply_policy(
     if policy == "pass":
         passed = {name: work.body[name] for name in sorted(unknown) if name in work.body and name not in body}
         body.update(passed)
-        unknown = unknown - passed.keys()  # those without a place of their own in the client's body cannot be passed
+        unknown = unknown - passed.keys()  # only parameters with a field of their own in the client's body can pass
     return unknown | inapplicable
 
 

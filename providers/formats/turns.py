@@ -1,20 +1,21 @@
-"""Conversations for providers that take turns of alternating roles, with the results of calls in the user's."""
+"""Conversations for providers that require alternating turns, and tool results in user turns."""
 
 from gateway_project.errors import ValidationError
-from providers.formats.neutral import Chat, Message, Part, Reasoning, Refusal, Text, Tool, ToolCall, ToolResult
+from providers.formats.neutral.chat import Chat, Tool
+from providers.formats.neutral.messages import Message, Part, Reasoning, Refusal, Role, Text, ToolCall, ToolResult
 from providers.formats.parts import answers_as_text
 
 
 def alternating(messages: list[Message], source: str) -> list[Message]:
-    """The messages as turns of user and assistant: neighbours of one side become one.
+    """The messages as alternating turns of user and assistant; neighbours of one role are merged.
 
-    All results of parallel calls come together, and first in their turn; pictures in an answer are the user's. Left out
-    are texts of white space alone, which are refused, and the thoughts that another format than `source` had. An answer
-    that was begun for the model may not end in white space. Raises ValidationError where nothing is left.
+    Tool results come first in their turn, and images of an answer move to the user turn. Texts of white space, which
+    these providers refuse, and thoughts of other formats than `source` are left out. A final assistant turn loses white
+    space at its end, for the same reason. Raises ValidationError if nothing is left.
     """
     turns: list[Message] = []
     for message in answers_as_text(messages):
-        role = "assistant" if message.role == "assistant" else "user"
+        role: Role = "assistant" if message.role == "assistant" else "user"
         parts = [_as_text(part) for part in message.parts if _says_something(part, source)]
         if not parts:
             continue
@@ -32,13 +33,13 @@ def alternating(messages: list[Message], source: str) -> list[Message]:
 
 
 def called_tools(chat: Chat) -> list[Tool]:
-    """A tool for each name that is called in the conversation: without tools such a history is refused."""
+    """A tool for each name that the conversation calls: providers refuse calls without tools."""
     names = {part.name: None for message in chat.messages for part in message.parts if isinstance(part, ToolCall)}
     return [Tool(name) for name in names]
 
 
 def is_blank(part: Part) -> bool:
-    """Whether it is a text that says nothing."""
+    """Whether the part is a text of white space."""
     return isinstance(part, Text | Refusal) and not part.text.strip()
 
 

@@ -6,10 +6,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 
 class Account(Protocol):
-    """A provider, and the credential that it knows the gateway by."""
+    """A provider, and the credential that it knows the gateway by; `account` is the ids of both."""
 
     @property
-    def id(self) -> int: ...
+    def account(self) -> tuple[int, int]: ...
 
     @property
     def url(self) -> str: ...
@@ -38,23 +38,23 @@ TargetT = TypeVar("TargetT", bound=Target)
 
 
 class Rests:
-    """The rests of all providers in this process; times come from the clock that is handed in.
+    """The rests of all accounts with providers in this process; times come from the clock that is handed in.
 
     A rest ends with its account: one with another URL or credential has not been asked to wait.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._rests: dict[int, Rest] = {}
+        self._rests: dict[tuple[int, int], Rest] = {}
 
     def begin(self, provider: Account, code: int, seconds: float) -> None:
         """Let it rest for so many seconds, unless it already rests for longer."""
         if seconds > self.seconds_left(provider):
-            self._rests[provider.id] = Rest(self._clock() + seconds, code, provider.url, provider.credential)
+            self._rests[provider.account] = Rest(self._clock() + seconds, code, provider.url, provider.credential)
 
     def current(self, provider: Account) -> Rest | None:
         """Its rest, if it rests now."""
-        rest = self._rests.get(provider.id)
+        rest = self._rests.get(provider.account)
         if rest is None or rest.until <= self._clock():
             return None
         return rest if (rest.url, rest.credential) == (provider.url, provider.credential) else None

@@ -1,39 +1,97 @@
-"""How providers are at this moment."""
+"""How providers are at this moment, as the processes of this machine see them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from providers.models import Provider
 
+# For so long a result says something about the present.
+RECENT_SECONDS = 600.0
+
+
+class HealthState(StrEnum):
+    """One word on a provider, or on a model of it."""
+
+    HEALTHY = "healthy"
+    FAILING = "failing"  # of its latest attempts at least half failed, or its circuit is open
+    RESTING = "resting"  # it sent Retry-After
+    DISABLED = "disabled"
+    UNKNOWN = "unknown"  # it was not asked of late
+
+
+class LastError(NamedTuple):
+    """The last failure. The message may name internal addresses: only administrators read it."""
+
+    at: datetime
+    model: str
+    exception: str
+    message: str
+
+
+class ModelHealth(NamedTuple):
+    """One model of a provider: attempts and active checks since the gateway started."""
+
+    model: str
+    state: HealthState
+    attempts: int
+    failures: int
+    checks: int = 0
+    failed_checks: int = 0
+    last_error: LastError | None = None
+
 
 class Health(NamedTuple):
     """One provider as the processes of this machine see it, and what it served of late."""
 
-    enabled: bool
-    processes: int  # that know it: they learn of a change within a second
-    resting: int  # of them those whose circuit is open: they do not ask it while another provider can serve
-    failures: dict[str, int]  # attempts that failed since the server began, by error
-    # since the beginning of the last hour (telemetry.usage.statistics), None without requests
-    usage: JsonObject | None
+    is_enabled: bool
+    processes: int = 0  # that know it: they learn of a change within a second
+    open_circuits: int = 0  # of them those that do not ask it, because it failed, while another provider can serve
     rests_until: datetime | None = None  # because it sent Retry-After; the latest of the processes
+    models: tuple[ModelHealth, ...] = ()
+    # Since the beginning of the last hour (telemetry.usage.statistics); None without requests, or if nobody asked.
+    usage: JsonObject | None = None
 
     @property
-    def state(self) -> str:
-        """In one word: off, new, resting or asked."""
-        if not self.enabled:
-            return "off"
-        if not self.processes:
-            return "new"
-        return "resting" if self.resting or self.rests_until else "asked"
+    def state(self) -> HealthState:
+        """The provider in one word: it fails if one of its models does."""
+        if not self.is_enabled:
+            return HealthState.DISABLED
+        if self.rests_until:
+            return HealthState.RESTING
+        states = {model.state for model in self.models}
+        if self.open_circuits or HealthState.FAILING in states:
+            return HealthState.FAILING
+        return HealthState.HEALTHY if HealthState.HEALTHY in states else HealthState.UNKNOWN
+
+    @property
+    def attempts(self) -> int:
+        return sum(model.attempts for model in self.models)
+
+    @property
+    def failures(self) -> int:
+        return sum(model.failures for model in self.models)
+
+    @property
+    def last_error(self) -> LastError | None:
+        return max((model.last_error for model in self.models if model.last_error), default=None)
 
 
-# The health of each provider, over all processes of this machine.
-read_provider_health: Hook[[Sequence[Provider]], list[Health]] = Hook("read_provider_health")
+def state_of(results: Iterable[tuple[float, bool]], now: float, *, within: float = RECENT_SECONDS) -> HealthState:
+    """The state that follows from the latest results: pairs of a time and whether the attempt succeeded."""
+    recent = [succeeded for at, succeeded in results if at > now - within]
+    if not recent:
+        return HealthState.UNKNOWN
+    return HealthState.FAILING if 2 * recent.count(False) >= len(recent) else HealthState.HEALTHY
 
 
-def health_of(providers: Sequence[Provider]) -> list[Health]:
+# The health of each provider, over all processes of this machine; with what it served of late, if that is asked for.
+read_provider_health: Hook[[Sequence[Provider], bool], list[Health]] = Hook("read_provider_health")
+
+
+def health_of(providers: Sequence[Provider], *, with_usage: bool = False) -> list[Health]:
     """The health of each provider."""
-    return read_provider_health(providers) if providers else []
+    return read_provider_health(providers, with_usage) if providers else []

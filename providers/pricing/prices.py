@@ -6,9 +6,7 @@ Prices are for a million tokens of a bucket. Buckets are disjoint, but for reaso
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
 from math import inf
-from operator import attrgetter
 from typing import NamedTuple
 
 from providers.formats.usage import MONEY_DECIMALS, MOST_MONEY, Usage
@@ -100,14 +98,23 @@ class Offer:
     host: str = ""  # of the provider's URL, in lower case; * stands for any characters, nothing for any host
     valid_from: float = 0.0
     valid_until: float = inf
+    is_public: bool = False  # whether it is of the public table, which knows the provider's own names alone
 
     def holds(self, at: float) -> bool:
         return self.valid_from <= at < self.valid_until
 
-    def fits(self, provider_id: int, host: str, model: str) -> bool:
-        if self.provider_id is not None and self.provider_id != provider_id:
+    def fits(self, subject: "PricedModel") -> bool:
+        if self.provider_id is not None and self.provider_id != subject.provider_id:
             return False
-        return (not self.host or matches(self.host, host)) and matches(self.model, model)
+        if self.host and not matches(self.host, subject.host):
+            return False
+        return matches(self.model, subject.upstream) or (not self.is_public and matches(self.model, subject.model))
+
+    def closeness(self, subject: "PricedModel") -> tuple:
+        """How closely it says what it is a price of; of two names of one model, ours is the closer one."""
+        provider, *host, is_exact, length, pattern = self.subject
+        names_ours = not matches(self.model, subject.upstream)
+        return provider, *host, names_ours, is_exact, length, pattern
 
     @property
     def subject(self) -> tuple:
@@ -115,29 +122,39 @@ class Offer:
         return (self.provider_id or 0, *_closeness(self.host), *_closeness(self.model))
 
 
-class PriceBook:
-    """All prices that hold or will hold; asked for one model again and again, it looks only once."""
+class PricedModel(NamedTuple):
+    """A model at a provider, by our name and by the provider's; names in lower case."""
 
-    def __init__(self, offers: Iterable[Offer] = ()) -> None:
-        self._offers = list(offers)
+    provider_id: int
+    host: str
+    model: str
+    upstream: str
+
+
+class PriceBook:
+    """All prices that hold or will hold; asked for one model again and again, it looks only once.
+
+    `currency` is that of all prices; '' without prices, or with prices in several currencies.
+    """
+
+    def __init__(self, offers: Iterable[Offer] = (), currency: str = "") -> None:
+        self._offers, self.currency = list(offers), currency
         self._era = Era(inf, -inf, {})
 
-    @cached_property
-    def currency(self) -> str:
-        """The currency of all prices; '' without prices, or with prices in several currencies."""
-        currencies = {offer.price.currency for offer in self._offers}
-        return currencies.pop() if len(currencies) == 1 else ""
+    def price(self, provider_id: int, host: str, model: str, at: float, upstream: str = "") -> Price | None:
+        """What a model costs at a provider at this moment; None where nobody said.
 
-    def price(self, provider_id: int, host: str, model: str, at: float) -> Price | None:
-        """What a model costs at a provider at this moment; None where nobody said."""
+        `upstream` is the provider's name of the model (default: ours): public prices are looked up by that name.
+        """
         since, until, prices = era = self._era
         if not since <= at < until or len(prices) >= REMEMBERED:
             since, until, prices = era = self._era = self._around(at)
-        key = provider_id, host, model
+        key = provider_id, host, model, upstream
         try:
             return prices[key]
         except KeyError:
-            price = prices[key] = self._find(*key, era.since)
+            subject = PricedModel(provider_id, host, model.lower(), (upstream or model).lower())
+            price = prices[key] = self._find(subject, era.since)
             return price
 
     def _around(self, at: float) -> "Era":
@@ -146,10 +163,9 @@ class PriceBook:
         since = max((moment for moment in turns if moment <= at), default=-inf)
         return Era(since, min((moment for moment in turns if moment > at), default=inf), {})
 
-    def _find(self, provider_id: int, host: str, model: str, at: float) -> Price | None:
-        name = model.lower()
-        fitting = [offer for offer in self._offers if offer.holds(at) and offer.fits(provider_id, host, name)]
-        closest = max(fitting, key=attrgetter("subject"), default=None)
+    def _find(self, subject: PricedModel, at: float) -> Price | None:
+        fitting = [offer for offer in self._offers if offer.holds(at) and offer.fits(subject)]
+        closest = max(fitting, key=lambda offer: offer.closeness(subject), default=None)
         if closest is None:
             return None
         steps = {offer.price.above_input_tokens: offer.price for offer in fitting if offer.subject == closest.subject}
@@ -161,7 +177,7 @@ class Era(NamedTuple):
 
     since: float
     until: float
-    prices: dict[tuple[int, str, str], Price | None]
+    prices: dict[tuple[int, str, str, str], Price | None]
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -34,6 +34,11 @@ EMBEDDINGS = (
     (ipaddress.ip_network("64:ff9b::/96"), 96),
     (ipaddress.ip_network("2002::/16"), 16),
 )
+# The names by which clouds offer their metadata service; all of them end at an address in ALWAYS_REFUSED.
+METADATA_NAMES = frozenset(
+    {"metadata.google.internal", "metadata.goog", "metadata", "instance-data", "instance-data.ec2.internal"}
+    | {"metadata.azure.internal", "metadata.tencentyun.com", "metadata.platformequinix.com"}
+)
 NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
 ISATAP = (0x00005EFE, 0x02005EFE)  # what stands before the address in the last 64 bits, whatever the network
 NUMERIC_LABEL = re.compile(r"\A(0[xX][0-9a-fA-F]*|[0-9]+)\Z")
@@ -48,6 +53,21 @@ def refusal(address: str, networks: str) -> str:
         if networks == "public" and not _public(inner):
             return "is not a public address"
     return ""
+
+
+def literal_refusal(host: str, networks: str) -> str:
+    """Why a host, without brackets, may not be a provider's ('' if it may), as far as its text says.
+
+    Every call checks the addresses that it resolves to.
+    """
+    name = host.rstrip(".").lower()
+    if name in METADATA_NAMES:
+        return "is the name of a metadata service"
+    try:
+        return refusal(name, networks)
+    except ValueError:
+        pass
+    return "is a number in disguise; write a name or a plain address" if is_disguised_address(host) else ""
 
 
 def is_disguised_address(host: str) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
+USAGE_SECONDS = 2.0  # that a provider has to report the usage of an answer whose client has gone
+
 
 class End(Enum):
     """Why a call was ended by something other than its provider."""
@@ -20,6 +22,7 @@ class End(Enum):
     TOTAL = "did not complete its answer in time"
     BODY = "the request did not arrive in time"
     STOPPING = "the gateway is stopping"
+    OUTPACED = "did not begin to answer before another provider did"
 
 
 class Interrupted(Exception):
@@ -38,12 +41,15 @@ class Call:
     """
 
     __slots__ = (
+        "_has_all_but_usage",
         "_lock",
         "_socket",
+        "alarm",
         "attempt_deadline",
         "client",
         "end",
         "idle_seconds",
+        "is_abandoned",
         "phase",
         "started",
         "timeout_seconds",
@@ -62,6 +68,9 @@ class Call:
         self.phase = End.TOTAL
         self.timeout_seconds = self.idle_seconds = total_seconds
         self.end: End | None = None
+        self.is_abandoned = False  # whether its client has gone and only the usage is waited for
+        self._has_all_but_usage: Callable[[], bool] | None = None
+        self.alarm: tuple[float, Callable[[], None]] | None = None  # when the watcher calls what, once
         self.wake: Callable[[], None] | None = None  # wakes a thread that waits for something else than a socket
 
     def expect(self, phase: End, seconds: float) -> None:
@@ -103,6 +112,24 @@ class Call:
         with self._lock:
             self._socket = None
 
+    def set_alarm(self, seconds: float, ring: Callable[[], None]) -> None:
+        """Let the watcher call this once, after so many seconds."""
+        self.alarm = time.monotonic() + seconds, ring
+
+    def cancel_alarm(self) -> None:
+        self.alarm = None
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long. Raises Interrupted as soon as the call ends."""
+        ended = threading.Event()
+        self.wake = ended.set
+        try:
+            self.check()
+            ended.wait(seconds)
+        finally:
+            self.wake = None
+        self.check()
+
     def interrupt(self, end: End) -> None:
         """End the call from another thread: its reader wakes up at once."""
         with self._lock:
@@ -114,11 +141,25 @@ class Call:
             if (end := self.overdue(now)) is not None:
                 self._end_with(end)
 
+    def outlive_client_if(self, has_all_but_usage: Callable[[], bool]) -> None:
+        """Go on for a moment after the client has gone, if by then all of the answer but its usage has arrived."""
+        self._has_all_but_usage = has_all_but_usage
+
     def interrupt_closed(self) -> None:
         """End the call because its client has gone, unless it goes on without that client."""
+        if self.client is not None:
+            self.abandon()
+
+    def abandon(self) -> bool:
+        """End the call because nobody waits for its answer; whether it goes on for a moment, for its usage alone."""
         with self._lock:
-            if self.client is not None:
+            goes_on = self.end is None and self._has_all_but_usage is not None and self._has_all_but_usage()
+            if goes_on:
+                self.client, self.is_abandoned = None, True
+                self.attempt_deadline = min(self.attempt_deadline, time.monotonic() + USAGE_SECONDS)
+            else:
                 self._end_with(End.CLIENT_CLOSED)
+            return goes_on
 
     def detach_client(self) -> "Call | None":
         """Let the call go on without its client and the client's deadline; a call for these alone.
@@ -134,11 +175,13 @@ class Call:
             return own
 
     def _end_with(self, end: End) -> None:
-        self.end = self.end or end
+        self.end = self.end or (End.CLIENT_CLOSED if self.is_abandoned else end)
         if self._socket is not None:
+            # A client whose body is late still gets its answer.
+            how = socket.SHUT_RD if self.end is End.BODY else socket.SHUT_RDWR
             with suppress(OSError):
                 # The base class's method: an SSLSocket's would tear down the TLS state that the reader uses.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+                socket.socket.shutdown(self._socket, how)
         if self.wake is not None:
             self.wake()
 

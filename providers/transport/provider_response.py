@@ -1,6 +1,7 @@
 """A connection to a provider, and the response that is read from it."""
 
 import fcntl
+import os
 import socket
 import ssl
 import struct
@@ -157,7 +158,7 @@ class ProviderResponse:
 
 def as_gateway_error(call: Call, error: Exception) -> GatewayError | Interrupted:
     """The error for a failed read or write: why the watcher ended the call if it did, else the provider's failure."""
-    if call.end in (End.CLIENT_CLOSED, End.STOPPING):
+    if call.end in (End.CLIENT_CLOSED, End.STOPPING, End.OUTPACED):
         return Interrupted(call.end)
     if call.end is not None:
         return ProviderTimeout(f"The provider {call.end.value}.")
@@ -165,7 +166,10 @@ def as_gateway_error(call: Call, error: Exception) -> GatewayError | Interrupted
 
 
 def describe_failure(error: BaseException) -> str:
-    """How a provider, or the connection to it, failed, in words for clients and administrators."""
+    """How a provider, or the connection to it, failed, in words for clients.
+
+    None of them come from an exception that may quote an internal name or address, as a certificate's does.
+    """
     if isinstance(error, InvalidResponse):
         return str(error)
     if isinstance(error, ConnectionRefusedError):
@@ -176,4 +180,18 @@ def describe_failure(error: BaseException) -> str:
         return "it closed the connection while the request was sent"
     if isinstance(error, socket.gaierror):
         return "its host name cannot be resolved"
-    return getattr(error, "strerror", None) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "its certificate is not accepted"
+    if isinstance(error, ssl.SSLError):
+        return "TLS failed"
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno).lower()
+    return "the connection failed"
+
+
+def explain_failure(error: BaseException) -> str:
+    """The same for administrators: with the words of the library where ours are fewer."""
+    words = describe_failure(error)
+    if isinstance(error, ssl.SSLError) or words == "the connection failed":
+        return f"{words} ({type(error).__name__}: {getattr(error, 'strerror', None) or error})"
+    return words

@@ -239,7 +239,8 @@ class Transport:
         try:
             connection = self._adapter.connect(text, timeout)
         except RefusedAddress as error:
-            raise _unreached(ProviderError(f"The provider is not called: {error}.")) from error
+            # Which address it is, its cause says, which only administrators read.
+            raise _unreached(ProviderError("The provider is not called: its address is not allowed.")) from error
         except TimeoutError as error:
             raise _unreached(ProviderTimeout(f"The provider {End.CONNECT.value}.")) from error
         except (OSError, UnicodeError, urllib3.exceptions.HTTPError) as error:

@@ -6,18 +6,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from providers.health.status import Health
-from providers.models import (
-    LONGEST_CREDENTIAL,
-    LONGEST_TIMEOUT,
-    MAX_INTEGER,
-    MOST_MODELS,
-    Model,
-    ModelPrice,
-    Provider,
-)
-from providers.services import create_provider, end_price, set_price
+from providers.columns import LONGEST_CREDENTIAL, LONGEST_TIMEOUT, MAX_INTEGER
+from providers.models import MOST_MODELS, Model, ModelPrice, Provider, ProviderCredential
+from providers.services import add_credential, add_model, create_provider, end_price, set_price
 from tests.console.forms import fields_of
+from tests.support.provider import ScriptedProvider
 
 pytestmark = pytest.mark.django_db
 PROVIDERS, MODELS, PRICES = (f"/admin/providers/{table}/" for table in ("provider", "model", "modelprice"))
@@ -55,7 +48,7 @@ def test_a_new_provider_has_no_credential_to_keep(console, provider):
 
 
 def test_a_price_is_for_the_model_by_the_name_at_its_provider(console):
-    assert "The provider's name for it" in console.get(f"{PRICES}add/").text
+    assert "The provider's name of the model" in console.get(f"{PRICES}add/").text
 
 
 @pytest.mark.parametrize(
@@ -141,8 +134,66 @@ def test_so_they_do_on_the_page_of_one_that_has_ended(console, price):
     assert not re.search(r"0\.0|E-|\.0", page.partition("<fieldset")[2].partition("</fieldset")[0])
 
 
-@pytest.mark.parametrize(
-    ("enabled", "processes", "told"), [(True, 0, "new"), (True, 2, "asked"), (False, 0, "off"), (False, 2, "off")]
-)
-def test_a_provider_is_told_as_it_is_set_before_all_processes_know(enabled, processes, told):
-    assert Health(enabled, processes, resting=0, failures={}, usage=None).state == told
+CREDENTIALS = "/admin/providers/providercredential/"
+
+
+def test_a_model_is_named_and_described_in_its_form(console, provider):
+    fields = {"provider": provider.pk, "name": "fast", "upstream_name": "gpt-4o", "input_modalities": ["text"]}
+    assert sent(console, f"{MODELS}add/", **fields).status_code == 302
+    model = Model.objects.get()
+    assert (model.upstream_name, model.input_modalities, model.output_modalities) == ("gpt-4o", ["text"], None)
+    page = console.get(f"{MODELS}{model.pk}/change/").text
+    assert 'placeholder="128000"' in page
+    assert "Now: text." in page
+    assert sent(console, f"{MODELS}{model.pk}/change/", context_length="5000", input_modalities=[]).status_code == 302
+    model.refresh_from_db()
+    assert (model.context_length, model.input_modalities) == (5_000, None)
+    errors = refused(console, f"{MODELS}{model.pk}/change/", context_length="0", upstream_name="\u3164")
+    assert list(errors) == ["context_length", "upstream_name"] or list(errors) == ["upstream_name", "context_length"]
+    assert "gpt-4o" in console.get(MODELS).text
+
+
+def test_a_credential_is_set_in_its_form_and_never_shown(console, provider):
+    Provider.objects.update(auth_method="bearer")
+    secret, fields = "sk-1234567890", {"provider": provider.pk, "name": "second"}
+    assert list(refused(console, f"{CREDENTIALS}add/", **fields)) == ["secret"]
+    assert list(refused(console, f"{CREDENTIALS}add/", secret="a\nb", **fields)) == ["secret"]
+    assert sent(console, f"{CREDENTIALS}add/", secret=secret, weight="3", **fields).status_code == 302
+    row = ProviderCredential.objects.get()
+    assert row.weight == 3
+    for path in (CREDENTIALS, f"{CREDENTIALS}{row.pk}/change/", f"{PROVIDERS}{provider.pk}/change/"):
+        page = console.get(path).text
+        assert "…7890" in page, path
+        assert secret not in page, path
+    assert sent(console, f"{CREDENTIALS}{row.pk}/change/", enabled="", requests_per_minute="5").status_code == 302
+    changed = ProviderCredential.objects.get()
+    assert (changed.requests_per_minute, changed.credential) == (5, row.credential)
+    assert sent(console, f"{CREDENTIALS}{row.pk}/change/", secret="sk-0987654321").status_code == 302
+    assert ProviderCredential.objects.get().credential_hint == "4321"
+    assert "no longer sent with it" in console.get(f"{CREDENTIALS}{row.pk}/delete/").text
+    console.post(f"{CREDENTIALS}{row.pk}/delete/", {"post": "yes"})
+    assert not ProviderCredential.objects.exists()
+
+
+def test_a_connection_is_tested_with_each_credential(console):
+    with ScriptedProvider() as scripted:
+        options = {"name": "local", "url": scripted.url, "format_name": "openai", "credential": "sk-of-the-provider"}
+        row = create_provider(**options)
+        add_credential(provider=row, name="second", credential="sk-of-another-account")
+        scripted.answers(body={"data": [{"id": "a"}]}).answers(status=401)
+        console.post(f"{PROVIDERS}{row.pk}/test/", {"post": "yes"})
+        page = console.get(f"{PROVIDERS}{row.pk}/change/").text
+        assert "Credential second: The provider refused the credential" in page
+        authorizations = [seen.headers["authorization"] for seen in scripted.seen]
+        assert authorizations == ["Bearer sk-of-the-provider", "Bearer sk-of-another-account"]
+
+
+def test_a_model_with_another_name_here_is_not_added_again(console):
+    with ScriptedProvider() as scripted:
+        row = create_provider(name="local", url=scripted.url, format_name="openai")
+        add_credential(provider=row, name="only", credential="sk-of-another-account")
+        add_model(provider=row, name="fast", upstream_name="gpt-4o")
+        scripted.answers(body={"data": [{"id": "gpt-4o"}, {"id": "new"}]})
+        console.post(f"{PROVIDERS}{row.pk}/fetch-models/", {"post": "yes"})
+        assert sorted(row.models.values_list("name", flat=True)) == ["fast", "new"]
+        assert scripted.seen[0].headers["authorization"] == "Bearer sk-of-another-account"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.credentials import CredentialUnreadable, decrypt, encrypt, origin_of
+from tests.support.promises import promise
 
 KEYS = ["first key, of more than thirty-two characters", "an older key of more than thirty-two characters"]
 HERE = "https://api.example.org:443"
@@ -34,6 +35,7 @@ def test_the_first_key_seals_and_every_key_opens():
         decrypt(new, origin=HERE, keys=KEYS[1:])
 
 
+@promise("V-L26: a ciphertext opens in its own row alone", target="unreadable elsewhere", suite="attack")
 def test_it_opens_for_no_other_origin():
     token = encrypt("sk-1", origin=HERE, keys=KEYS)
     for origin in ("http://api.example.org:443", "https://api.example.org:8443", "https://evil.example:443"):
@@ -41,6 +43,7 @@ def test_it_opens_for_no_other_origin():
             decrypt(token, origin=origin, keys=KEYS)
 
 
+@promise("V-L26: an altered ciphertext opens nothing", target="unreadable", suite="attack")
 def test_an_altered_token_opens_nothing():
     token = encrypt("sk-12345", origin=HERE, keys=KEYS)  # 36 bytes: no spare bits in its base64
     start = token.rindex(".") + 1

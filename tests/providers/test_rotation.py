@@ -8,8 +8,8 @@ from django.core.management import CommandError, call_command
 from gateway_project.api.audit import operator
 from gateway_project.key_file import KeyFile, local_secret
 from providers.credentials import decrypt, is_sealed_with
-from providers.models import Provider
-from providers.services import create_provider, update_provider
+from providers.models import Provider, ProviderCredential
+from providers.services import add_credential, create_provider, update_provider
 from telemetry.models import LogEntry
 
 OLD, NEW = "the old key of more than thirty-two characters", "the new key of more than thirty-two characters"
@@ -66,6 +66,21 @@ def test_every_credential_is_rewritten_once_and_the_old_key_can_go(settings):
     settings.GATEWAY_ENCRYPTION_KEYS = [NEW]
     assert rotate() == "Credentials re-encrypted: 0; already under this key: 4.\n"
     assert logged() == [" re-encrypted the credentials of providers: 3, by manage.py."]
+
+
+def test_further_credentials_are_rewritten_too(settings):
+    row = make("one")
+    good = add_credential(provider=row, name="second", credential=f"{SECRET}second")
+    lost = add_credential(provider=row, name="third", credential=SECRET)
+    ProviderCredential.objects.filter(pk=lost.pk).update(credential=lost.credential[:-4] + "AAA=")
+    settings.GATEWAY_ENCRYPTION_KEYS = [NEW, OLD]
+    with pytest.raises(CommandError, match=r"1 could not be decrypted and stay as they were: one \(third\)\. "):
+        rotate()
+    good.refresh_from_db()
+    assert decrypt(good.credential, origin=row.origin, keys=[NEW]) == f"{SECRET}second"
+    assert logged() == [" re-encrypted the credentials of providers: 2, by manage.py."]
+    lost.refresh_from_db()
+    assert not is_sealed_with(lost.credential, NEW)
 
 
 def test_what_cannot_be_decrypted_is_named_and_left_alone_and_the_rest_is_done(settings):

@@ -6,6 +6,7 @@ from gateway_project.errors import Conflict, NotFound, ValidationError
 from providers.credentials import CredentialUnreadable, decrypt
 from providers.models import Model, Provider, ProviderFormat
 from providers.services import add_model, change_model, create_provider, update_provider
+from tests.support.promises import promise
 
 URL = "https://api.example.org/v1"
 
@@ -51,6 +52,7 @@ def test_what_a_new_provider_would_refuse_a_request_for_is_dropped_unless_told(m
     assert make(name="b", format_name=format_name, unknown_parameters="pass").unknown_parameters == "pass"
 
 
+@promise("V-L21: a credential is shown by its last characters only", target="masked", suite="attack")
 def test_the_credential_is_stored_sealed_and_shown_masked(make, settings):
     provider = make(credential="sk-1234567890")
     assert "1234" not in provider.credential
@@ -59,6 +61,7 @@ def test_the_credential_is_stored_sealed_and_shown_masked(make, settings):
 
 
 @pytest.mark.parametrize("credential", ["${OPENAI_KEY}", "os.environ/OPENAI_KEY", "user:pass\tword"])
+@promise("V-L19, V-M2: text that looks like a variable is text", target="stored as it stands", suite="attack")
 def test_a_credential_is_literal_text(make, settings, credential):
     assert opened(make(credential=credential), settings) == credential
 
@@ -107,12 +110,39 @@ def test_of_a_credential_that_cannot_be_read_the_method_may_change(make, setting
 
 
 @pytest.mark.parametrize(
+    "host",
+    ["169.254.169.254", "169.254.169.254.", "[fd00:ec2::254]", "[FD00:EC2:0:0:0:0:0:254]", "100.100.100.200"]
+    + ["168.63.129.16", "[::ffff:168.63.129.16]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[fe80::1%25eth0]"]
+    + ["metadata.google.internal", "METADATA.google.internal.", "metadata.goog", "metadata", "instance-data"]
+    + ["2852039166", "0xA9FEA9FE", "0251.0376.0251.0376", "025177524776", "0xa9.254.0xa9.254", "169.254.43518"]
+    + ["169.16689662", "1684301000", "0x64646464", "2822734096", "0xa8.63.129.16", "0250.077.0201.020", "0", "127.1"],
+)
+@promise("A metadata address is refused when it is saved", target="400 in every spelling", suite="attack")
+def test_a_metadata_address_is_refused_when_it_is_saved(make, host):
+    with pytest.raises(ValidationError, match="must name another host", check=lambda error: error.field == "url"):
+        make(url=f"http://{host}:8080/v1")
+    provider = make(url=URL)
+    with pytest.raises(ValidationError, match="must name another host", check=lambda error: error.field == "url"):
+        update_provider(provider, url=f"http://{host}/")
+    assert Provider.objects.get().url == URL
+
+
+def test_a_private_address_is_refused_when_it_is_saved_where_only_public_ones_are_called(make, settings):
+    settings.GATEWAY_PROVIDER_NETWORKS = "public"
+    for host in ("10.0.0.1", "127.0.0.1", "[::1]", "[fd12::1]"):
+        with pytest.raises(ValidationError, match="not a public address"):
+            make(url=f"http://{host}/v1")
+    assert make(url="https://8.8.8.8/v1").pk
+
+
+@pytest.mark.parametrize(
     "url", ["http://localhost:11434/api", "http://my_model.local.:80", "http://[::1]:8080", "http://10.0.0.1/%20"]
 )
 def test_hosts_have_names_and_addresses(make, url):
     assert make(url=url).url == url
 
 
+@promise("V-L21: a credential is shown by its last characters only", target="masked", suite="attack")
 def test_a_short_credential_is_not_hinted_at(make):
     assert make(credential="hunter2").masked_credential == "…"
     assert make(name="second").masked_credential == ""
@@ -163,6 +193,7 @@ def test_a_changed_path_or_spelling_keeps_the_credential(make, settings, url):
     assert opened(provider, settings) == "sk-1234567890"
 
 
+@promise("V-L26: a ciphertext opens in its own row alone", target="unreadable elsewhere", suite="attack")
 def test_a_stored_credential_opens_nothing_in_another_row(make, settings):
     here, there = make(credential="sk-1234567890"), make(name="second", url="https://evil.example")
     Provider.objects.filter(pk=there.pk).update(credential=here.credential)

@@ -11,6 +11,7 @@ from rules.services import create_rule
 from telemetry.models import LogEntry
 from tests.support.hostile import try_wrong
 from tests.support.management import body, new_user, refused
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
 
@@ -72,6 +73,10 @@ def test_a_new_provider_is_listed_to_every_user_with_its_credential_masked(admin
         "totalTimeoutSeconds": None,
         "maxResponseBytes": None,
         "unknownParameters": "pass",
+        "healthCheckSeconds": 0,
+        "healthCheckAlways": False,
+        "health": "unknown",
+        "healthDetail": None,
     }
     one = user.get(f"/providers/{provider.pk}/", flat=True).json()["data"]
     assert one == row
@@ -155,6 +160,9 @@ def test_a_credential_is_literal_text(admin, make, settings, literal):
         ({"apiKey": ""}, ""),
     ],
 )
+@promise(
+    "V-L20: a new address of a provider drops its credential", target="no credential at the new address", suite="attack"
+)
 def test_a_credential_never_follows_to_another_origin(admin, make, sent, left):
     provider = make()
     assert admin.patch(f"/providers/{provider.pk}/", **sent).status_code == 200
@@ -219,9 +227,9 @@ def test_a_provider_that_keys_or_rules_refer_to_is_not_deleted(admin, make):
     refused(admin.delete(f"/providers/{provider.pk}/"), 404, "NotFound")
 
 
-def test_only_admins_change_providers(user, make):
+def test_whoever_lacks_providers_modify_changes_no_provider(user, make):
     provider = make()
-    refused(user.post("/providers/", **good()), 403, "PermissionDenied", "admin")
+    refused(user.post("/providers/", **good()), 403, "PermissionDenied", "providers.modify")
     refused(user.patch(f"/providers/{provider.pk}/", name="mine"), 403, "PermissionDenied")
     refused(user.delete(f"/providers/{provider.pk}/"), 403, "PermissionDenied")
 
@@ -233,7 +241,8 @@ def test_models_are_made_renamed_and_removed(admin, user, make, settings):
     model = provider.models.get()
     assert (response.status_code, response.headers["ModelId"]) == (201, str(model.pk))
     assert response.headers["Location"] == f"{settings.GATEWAY_BASE_URL}{path}{model.pk}/"
-    assert user.rows(path) == [{"id": model.pk, "name": "fast", "maxOutputTokens": None}]
+    known = {"contextLength": None, "maxOutputTokens": None, "inputModalities": [], "outputModalities": []}
+    assert user.rows(path) == [{"id": model.pk, "name": "fast", "upstreamName": "fast"} | known]
     assert user.patch(f"{path}{model.pk}/", name="faster").json() == {}
     assert user.get(f"{path}{model.pk}/", flat=True).json()["data"]["name"] == "faster"
     refused(user.delete(f"{path}{model.pk}/"), 403, "PermissionDenied")
@@ -258,19 +267,20 @@ def test_who_may_name_models_cannot_cut_the_answers_of_others_short(admin, user,
     for sent in ({"maxOutputTokens": 1}, {"maxOutputTokens": None}, {"name": "another", "maxOutputTokens": 1}):
         refused(user.patch(f"{path}{model_id}/", **sent), 403, "PermissionDenied", "maxOutputTokens")
     refused(user.post(path, name="mine", maxOutputTokens=1), 403, "PermissionDenied", "maxOutputTokens")
-    assert user.rows(path) == [{"id": int(model_id), "name": "claude-of-the-house", "maxOutputTokens": 32000}]
-    assert user.patch(f"{path}{model_id}/", name="claude", maxOutputTokens=32000).status_code == 200
+    assert [(row["name"], row["maxOutputTokens"]) for row in user.rows(path)] == [("claude-of-the-house", 32000)]
+    refused(user.patch(f"{path}{model_id}/", name="claude", maxOutputTokens=32000), 403, "PermissionDenied", "name")
+    assert admin.patch(f"{path}{model_id}/", name="claude", maxOutputTokens=32000).status_code == 200
     assert user.post(path, name="mine", maxOutputTokens=None).status_code == 201
     assert [(row["name"], row["maxOutputTokens"]) for row in user.rows(path)] == [("claude", 32000), ("mine", None)]
-    assert user.patch(f"{path}{model_id}/", name="another").json() == {}
+    assert admin.patch(f"{path}{model_id}/", name="another").json() == {}
 
 
-def test_a_model_has_one_name_a_provider(user, make):
+def test_a_model_has_one_name_a_provider(admin, user, make):
     first, second = make(models=["fast", "slow"]), make(models=["fast"])
     refused(user.post(f"/providers/{first.pk}/models/", name="fast"), 409, "Conflict", "fast")
     slow = first.models.get(name="slow")
-    refused(user.patch(f"/providers/{first.pk}/models/{slow.pk}/", name="fast"), 409, "Conflict", "fast")
-    assert user.post(f"/providers/{second.pk}/models/", name="slow").status_code == 201
+    refused(admin.patch(f"/providers/{first.pk}/models/{slow.pk}/", name="fast"), 409, "Conflict", "fast")
+    refused(user.post(f"/providers/{second.pk}/models/", name="slow"), 409, "Conflict", "slow")
 
 
 def test_a_model_is_found_only_under_its_own_provider(admin, make):
@@ -333,3 +343,93 @@ def test_a_list_of_providers_costs_the_same_at_any_length(client, make, django_a
             make(models=["a", "b"])
         with django_assert_num_queries(5):  # session and user, roles, licence; rows, models
             client.get("/providers/", headers=headers)
+
+
+def test_without_the_permission_users_rename_only_what_they_added_and_take_no_name_that_is_offered(user, admin, make):
+    demo, other = make(name="demo-provider", models=["demo"]), make(models=["other"])
+    path = f"/providers/{demo.pk}/models/"
+    model = demo.models.get()
+    refused(user.patch(f"{path}{model.pk}/", name="broken"), 403, "PermissionDenied", "providers.modify")
+    for name in ("demo", "demo-provider/demo", "demo-provider/not-yet"):
+        refused(user.post(f"/providers/{other.pk}/models/", name=name), 409, "Conflict", name)
+    own = int(user.post(path, name="mine").headers["ModelId"])
+    refused(user.patch(f"{path}{own}/", name="other"), 409, "Conflict", "other")
+    assert user.patch(f"{path}{own}/", name="renamed").status_code == 200
+    assert admin.patch(f"{path}{own}/", name="demo-2").status_code == 200
+    assert [row["name"] for row in user.rows(path)] == ["demo", "demo-2"]
+
+
+def test_the_permission_is_a_feature_for_users_and_keys(nobody, make):
+    first, second = make(models=["fast"]), make()
+    model, owner = first.models.get(), new_user("models.create", "providers.modify")
+    path = f"/providers/{first.pk}/models/{model.pk}/"
+    few = nobody.with_credential(issue_key(owner=owner, name="few", permissions=["models.create"]).text)
+    both = nobody.with_credential(
+        issue_key(owner=owner, name="both", permissions=["models.create", "providers.modify"]).text
+    )
+    refused(few.patch(path, name="new"), 403, "PermissionDenied", "providers.modify")
+    assert both.patch(path, name="new").status_code == 200
+    assert nobody.as_user(owner).post(f"/providers/{second.pk}/models/", name="new").status_code == 201
+
+
+def test_a_provider_has_a_bounded_number_of_models(admin, make, settings):
+    settings.GATEWAY_MAX_MODELS_PER_PROVIDER = 2
+    path = f"/providers/{make(models=['one']).pk}/models/"
+    assert admin.post(path, name="two").status_code == 201
+    refused(admin.post(path, name="three"), 409, "Conflict", "2 models")
+    refused(admin.post("/providers/", **good(models=["a", "b", "c"])), 400, "ValidationError", "models", "2")
+
+
+KNOWN = {
+    "contextLength": 128_000,
+    "maxOutputTokens": 16_384,
+    "inputModalities": ["text", "image", "file"],
+    "outputModalities": ["text"],
+}
+
+
+def test_a_model_has_a_name_of_its_own_and_one_at_the_provider(admin, make):
+    path = f"/providers/{make().pk}/models/"
+    model_id = admin.post(path, name="fast", upstreamName="gpt-4o").headers["ModelId"]
+    assert admin.rows(path) == [{"id": int(model_id), "name": "fast", "upstreamName": "gpt-4o"} | KNOWN]
+    assert admin.patch(f"{path}{model_id}/", name="faster").json() == {}
+    assert (admin.rows(path)[0]["name"], admin.rows(path)[0]["upstreamName"]) == ("faster", "gpt-4o")
+    assert admin.patch(f"{path}{model_id}/", upstreamName="").json() == {}
+    assert admin.rows(path)[0]["upstreamName"] == "faster"
+    assert admin.patch(f"{path}{model_id}/", upstreamName="faster").json() == {}
+    assert Model.objects.get(pk=model_id).upstream_name == ""
+    for wrong in (" gpt", "a\0b", 5, "x" * 201):
+        refused(admin.patch(f"{path}{model_id}/", upstreamName=wrong), 400, "ValidationError", "upstreamName")
+
+
+def test_what_is_known_of_a_model_can_be_set(admin, make):
+    path = f"/providers/{make(models=['gpt-4o']).pk}/models/"
+    (row,) = admin.rows(path)
+    assert {name: row[name] for name in KNOWN} == KNOWN
+    own = {"contextLength": 32_000, "inputModalities": ["text"], "outputModalities": []}
+    assert admin.patch(f"{path}{row['id']}/", **own).json() == {}
+    assert {name: admin.rows(path)[0][name] for name in own} == own
+    assert admin.patch(f"{path}{row['id']}/", **dict.fromkeys(own)).json() == {}
+    assert {name: admin.rows(path)[0][name] for name in KNOWN} == KNOWN
+    assert admin.patch(f"{path}{row['id']}/", **KNOWN | {"maxOutputTokens": None}).json() == {}
+    model = Model.objects.get(pk=row["id"])
+    assert (model.context_length, model.input_modalities, model.output_modalities) == (None, None, None)
+    for wrong in (["smell"], ["text", "text"], "text", [1], {}):
+        refused(admin.patch(f"{path}{row['id']}/", inputModalities=wrong), 400, "ValidationError", "inputModalities")
+    for wrong in (0, -1, 2**31, "5", 1.5):
+        refused(admin.patch(f"{path}{row['id']}/", contextLength=wrong), 400, "ValidationError", "contextLength")
+
+
+def test_who_may_name_models_does_not_say_what_the_provider_is_asked_for(admin, user, make):
+    """Rules judge our names: a name of one's own for a dear model would get round them."""
+    path = f"/providers/{make().pk}/models/"
+    for option, value in {"upstreamName": "gpt-4o", "contextLength": 5, "inputModalities": ["text"]}.items():
+        refused(user.post(path, name="mine", **{option: value}), 403, "PermissionDenied", option)
+    model_id = user.post(path, name="mine", upstreamName="mine", contextLength=None).headers["ModelId"]
+    refused(user.patch(f"{path}{model_id}/", upstreamName="gpt-4o"), 403, "PermissionDenied", "upstreamName")
+    shown = {name: value for name, value in user.rows(path)[0].items() if name != "id"}
+    assert user.patch(f"{path}{model_id}/", **shown | {"name": "mine too"}).json() == {}
+    assert user.rows(path)[0]["upstreamName"] == "mine too"
+    manager = user.as_user(new_user("models.create", "providers.modify"))
+    assert manager.patch(f"{path}{model_id}/", upstreamName="gpt-4o", contextLength=5).json() == {}
+    refused(manager.patch(f"{path}{model_id}/", maxOutputTokens=5), 403, "PermissionDenied", "maxOutputTokens")

@@ -1,4 +1,4 @@
-"""What Claude models can do, where a request has to know it before it is sent: by the beginning of their names.
+"""What Claude models can do, by the beginning of their names, as far as requests depend on it.
 
 Sources: Anthropic's models overview (August and November 2026: maximum output, thinking), its page on adaptive thinking
 (which models take budgets, which only adaptive thinking, which always think), the parameter notes of Opus 4.7 (no
@@ -15,14 +15,14 @@ FAMILY = "claude-"
 
 @dataclass(frozen=True, slots=True)
 class Claude:
-    """One line of models. `thinking` is none, budget or adaptive; `rests`: it does not think unless told to."""
+    """One line of models. `thinking` is none, budget or adaptive. `rests`: it thinks only if the request says so."""
 
     max_output: int | None
     thinking: str = "adaptive"
     rests: bool = True
     always_thinks: bool = False
     samples: bool = False  # takes temperature, top_p and top_k
-    either: bool = False  # and of temperature and top_p one alone
+    either: bool = False  # takes temperature or top_p, not both
 
 
 RETIRED = Claude(4_096, "none", samples=True)
@@ -32,8 +32,7 @@ FOUR_POINT_SIX = Claude(128_000, samples=True, either=True)
 FOUR_POINT_SEVEN = Claude(128_000)
 ALWAYS_THINKS = Claude(128_000, rests=False, always_thinks=True)
 NEWEST = Claude(128_000, rests=False)
-
-# The longest beginning of a name that fits is the one that counts; models to come are taken for like the newest.
+# The longest beginning that fits a name counts. Unknown models are treated like the newest.
 BY_BEGINNING = {
     "": NEWEST,
     "1": RETIRED,
@@ -58,18 +57,18 @@ BY_BEGINNING = {
     "fable-": ALWAYS_THINKS,
     "mythos-": ALWAYS_THINKS,
 }
-# Others serve this API too: of theirs only what every server of it takes can be supposed.
+# Models of other vendors with this API: only what every server of it takes.
 UNKNOWN = Claude(None, "budget", samples=True)
-# How Bedrock names its models, in an ARN or not, with a region or not: those of other vendors are not told to think.
+# A model's name on Bedrock, with or without ARN and region. Models of other vendors get no thinking parameters.
 BEDROCK = re.compile(r"(?:arn:.*/)?(?:[a-z]+(?:-[a-z]+)?\.)?[a-z0-9]+\.[a-z]")
 NO_CLAUDE = Claude(None, "none", samples=True)
 
 
 @lru_cache(maxsize=1024)
 def claude(model: str, *, on_bedrock: bool = False) -> Claude:
-    """What is known of a model, whatever stands before its own name (a region, a vendor, an ARN).
+    """What is known of a model. A region, a vendor or an ARN may precede its own name.
 
-    What others call their models says nothing of the vendor: elsewhere than on Bedrock a dot is a letter.
+    Only on Bedrock does a dot in the name separate the vendor.
     """
     _, family, name = model.lower().rpartition(FAMILY)
     if not family:

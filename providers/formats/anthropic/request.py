@@ -1,4 +1,4 @@
-"""A neutral conversation as Anthropic takes it: turns of blocks, tools and the choice among them."""
+"""A conversation as Anthropic takes it: turns of blocks, tools and the choice among them."""
 
 import base64
 import binascii
@@ -8,17 +8,15 @@ from typing import Any
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
-from providers.formats.anthropic.blocks import SOURCE
 from providers.formats.ids import fitting_id
-from providers.formats.neutral import (
-    Chat,
+from providers.formats.neutral.chat import Chat, OutputKind, Tool, ToolMode
+from providers.formats.neutral.messages import (
     File,
     Image,
     Message,
     Part,
     Reasoning,
     Text,
-    Tool,
     ToolCall,
     ToolResult,
     Verbatim,
@@ -27,13 +25,14 @@ from providers.formats.parts import arguments_object, paragraphs_of, unsupported
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
+NAME = "anthropic"
+SHAPE = "anthropic-messages"  # the dialect of its clients
 Block = JsonObject
-
 CALL_ID = re.compile(r"[A-Za-z0-9_-]+")
 ID_LENGTH = 24
 PDF = "application/pdf"
 PDF_BEGINS = "JVBERi0"  # %PDF- in base64
-CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+CHOICES = {ToolMode.AUTO: "auto", ToolMode.NONE: "none", ToolMode.REQUIRED: "any"}
 
 
 def system_of(chat: Chat) -> tuple[str | list[Block], list[Message]]:
@@ -50,7 +49,7 @@ def system_of(chat: Chat) -> tuple[str | list[Block], list[Message]]:
 def turns_of(messages: list[Message]) -> list[Block]:
     """The messages as turns of alternating roles."""
     return [
-        {"role": turn.role, "content": [_block(part) for part in turn.parts]} for turn in alternating(messages, SOURCE)
+        {"role": turn.role, "content": [_block(part) for part in turn.parts]} for turn in alternating(messages, NAME)
     ]
 
 
@@ -108,7 +107,7 @@ def _decoded(data: str) -> str:
 
 
 def _thought(part: Reasoning) -> Block:
-    """Its own thoughts go back unchanged."""
+    """A thought. Anthropic's own ones go back unchanged."""
     if part.data:
         return {"type": "redacted_thinking", "data": part.data}
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}
@@ -132,7 +131,7 @@ def _result(part: ToolResult) -> Block:
 
 
 def _verbatim(part: Verbatim) -> Block:
-    if part.source == SOURCE:
+    if part.source == NAME:
         return part.value
     raise unsupported_part(part)
 
@@ -153,7 +152,7 @@ WRITERS: dict[type, Callable[[Any], Block]] = {
 
 
 def tools_of(chat: Chat, *, more: bool) -> list[Block]:
-    """The tools; without any (`more`: of the provider's own), those that the history calls: it is refused without."""
+    """The tools; if there are none, those that the history calls. `more`: the request has Anthropic's own tools."""
     return [_tool(tool) for tool in chat.tools or ([] if more else called_tools(chat))]
 
 
@@ -167,16 +166,24 @@ def _tool(tool: Tool) -> Block:
 
 
 def tool_choice_of(chat: Chat, *, more: bool) -> Block | None:
-    """The choice; tools that are there for the history's sake alone are none to choose."""
+    """The choice of tools. Tools that are there only because the history calls them cannot be chosen."""
     if not chat.tools and not more:
         return {"type": "none"} if called_tools(chat) else None
     choice = chat.tool_choice
     if choice is None and chat.parallel_tools is not False:
         return None
-    if choice is not None and choice.kind == "tool":
+    if choice is not None and choice.mode == ToolMode.TOOL:
         block: Block = {"type": "tool", "name": choice.name}
     else:
-        block = {"type": CHOICES[choice.kind] if choice else "auto"}
+        block = {"type": CHOICES[choice.mode] if choice else "auto"}
     if chat.parallel_tools is False and block["type"] != "none":
         block["disable_parallel_tool_use"] = True
     return block
+
+
+def output_config(chat: Chat, effort: str) -> JsonObject:
+    """Anthropic's `output_config`: the effort, and the JSON schema of the answer."""
+    config: JsonObject = {"effort": effort} if effort else {}
+    if chat.output is not None and chat.output.kind == OutputKind.SCHEMA:
+        config["format"] = {"type": "json_schema", "schema": chat.output.schema or {}}
+    return config

@@ -1,32 +1,33 @@
-"""What a Claude model takes no parameter for, and how much it is to think.
+"""How much a Claude model thinks, and which sampling parameters it takes.
 
-By budget for the older ones, by effort for those that decide themselves.
+Older models take a budget in tokens, newer ones an effort.
 """
 
 from gateway_project.json_types import JsonObject
-from providers.formats.anthropic.blocks import SOURCE
 from providers.formats.anthropic.models import claude
-from providers.formats.neutral import Chat, Reasoning, Thinking, ToolCall
+from providers.formats.anthropic.request import NAME
+from providers.formats.neutral.chat import FORCING, Chat, OutputKind, Thinking
+from providers.formats.neutral.messages import Reasoning, ToolCall
 
 LEAST_BUDGET = 1024
-# The share of max_tokens that an effort stands for, as OpenRouter has it (docs, reasoning tokens).
+# The share of max_tokens for each effort, as in OpenRouter's documentation (reasoning tokens).
 SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.95, "max": 0.95}
-EFFORTS = {"minimal": "low"}  # every other one is called the same
+EFFORTS = {"minimal": "low"}  # the others have the same name
 SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 EITHER = frozenset({"temperature", "top_p"})
-LEAST_TOP_P = 0.95  # of a model that thinks (Anthropic's documentation, extended thinking, feature compatibility)
+LEAST_TOP_P = 0.95  # while a model thinks (Anthropic's documentation, extended thinking, feature compatibility)
 
 
 def unsupported_parameters(chat: Chat, model: str) -> set[str]:
-    """Parameters of the conversation that are known and that no Claude, or not this one, takes."""
+    """Known parameters of the conversation that this model does not take."""
     lost = SAMPLING if not claude(model).samples else frozenset()
     named = {name for name in lost if getattr(chat, name) is not None}
-    free = chat.output is not None and chat.output.kind == "json"  # there is only the kind with a schema
+    free = chat.output is not None and chat.output.kind == OutputKind.JSON  # JSON without a schema
     return named | {"response_format"} if free else named
 
 
-def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -> tuple[JsonObject | None, str]:
-    """The parameter `thinking`, and the effort in `output_config`; None and '' where nothing is to be said."""
+def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = NAME) -> tuple[JsonObject | None, str]:
+    """The parameter `thinking` (None: left out), and the effort in `output_config` ('': left out)."""
     thinking, about = chat.thinking, claude(model)
     if thinking is None or not can_think(chat, model, source):
         return None, ""
@@ -37,8 +38,8 @@ def thinking_of(chat: Chat, model: str, max_tokens: int, source: str = SOURCE) -
     return None if _is_forced(chat) else {"type": "adaptive"}, EFFORTS.get(thinking.effort, thinking.effort)
 
 
-def sampling_of(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
-    """What the client says of how the next token is chosen, as far as the model takes it."""
+def sampling_of(chat: Chat, model: str, source: str = NAME) -> set[str]:
+    """The client's sampling parameters that the model takes in this conversation."""
     if not claude(model).samples:
         return set()
     wide = chat.top_p is not None and chat.top_p >= LEAST_TOP_P
@@ -47,12 +48,12 @@ def sampling_of(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
     )
     names = {name for name in SAMPLING if getattr(chat, name) is not None and takes.get(name, True)}
     if claude(model).either and names >= EITHER:
-        names.remove("temperature" if chat.temperature == 1 else "top_p")  # 1 is what it has by itself
+        names.remove("temperature" if chat.temperature == 1 else "top_p")  # 1 is the default
     return names
 
 
-def conflicting_sampling(chat: Chat, model: str, source: str = SOURCE) -> set[str]:
-    """What the client says of it that the model would take if it did not think, or were not told it twice."""
+def conflicting_sampling(chat: Chat, model: str, source: str = NAME) -> set[str]:
+    """The client's sampling parameters that conflict with thinking, or with each other."""
     if not claude(model).samples:
         return set()
     return {name for name in SAMPLING if getattr(chat, name) is not None} - sampling_of(chat, model, source)
@@ -63,12 +64,12 @@ def _thinks(chat: Chat, model: str, source: str) -> bool:
     return thinking is not None and thinking["type"] != "disabled"
 
 
-def can_think(chat: Chat, model: str, source: str = SOURCE) -> bool:
-    """Whether what the client wants of thinking can be had in this conversation; true where it wants nothing.
+def can_think(chat: Chat, model: str, source: str = NAME) -> bool:
+    """Whether the model can think as the client wants in this conversation; true if the client does not say.
 
-    `source` is the format that the model is asked by: whose thoughts the history has to hold.
+    `source` is the format of the request: the history must contain thoughts of this format.
     """
-    thinking, about = chat.thinking, claude(model, on_bedrock=source != SOURCE)
+    thinking, about = chat.thinking, claude(model, on_bedrock=source != NAME)
     if thinking is None:
         return True
     if _unwanted(thinking):
@@ -80,7 +81,7 @@ def can_think(chat: Chat, model: str, source: str = SOURCE) -> bool:
 
 
 def _budget(thinking: Thinking, max_tokens: int) -> int:
-    """The tokens to think with: fewer than all, so that something is left for the answer."""
+    """The tokens for thinking: fewer than max_tokens, to leave some for the answer."""
     tokens = thinking.budget or int(max_tokens * SHARES.get(thinking.effort, 0.5))
     return max(min(tokens, max_tokens - 1), LEAST_BUDGET)
 
@@ -90,15 +91,15 @@ def _unwanted(thinking: Thinking) -> bool:
 
 
 def _is_forced(chat: Chat) -> bool:
-    """Whether the answer has to be a call: a model that must call cannot think before it."""
-    return chat.tool_choice is not None and chat.tool_choice.kind in ("required", "tool")
+    """Whether the answer must be a tool call: then the model cannot think before it."""
+    return chat.tool_choice is not None and chat.tool_choice.mode in FORCING
 
 
 def _lacks_thoughts(chat: Chat, source: str) -> bool:
-    """Whether the model's last turn made calls, and the thoughts that led to them are not there.
+    """Whether the model's last turn has tool calls, but not the thoughts that led to them.
 
-    A model with a budget takes the results of calls only behind its own signed thoughts, which clients of other
-    shapes often do not keep.
+    A model with a budget accepts tool results only after its own signed thoughts. Clients of other shapes often do not
+    keep these.
     """
     for message in reversed(chat.messages):
         if message.role == "assistant":

@@ -1,7 +1,7 @@
-"""Embeddings of Bedrock's InvokeModel, whose body is each family of models' own (AWS's user guide, November 2026).
+"""Embeddings by Bedrock's InvokeModel (AWS's user guide, November 2026).
 
-Titan's models take one text a request and Cohere's up to 96; which family a model is of shows in its name, wherever
-in an inference profile's id or an ARN it stands.
+Each family of models has its own body. Titan takes one text per request, Cohere up to 96. A part of the model's name,
+of the id of an inference profile or of an ARN says which family it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,27 +9,28 @@ from dataclasses import dataclass
 
 from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.json_types import JsonObject
-from providers.formats.cohere.embedding import FLOATS, read_texts, written_texts
+from providers.formats.cohere.embedding import FLOATS, read_texts, write_texts
 from providers.formats.json_values import as_dict
-from providers.formats.neutral import Embedding, Vectors
+from providers.formats.neutral.chat import Embedding
+from providers.formats.neutral.reply import Vectors
 from providers.formats.parts import require_texts
 from providers.formats.usage import Usage, count
 
-# Cohere's answers say nothing of tokens, the header of every answer of InvokeModel does.
+# Every answer of InvokeModel has it. Cohere's bodies have no token counts.
 INPUT_TOKENS = "x-amzn-bedrock-input-token-count"
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How one family of models is asked; `dimensions` writes their number, where it can be chosen."""
+    """How requests to one family of models look. `dimensions` writes their number, if the client can choose it."""
 
     texts: Callable[[Embedding], JsonObject]
     dimensions: Callable[[int], JsonObject] | None = None
     native_parameters: frozenset[str] = frozenset()
-    types: str = ""  # the parameter that chooses other vectors than floats
+    types: str = ""  # the parameter that selects the type of the vectors
 
     def body(self, embedding: Embedding, *, floats: bool) -> JsonObject:
-        """The request's body; `floats`: the client's shape has no other vectors. Raises ValidationError."""
+        """The request's body; `floats`: the client's shape has only float vectors. Raises ValidationError."""
         body = self.texts(embedding)
         if embedding.dimensions is not None and self.dimensions is not None:
             body |= self.dimensions(embedding.dimensions)
@@ -54,16 +55,14 @@ TITAN_2 = Family(
 TITAN_IMAGES = Family(
     _one_text, lambda number: {"embeddingConfig": {"outputEmbeddingLength": number}}, frozenset({"embeddingConfig"})
 )
-COHERE_3 = Family(
-    written_texts, None, frozenset({"input_type", "truncate", "embedding_types"}), types="embedding_types"
-)
+COHERE_3 = Family(write_texts, None, frozenset({"input_type", "truncate", "embedding_types"}), types="embedding_types")
 COHERE_4 = Family(
-    written_texts,
+    write_texts,
     lambda number: {"output_dimension": number},
     COHERE_3.native_parameters | {"max_tokens", "output_dimension"},
     "embedding_types",
 )
-# The first that is part of a model's name counts.
+# The first key that is part of the model's name counts.
 FAMILIES = {
     "titan-embed-text-v2": TITAN_2,
     "titan-embed-image": TITAN_IMAGES,
@@ -76,15 +75,17 @@ NATIVE = frozenset[str]().union(*(family.native_parameters for family in FAMILIE
 
 
 def family_of(model: str) -> Family:
-    """The family that a model is of. Raises ValidationError where its name does not tell."""
+    """The family of a model. Raises ValidationError if its name contains none."""
     for part, family in FAMILIES.items():
         if part in model:
             return family
-    raise ValidationError("model: of Bedrock's models, those of Amazon Titan and Cohere named so have embeddings here.")
+    raise ValidationError(
+        "model: must be one of Amazon Titan's or Cohere's embedding models; others are not supported."
+    )
 
 
 def read_vectors(value: JsonObject) -> Vectors:
-    """The vectors in an answer of either family. Raises ProviderError where there are none."""
+    """The vectors in an answer of either family. Raises ProviderError if there are none."""
     if "embeddings" in value:
         return Vectors(read_texts(value))
     by_type = as_dict(value.get("embeddingsByType"))
@@ -96,7 +97,7 @@ def read_vectors(value: JsonObject) -> Vectors:
 
 
 def reported_usage(headers: Mapping[str, str]) -> Usage | None:
-    """The tokens that the headers of an answer tell, None where they do not."""
+    """The tokens in the headers of an answer; None if there are none."""
     header = headers.get(INPUT_TOKENS, "")
     tokens = count(int(header)) if header.isascii() and header.isdigit() and len(header) < 20 else None
     return None if tokens is None else Usage(tokens)

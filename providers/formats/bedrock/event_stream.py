@@ -3,7 +3,7 @@
     total length | length of the headers | CRC-32 of both | headers | payload | CRC-32 of all before it
 
 Lengths and checksums are 32 bits, big endian. A header is the length of its name (8 bits), the name, a type (8 bits)
-and the value; of the types only texts (7) say something to us, the others are stepped over.
+and the value. Only texts (type 7) are read; headers of other types are skipped.
 """
 
 import struct
@@ -14,30 +14,30 @@ from zlib import crc32
 MEDIA_TYPE = "application/vnd.amazon.eventstream"
 PRELUDE, CHECKSUM, LENGTH = Struct(">III"), Struct(">I"), Struct(">H")
 SMALLEST = PRELUDE.size + CHECKSUM.size
-MOST_HEADERS, MOST_PAYLOAD = 128 * 1024, 24 * 1024 * 1024  # as AWS's own readers bound them
+MOST_HEADERS, MOST_PAYLOAD = 128 * 1024, 24 * 1024 * 1024  # the limits of AWS's own readers
 TEXT, BYTES = 7, 6
-# How many bytes a value of the other types has: true, false, byte, short, integer, long, timestamp, UUID.
+# The size in bytes of a value of the other types: true, false, byte, short, integer, long, timestamp, UUID.
 SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
 class InvalidFrame(Exception):
-    """The bytes are no frame: a checksum or a length is wrong."""
+    """The bytes are not a frame: a checksum, a length or a header is wrong."""
 
 
 class Frame(NamedTuple):
-    """One frame: its headers that are texts, and the payload."""
+    """One frame: its text headers, and the payload."""
 
     headers: dict[str, str]
     payload: bytes
 
 
 class FrameSplitter:
-    """Cuts a stream of bytes into whole frames, wherever the pieces were cut."""
+    """Splits a byte stream into complete frames, however it was cut into pieces."""
 
     def __init__(self) -> None:
         self._rest = bytearray()  # grows in place: a long frame in small pieces takes linear time
-        self._size = 0  # of the frame that has begun, once it is known
-        self.problem = ""  # what is wrong with what follows: no more frames can be found in it
+        self._size = 0  # of the incomplete frame, 0 if not yet known
+        self.problem = ""  # why the rest of the stream cannot be read
 
     @property
     def at_event_boundary(self) -> bool:
@@ -45,7 +45,7 @@ class FrameSplitter:
         return not self._rest
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The frames that are whole now."""
+        """The frames completed by this piece."""
         self._rest += piece
         frames: list[bytes] = []
         while (size := self._size or self._begun()) and len(self._rest) >= size:
@@ -55,26 +55,26 @@ class FrameSplitter:
         return frames
 
     def end(self) -> bytes:
-        """What came after the last whole frame."""
+        """The incomplete rest after the last complete frame."""
         rest, self._rest = bytes(self._rest), bytearray()
         return rest
 
     def _begun(self) -> int:
-        """The size of the frame that the rest begins with; 0 as long as that is not known, or there can be none."""
+        """The size of the frame at the beginning of the rest; 0 if it is not known yet, or not valid."""
         if self.problem or len(self._rest) < PRELUDE.size:
             return 0
         total, headers, checksum = PRELUDE.unpack_from(self._rest)
         if crc32(self._rest[:8]) != checksum:
             self.problem = "the checksum of its beginning is wrong"
         elif headers > MOST_HEADERS or not SMALLEST + headers <= total <= SMALLEST + headers + MOST_PAYLOAD:
-            self.problem = "its length cannot be"
+            self.problem = "its length is not possible"
         else:
             self._size = total
         return self._size
 
 
 def read_frame(raw: bytes) -> Frame:
-    """A whole frame read. Raises InvalidFrame where the checksum or a header is wrong."""
+    """A complete frame. Raises InvalidFrame if the checksum or a header is wrong."""
     end = len(raw) - CHECKSUM.size
     if crc32(raw[:end]) != CHECKSUM.unpack_from(raw, end)[0]:
         raise InvalidFrame("its checksum is wrong")
@@ -83,7 +83,7 @@ def read_frame(raw: bytes) -> Frame:
 
 
 def write_frame(headers: dict[str, str], payload: bytes) -> bytes:
-    """A frame with these headers, all of them texts."""
+    """A frame with these text headers."""
     parts = [
         bytes([len(name.encode())]) + name.encode() + bytes([TEXT]) + LENGTH.pack(len(value.encode())) + value.encode()
         for name, value in headers.items()

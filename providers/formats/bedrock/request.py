@@ -9,16 +9,16 @@ from typing import Any
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
+from providers.formats.anthropic.thinking import SAMPLING, sampling_of
 from providers.formats.ids import fitting_id
-from providers.formats.neutral import (
-    Chat,
+from providers.formats.neutral.chat import Chat, OutputKind, Tool, ToolMode
+from providers.formats.neutral.messages import (
     File,
     Image,
     Message,
     Part,
     Reasoning,
     Text,
-    Tool,
     ToolCall,
     ToolResult,
     Verbatim,
@@ -27,13 +27,13 @@ from providers.formats.parts import arguments_object, unsupported_part
 from providers.formats.translated import split_system
 from providers.formats.turns import alternating, called_tools, is_blank
 
+INFERENCE = {"max_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
 Block = JsonObject
-
-SOURCE = "bedrock"
+NAME = "bedrock"
 CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ID_LENGTH = 24
 IMAGES = ("png", "jpeg", "gif", "webp")
-# By the media type, else by the end of the file's name.
+# By media type, or by the file name's extension.
 DOCUMENTS = {
     "application/pdf": "pdf",
     "text/csv": "csv",
@@ -46,7 +46,7 @@ DOCUMENTS = {
     "text/markdown": "md",
 }
 SOUNDS = {"audio/mpeg": "mp3", "audio/wav": "wav", "audio/flac": "flac", "audio/aac": "aac", "audio/ogg": "ogg"}
-# White space is allowed too, but never two in a row: a run of it and of what is forbidden becomes one space.
+# White space is allowed, but not two in a row: a run of white space and forbidden characters becomes one space.
 NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 LONGEST_NAME = 200
 # A result has to have content (AWS's API reference, ToolResultBlock), and a blank text is refused.
@@ -61,7 +61,7 @@ def system_of(chat: Chat) -> tuple[list[Block], list[Message]]:
 
 
 def without_signed_thoughts(messages: list[Message]) -> list[Message]:
-    """The messages without the thoughts that a Claude has signed, for models that are none: they refuse them."""
+    """The messages without thoughts that a Claude model signed: other models refuse these."""
     return [replace(message, parts=[part for part in message.parts if not _is_signed(part)]) for message in messages]
 
 
@@ -73,14 +73,14 @@ def turns_of(messages: list[Message]) -> list[Block]:
     """The messages as turns of alternating roles."""
     turns: list[Block] = [
         {"role": turn.role, "content": [block for part in turn.parts for block in _blocks(part)]}
-        for turn in alternating(messages, SOURCE)
+        for turn in alternating(messages, NAME)
     ]
     _name_apart([document for turn in turns for document in _documents(turn["content"])])
     return turns
 
 
 def _documents(content: list[Block]) -> Iterator[Block]:
-    """The documents in it, and in the results of tools."""
+    """The documents in these blocks, and in their tool results."""
     for block in content:
         if "document" in block:
             yield block["document"]
@@ -89,7 +89,7 @@ def _documents(content: list[Block]) -> Iterator[Block]:
 
 
 def _name_apart(documents: list[Block]) -> None:
-    """Number the documents of one name from the second on: a request in which a name comes twice is refused."""
+    """Number documents with the same name from the second on: AWS refuses a request that repeats a name."""
     uses: Counter[str] = Counter()
     for document in documents:
         name = document["name"]
@@ -105,7 +105,7 @@ def _blocks(part: Part) -> list[Block]:
 
 
 def _marked(block: Block, cache: JsonObject | None) -> list[Block]:
-    """What is to be cached ends in a block of its own."""
+    """The blocks, with a cache point of its own behind each part that ends a prompt to cache."""
     if not cache:
         return [block]
     point = {"type": "default"} | ({"ttl": cache["ttl"]} if cache.get("ttl") else {})
@@ -118,9 +118,7 @@ def _text(part: Text) -> list[Block]:
 
 def _image(part: Image) -> list[Block]:
     if not part.data:
-        raise ValidationError(
-            "messages: this provider takes images as data alone, as data:TYPE;base64,…, and no address."
-        )
+        raise ValidationError("messages: this provider takes images only as data:TYPE;base64,…, not by address.")
     kind = part.media_type.removeprefix("image/")
     if kind not in IMAGES:
         raise ValidationError(f"messages: this provider takes images of the types {', '.join(IMAGES)}.")
@@ -129,7 +127,7 @@ def _image(part: Image) -> list[Block]:
 
 def _file(part: File) -> list[Block]:
     if not part.data:
-        raise ValidationError("messages: this provider takes files as data alone, no addresses and no ids.")
+        raise ValidationError("messages: this provider takes files only as data, not by address or id.")
     if part.media_type.startswith("image/"):
         return _image(Image(data=part.data, media_type=part.media_type, cache=part.cache))
     if kind := SOUNDS.get(part.media_type):
@@ -162,7 +160,7 @@ def _result(part: ToolResult) -> list[Block]:
 
 
 def _verbatim(part: Verbatim) -> list[Block]:
-    if part.source != SOURCE:
+    if part.source != NAME:
         raise unsupported_part(part)
     return [part.value]
 
@@ -183,10 +181,10 @@ WRITERS: dict[type, Callable[[Any], list[Block]]] = {
 
 
 def tool_config(chat: Chat) -> Block | None:
-    """The tools and the choice among them; None where there are none.
+    """The tools and the choice among them; None if there are none.
 
-    There is no choice of none: the tools are left away then, but where the history has calls, which is refused
-    without them.
+    Converse has no choice "none". Instead the tools are left out, unless the history has calls: AWS refuses those
+    without tools.
     """
     calls = called_tools(chat)
     tools = (chat.tools or calls) if calls or not _is_none(chat) else []
@@ -199,21 +197,21 @@ def tool_config(chat: Chat) -> Block | None:
 
 
 def cannot_refuse_tools(chat: Chat) -> bool:
-    """Whether no tool is to be called, and the tools have to be there all the same."""
+    """Whether the model must not call a tool, but the request must contain the tools."""
     return _is_none(chat) and bool(called_tools(chat))
 
 
 def _is_none(chat: Chat) -> bool:
-    return chat.tool_choice is not None and chat.tool_choice.kind == "none"
+    return chat.tool_choice is not None and chat.tool_choice.mode == ToolMode.NONE
 
 
 def _choice(chat: Chat) -> Block | None:
     choice = chat.tool_choice
-    if choice is None or choice.kind == "none":
+    if choice is None or choice.mode == ToolMode.NONE:
         return None
-    if choice.kind == "tool":
+    if choice.mode == ToolMode.TOOL:
         return {"tool": {"name": choice.name}}
-    return {"any": {}} if choice.kind == "required" else {"auto": {}}
+    return {"any": {}} if choice.mode == ToolMode.REQUIRED else {"auto": {}}
 
 
 def _tool(tool: Tool) -> list[Block]:
@@ -227,9 +225,9 @@ def _tool(tool: Tool) -> list[Block]:
 
 
 def output_config(chat: Chat, effort: str) -> Block:
-    """How the answer is to be given: the effort, and the schema that it has to fit, which is written as text."""
+    """Converse's `outputConfig`: the effort, and the JSON schema of the answer as text."""
     config: Block = {"effort": effort} if effort else {}
-    if chat.output is not None and chat.output.kind == "schema":
+    if chat.output is not None and chat.output.kind == OutputKind.SCHEMA:
         schema = {"schema": json.dumps(chat.output.schema or {}, ensure_ascii=False), "name": chat.output.name}
         if chat.output.description:
             schema["description"] = chat.output.description
@@ -238,3 +236,18 @@ def output_config(chat: Chat, effort: str) -> Block:
             "structure": {"jsonSchema": {name: value for name, value in schema.items() if value}},
         }
     return config
+
+
+def inference_config(chat: Chat, model: str, most: int | None) -> JsonObject:
+    """Converse's `inferenceConfig`: the parameters that this model supports; `most` is the maximum of tokens."""
+    unsupported = SAMPLING - sampling_of(chat, model, NAME)
+    values = {theirs: getattr(chat, ours) for ours, theirs in INFERENCE.items() if ours not in unsupported}
+    return {name: value for name, value in {**values, "maxTokens": most}.items() if value not in (None, [])}
+
+
+def additional_fields(chat: Chat, model: str, thinking: JsonObject | None) -> JsonObject:
+    """Converse's `additionalModelRequestFields`: parameters for which Converse has no field."""
+    fields: JsonObject = {"thinking": thinking} if thinking else {}
+    if "top_k" in sampling_of(chat, model, NAME):
+        fields["top_k"] = chat.top_k
+    return fields

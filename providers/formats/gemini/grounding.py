@@ -1,4 +1,4 @@
-"""What an answer of Gemini's rests on (python-genai, GroundingMetadata): pages, and which segments of its words do."""
+"""The sources of an answer of Gemini, and the segments of text that they support (python-genai, GroundingMetadata)."""
 
 from array import array
 from bisect import bisect_left
@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text
-from providers.formats.neutral import Citation
+from providers.formats.neutral.reply import Citation
 from providers.formats.surrogates import merge_surrogates
 from providers.formats.usage import count
 
 GROUNDING = "groundingMetadata"
-# Where a source says what it is: a page of the web, one of Google's places, or a document of a store.
+# The kinds of sources: web pages, places on Google Maps, documents of a store.
 KINDS = ("web", "maps", "retrievedContext")
-SUGGESTIONS = "searchEntryPoint"  # what Google wants shown beside a grounded answer, as HTML
+SUGGESTIONS = "searchEntryPoint"  # HTML that Google wants clients to show beside the answer
 
 
 class GroundingSupport(NamedTuple):
-    """One citation as Google tells it: `source` without a place, and the bytes of UTF-8 since its part began."""
+    """One citation as Google sends it. `start` and `end` count bytes of UTF-8 from the beginning of the part."""
 
     source: Citation
     part: int
@@ -30,14 +30,14 @@ class GroundingSupport(NamedTuple):
 
 
 def citations_of(grounding: object, words: str, begins: Mapping[int, int]) -> tuple[list[Citation], list[str]]:
-    """The citations of an answer's words, and the names of what there is to it that no other shape knows."""
+    """The citations in an answer's text, and the names of content that other shapes cannot hold."""
     supports, lost = supports_of(grounding)
     offsets = array("Q", accumulate(_sizes(words), initial=0))
     return _placed(supports, offsets, begins), lost
 
 
 def supports_of(grounding: object) -> tuple[list[GroundingSupport], list[str]]:
-    """The same without the words, of which those meant may not have been said yet."""
+    """The citations without positions in the text, which may not be complete yet, and the same names."""
     grounding = as_dict(grounding)
     sources = [_source(as_dict(chunk)) for chunk in as_list(grounding.get("groundingChunks"))]
     supports, lost = [], [SUGGESTIONS] if grounding.get(SUGGESTIONS) else []
@@ -54,24 +54,24 @@ def supports_of(grounding: object) -> tuple[list[GroundingSupport], list[str]]:
 
 
 class StreamedGrounding:
-    """What a stream rests on: each citation once, and not before the words are there that it is of.
+    """The citations of a stream: each once, when its text is complete.
 
-    A piece may say again what others said, and more than once what no word has been said of yet.
+    Google may repeat a citation in later pieces, and may send it before its text.
     """
 
     def __init__(self) -> None:
-        self._words: list[str] = []  # those not in `_offsets` yet: nobody counts before there is something to place
-        self._last = ""  # of the letters in `_offsets`, which may be half a character
+        self._words: list[str] = []  # not in `_offsets` yet: they are counted when a citation needs it
+        self._last = ""  # character in `_offsets`; may be half a surrogate pair
         self._offsets = array("Q", [0])
         self._met: set[GroundingSupport] = set()
-        self._waiting: list[tuple[int, int, GroundingSupport]] = []  # a heap: by where they end, then as they came
+        self._waiting: list[tuple[int, int, GroundingSupport]] = []  # a heap, by end and order of arrival
 
     def add_text(self, text: str) -> None:
-        """More words of the answer."""
+        """Add text of the answer."""
         self._words.append(text)
 
     def read(self, grounding: object) -> list[str]:
-        """Take in what a piece tells; the names of what no other shape knows."""
+        """Read the metadata of a piece; returns the names of content that other shapes cannot hold."""
         supports, lost = supports_of(grounding)
         for one in supports:
             if one not in self._met:
@@ -80,7 +80,7 @@ class StreamedGrounding:
         return lost
 
     def due(self, *, over: bool = False) -> list[Citation]:
-        """What can be told now; `over`: no more words will come."""
+        """The citations whose text is complete. `over`: no more text will come."""
         if not self._waiting:
             return []
         words, self._words = merge_surrogates("".join(self._words), self._last), []
@@ -94,7 +94,7 @@ class StreamedGrounding:
 
 
 def _source(chunk: JsonObject) -> Citation | None:
-    """What is cited, as far as it has an address."""
+    """The source without positions; None if it has no address."""
     kind = next((kind for kind in KINDS if kind in chunk), "")
     page = as_dict(chunk.get(kind))
     url = as_text(page.get("uri"))
@@ -102,14 +102,14 @@ def _source(chunk: JsonObject) -> Citation | None:
 
 
 def _sizes(words: str) -> Iterable[int]:
-    """How many bytes each character takes."""
+    """The size of each character in bytes."""
     return repeat(1, len(words)) if words.isascii() else (len(letter.encode("utf-8", "replace")) for letter in words)
 
 
 def _placed(supports: Iterable[GroundingSupport], offsets: Sequence[int], begins: Mapping[int, int]) -> list[Citation]:
-    """The citations with their places among all words: before each character, and at the end, stand so many bytes.
+    """The citations with their positions in the whole text. `offsets` has the bytes before each character and in all.
 
-    `begins` says by the number of a part where its own words begin.
+    `begins` has the position at which the text of each part begins.
     """
     last, citations = len(offsets) - 1, []
     for source, part, *place in supports:

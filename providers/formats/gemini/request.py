@@ -1,11 +1,11 @@
-"""A conversation as Gemini takes it: contents of parts, and everything about them in a generationConfig."""
+"""A conversation as Gemini takes it: contents that consist of parts, and a generationConfig."""
 
 from urllib.parse import quote
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
-from providers.formats.neutral import (
-    Chat,
+from providers.formats.neutral.chat import Chat, Thinking, Tool, ToolChoice, ToolMode
+from providers.formats.neutral.messages import (
     File,
     Image,
     Message,
@@ -13,10 +13,7 @@ from providers.formats.neutral import (
     Reasoning,
     Refusal,
     Text,
-    Thinking,
-    Tool,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
@@ -32,7 +29,7 @@ from providers.formats.translated import system_text
 
 NAME = "gemini"
 MOST_STOPS = 5
-# Parameters of generationConfig that stand for themselves.
+# Parameters that generationConfig has under another name.
 CONFIG = {
     "max_tokens": "maxOutputTokens",
     "temperature": "temperature",
@@ -43,15 +40,15 @@ CONFIG = {
     "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty",
 }
-CALLING_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
-# Gemini 3 knows levels of thinking and refuses calls, and pictures in its own turns, that lack their signature; what
-# came before it knows neither.
+CALLING_MODES = {ToolMode.AUTO: "AUTO", ToolMode.NONE: "NONE", ToolMode.REQUIRED: "ANY", ToolMode.TOOL: "ANY"}
+# Gemini 3 has levels of thinking. It refuses unsigned calls, and unsigned pictures in its own turns. Earlier models
+# have neither levels nor signatures.
 BEFORE_3 = ("gemini-1", "gemini-2", "gemini-pro")
 LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
-# As Google's own OpenAI face translates efforts for them.
+# The budgets by which Google's OpenAI-compatible API replaces efforts for these models.
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192}
 MOST_BUDGET = 24576
-# What Google fetches by its public or signed address (ai.google.dev, file input methods): nothing for these models.
+# Models for which Google fetches no files by address (ai.google.dev, file input methods).
 WITHOUT_ADDRESSES = ("gemini-1", "gemini-2.0", "gemini-pro")
 TYPES = {
     "bmp": "image/bmp",
@@ -68,22 +65,22 @@ TYPES = {
     "webp": "image/webp",
 }
 INSIDE_ONLY = (
-    "messages: this provider takes images and files inside the request, and of its newer models by an https:// address "
-    "whose ending says what it is: send data:TYPE;base64,… in place of this address."
+    "messages: this provider takes images and files only as data:TYPE;base64,…. Its newer models also take an "
+    "https:// address that ends in the file's type, such as .png."
 )
-# Google's word for calls and pictures that another model made (ai.google.dev, thought signatures).
+# The signature of calls and pictures that another model made (ai.google.dev, thought signatures).
 NO_SIGNATURE = "skip_thought_signature_validator"
 
 
-def written_chat(chat: Chat, model: str) -> JsonObject:
-    """The body of a request, without what passes as it is. Raises ValidationError for what has no place in it."""
+def write_chat(chat: Chat, model: str) -> JsonObject:
+    """The body of a request, without native parameters. Raises ValidationError for what Gemini cannot take."""
     check_stop_count(chat, MOST_STOPS)
     system, messages = system_text(chat)
     name = model.removeprefix("models/")
     if name.startswith(WITHOUT_ADDRESSES):
         _refuse_addresses(messages)
     signs = not name.startswith(BEFORE_3)
-    # Since Gemini 3, results may hold pictures themselves.
+    # Since Gemini 3, tool results may contain pictures.
     body: JsonObject = {"contents": _contents(messages if signs else results_as_text(messages), signs=signs)}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
@@ -97,7 +94,7 @@ def written_chat(chat: Chat, model: str) -> JsonObject:
 
 
 def resource(model: str, *, quoted: bool = True) -> str:
-    """The model as the path names it; a tuned model has a kind of its own."""
+    """The model's name in the path, with its kind: models or tunedModels."""
     kind, slash, name = model.partition("/")
     if not slash or kind not in ("models", "tunedModels"):
         kind, name = "models", model
@@ -105,11 +102,11 @@ def resource(model: str, *, quoted: bool = True) -> str:
 
 
 def _contents(messages: list[Message], *, signs: bool) -> list[JsonObject]:
-    """Turns of user and model in alternation: neighbours of one role, such as parallel results, are one turn."""
+    """Alternating turns of user and model: consecutive messages of one role become one turn."""
     contents: list[JsonObject] = []
     for message in messages:
         role = "model" if message.role == "assistant" else "user"
-        parts = [written for part in message.parts if (written := _written(part)) is not None]
+        parts = [body for part in message.parts if (body := _write_part(part)) is not None]
         if role == "model" and signs:
             parts = _signed_pictures(parts)
             _vouch(parts)
@@ -121,7 +118,7 @@ def _contents(messages: list[Message], *, signs: bool) -> list[JsonObject]:
 
 
 def _signed_pictures(parts: list[JsonObject]) -> list[JsonObject]:
-    """The parts with the signatures of pictures in their place: other shapes have them as a thought behind."""
+    """The parts with signatures moved into their pictures. Other shapes have them in a thought after the picture."""
     signed: list[JsonObject] = []
     for part in parts:
         if part.keys() == {"text", "thoughtSignature"} and signed and signed[-1].keys() == {"inlineData"}:
@@ -132,9 +129,9 @@ def _signed_pictures(parts: list[JsonObject]) -> list[JsonObject]:
 
 
 def _vouch(parts: list[JsonObject]) -> None:
-    """Mark a turn's pictures and calls as made elsewhere where they are not signed.
+    """Mark unsigned pictures and calls of a turn as made by another model.
 
-    Of parallel calls only the first needs to be.
+    Of parallel calls only the first needs a signature.
     """
     for picture in (part for part in parts if "inlineData" in part):
         picture.setdefault("thoughtSignature", NO_SIGNATURE)
@@ -143,8 +140,8 @@ def _vouch(parts: list[JsonObject]) -> None:
         calls[0]["thoughtSignature"] = NO_SIGNATURE
 
 
-def _written(part: Part) -> JsonObject | None:
-    """A part in Gemini's shape; None for what is no business of its, such as the thoughts of another model."""
+def _write_part(part: Part) -> JsonObject | None:
+    """A part in Gemini's shape; None for parts that it must not get, such as thoughts of another model."""
     match part:
         case Text() | Refusal():
             return {"text": part.text} if part.text else None
@@ -153,20 +150,20 @@ def _written(part: Part) -> JsonObject | None:
         case File(id=file_id) if file_id:
             return {"fileData": {"fileUri": file_id}}
         case Image() | File():
-            return _written_address(part)
+            return _write_address(part)
         case Reasoning():
-            return _written_thought(part) if part.source == NAME else None
+            return _write_thought(part) if part.source == NAME else None
         case ToolCall():
-            return _written_call(part)
+            return _write_call(part)
         case ToolResult():
-            return _written_result(part)
+            return _write_result(part)
         case Verbatim(source="gemini"):
             return part.value
     raise unsupported_part(part)
 
 
-def _written_address(part: Image | File) -> JsonObject:
-    """What Google is to fetch itself; it wants to be told what it will find there."""
+def _write_address(part: Image | File) -> JsonObject:
+    """A file that Google fetches itself. It requires the media type."""
     ending = part.url.partition("?")[0].partition("#")[0].rpartition(".")[2].lower()
     kind = part.media_type or TYPES.get(ending) or ("image/jpeg" if isinstance(part, Image) else "")
     if not kind or not part.url.startswith("https://"):
@@ -181,31 +178,31 @@ def _refuse_addresses(messages: list[Message]) -> None:
         raise ValidationError(INSIDE_ONLY)
 
 
-def _written_thought(thought: Reasoning) -> JsonObject:
-    """A thought, or where there is only a signature the end of a text that it belongs to."""
-    written: JsonObject = {"text": thought.text}
+def _write_thought(thought: Reasoning) -> JsonObject:
+    """A thought; a signature alone is written as an empty text, which it belongs to."""
+    body: JsonObject = {"text": thought.text}
     if thought.text:
-        written["thought"] = True
+        body["thought"] = True
     if thought.signature:
-        written["thoughtSignature"] = thought.signature
-    return written
+        body["thoughtSignature"] = thought.signature
+    return body
 
 
-def _written_call(call: ToolCall) -> JsonObject:
-    written: JsonObject = {"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call)}}
+def _write_call(call: ToolCall) -> JsonObject:
+    body: JsonObject = {"functionCall": {"id": call.id, "name": call.name, "args": arguments_object(call)}}
     if call.signature:
-        written["thoughtSignature"] = call.signature
-    return written
+        body["thoughtSignature"] = call.signature
+    return body
 
 
-def _written_result(result: ToolResult) -> JsonObject:
+def _write_result(result: ToolResult) -> JsonObject:
     if not result.name:
-        raise ValidationError(f"messages: no call before it has the id {result.call_id!r} of this tool result.")
+        raise ValidationError(f"messages: there is no tool call with the id {result.call_id!r} before its result.")
     text = lines_of(result.parts)
     response: JsonObject = {"id": result.call_id, "name": result.name}
     value = None if result.is_error else exact_json(text)
     response["response"] = value if isinstance(value, dict) else {"error" if result.is_error else "output": text}
-    if others := [_written(part) for part in result.parts if not isinstance(part, Text)]:
+    if others := [_write_part(part) for part in result.parts if not isinstance(part, Text)]:
         response["parts"] = others
     return {"functionResponse": response}
 
@@ -239,13 +236,13 @@ def _declaration(tool: Tool) -> JsonObject:
     declaration: JsonObject = {"name": tool.name}
     if tool.description:
         declaration["description"] = tool.description
-    if tool.schema is not None:  # as it is: the other field knows a part of JSON schema alone
+    if tool.schema is not None:  # unchanged: the field `parameters` takes only a part of JSON schema
         declaration["parametersJsonSchema"] = tool.schema
     return declaration
 
 
 def _calling(choice: ToolChoice) -> JsonObject:
-    calling: JsonObject = {"mode": CALLING_MODES[choice.kind]}
+    calling: JsonObject = {"mode": CALLING_MODES[choice.mode]}
     if choice.name:
         calling["allowedFunctionNames"] = [choice.name]
     return calling

@@ -1,18 +1,18 @@
-"""What an answer cites, as OpenAI's annotations tell it: in chats one field deeper than in Responses.
+"""Citations as OpenAI's annotations: in chat completions one field deeper than in Responses.
 
-OpenRouter adds to those of a chat, as `content`, what the page says.
+In chat completions OpenRouter adds the text of the page as `content`.
 """
 
 from gateway_project.json_types import JsonObject
 from providers.formats.json_values import as_dict, as_list, as_text
-from providers.formats.neutral import Citation
+from providers.formats.neutral.reply import Citation
 from providers.formats.usage import count
 
 URL = "url_citation"
 
 
 def citations_in(annotations: object) -> list[Citation]:
-    """The citations among the annotations of a chat's message, or of a piece of one."""
+    """The citations among the annotations of a message of chat completions, or of a piece of one."""
     cited = (as_dict(as_dict(annotation).get(URL)) for annotation in as_list(annotations))
     return [_citation(value) for value in cited if as_text(value.get("url"))]
 
@@ -23,12 +23,12 @@ def _citation(value: JsonObject) -> Citation:
 
 
 def annotation(citation: Citation) -> JsonObject:
-    """One as Responses have it."""
+    """A citation in the shape of Responses."""
     return {"type": URL, **_fields(citation)}
 
 
 def chat_annotation(citation: Citation) -> JsonObject:
-    """One as chats have it."""
+    """A citation in the shape of chat completions."""
     quoted = {"content": citation.quote} if citation.quote else {}
     return {"type": URL, URL: _fields(citation) | quoted}
 

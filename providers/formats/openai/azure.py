@@ -1,6 +1,6 @@
-"""Azure OpenAI: OpenAI's shapes at addresses of its own, one a deployment or one for all (v1)."""
+"""Azure OpenAI: OpenAI's shapes at Azure's addresses: one per deployment, or one for all (v1)."""
 
-from providers.formats.base import WorkRequest
+from providers.formats.dialect import WorkRequest
 from providers.formats.openai.format import PATHS, OpenAI
 from providers.formats.parts import path_segment
 
@@ -8,7 +8,7 @@ DEPLOYMENTS = "/deployments"
 
 
 class AzureOpenAI(OpenAI):
-    """The model's name is that of the deployment; where the base URL is that of deployments, it is in the path."""
+    """The model's name is the deployment's. It is part of the path if the base URL ends in `deployments`."""
 
     name = "azure-openai"
 
@@ -18,6 +18,6 @@ class AzureOpenAI(OpenAI):
     def url(self, base: str, path: str) -> str:
         address, question, query = base.partition("?")
         address = address.rstrip("/")
-        if not address.endswith(DEPLOYMENTS):  # v1, or one deployment: the body says it, or the base URL does
+        if not address.endswith(DEPLOYMENTS):  # v1, or a single deployment: the body or the base URL has the name
             path = path[path.index("/", 1) :]
         return address + path + question + query

@@ -1,4 +1,4 @@
-"""Whose each piece of a streamed tool call is: some servers that speak OpenAI's protocol omit `index`, or repeat it."""
+"""Assigns the pieces of streamed tool calls to their calls: some OpenAI-compatible servers omit or repeat `index`."""
 
 from dataclasses import dataclass, field
 
@@ -9,14 +9,14 @@ from providers.formats.parts import derived_call_id
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call that is coming in."""
+    """A call whose pieces are arriving."""
 
-    number: int  # its place among the calls of the answer
+    number: int  # its position among the calls of the answer
     id: str
-    index: int  # the provider's, unless it gave none or gave it to another call
+    index: int  # the provider's, unless it is missing or belongs to another call
     is_named: bool = False
-    begun: bool = False  # whether its begin was passed on
-    waiting: list[str] = field(default_factory=list)  # arguments that came before the name
+    begun: bool = False  # whether its beginning was passed on
+    waiting: list[str] = field(default_factory=list)  # arguments that arrived before the name
 
 
 class OpenCalls:
@@ -33,7 +33,7 @@ class OpenCalls:
         return bool(self._calls)
 
     def call_of(self, piece: JsonObject, reply_id: str = "") -> OpenCall:
-        """The call that a piece belongs to, which may begin with it."""
+        """The call that a piece belongs to; a new one if the piece begins it."""
         call_id, index = as_text(piece.get("id")), index_of(piece)
         name = as_text(as_dict(piece.get("function")).get("name"))
         call = self._by_id.get(call_id) if call_id else self._continued(index, name)
@@ -45,7 +45,7 @@ class OpenCalls:
         return call
 
     def _continued(self, index: int | None, name: str) -> OpenCall | None:
-        """The call that a piece without id continues: by its index, else the last one, unless another name begins."""
+        """The call that a piece without an id continues: by index, else the last one; None if a new name begins."""
         if index is not None:
             return self._by_index.get(index)
         last = self._calls[-1] if self._calls else None
@@ -63,11 +63,11 @@ class OpenCalls:
 
 
 class CallIndexes:
-    """Gives the pieces of the calls in a stream's chunks the index by which OpenAI's clients put them together."""
+    """Corrects `index` in the pieces of calls, by which OpenAI's clients put the pieces together."""
 
     def __init__(self) -> None:
         self._choices: dict[int, OpenCalls] = {}
-        self.has_changed = False  # whether a piece was corrected: others may name its call by the provider's index
+        self.has_changed = False  # whether a piece was corrected: later ones may have the provider's index
 
     def complete(self, chunk: JsonObject) -> bool:
         """Correct the chunk; returns whether anything was wrong."""
@@ -88,6 +88,6 @@ class CallIndexes:
 
 
 def index_of(value: JsonObject) -> int | None:
-    """The index of a piece or choice; None for anything that is no number."""
+    """The index of a piece or choice; None if it is not a number."""
     index = value.get("index")
     return index if type(index) is int else None

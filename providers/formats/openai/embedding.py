@@ -1,4 +1,4 @@
-"""OpenAI's embeddings: vectors as numbers or as base64 of little-endian float32, whichever a client asked for."""
+"""OpenAI's embeddings: vectors as numbers or as base64 of little-endian float32, as the client wants them."""
 
 import base64
 import struct
@@ -9,7 +9,7 @@ from providers.formats.json_values import dumped
 
 
 def check_embeddings(value: JsonObject) -> list[JsonObject]:
-    """The items of an answer that holds vectors. Raises ProviderError for one that does not."""
+    """The items of an answer that holds vectors. Raises ProviderError if there are no vectors."""
     data = value.get("data")
     if not isinstance(data, list) or not data:
         raise ProviderError("The provider answered 200 without embeddings.")
@@ -19,7 +19,7 @@ def check_embeddings(value: JsonObject) -> list[JsonObject]:
 
 
 def in_encoding(value: JsonObject, data: list[JsonObject], body: bytes, encoding: object) -> bytes:
-    """The answer's body with its vectors in the encoding that is wanted: the same bytes where they are."""
+    """The answer's body with its vectors in the wanted encoding; the same bytes if nothing changes."""
     kind, change = (str, packed) if encoding == "base64" else (list, unpacked)
     if all(isinstance(item["embedding"], kind) for item in data):
         return body
@@ -31,17 +31,17 @@ def in_encoding(value: JsonObject, data: list[JsonObject], body: bytes, encoding
 
 
 def packed(vector: list[float]) -> str:
-    """A vector as base64 of little-endian float32. Raises ProviderError where its members are no such numbers."""
+    """A vector as base64 of little-endian float32. Raises ProviderError if a member is not such a number."""
     try:
         return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
     except (struct.error, OverflowError) as error:
-        raise ProviderError("The provider answered 200 with a vector that is not made of numbers.") from error
+        raise ProviderError("The provider answered 200 with a vector that does not consist of numbers.") from error
 
 
 def unpacked(text: str) -> list[float]:
-    """The vector in such a text. Raises ProviderError where there is none."""
+    """The vector in such a text. Raises ProviderError if the text is invalid."""
     try:
         content = base64.b64decode(text, validate=True)
         return list(struct.unpack(f"<{len(content) // 4}f", content))
-    except (ValueError, struct.error) as error:  # of base64, and of text that is not even ASCII
+    except (ValueError, struct.error) as error:  # of base64, and of text that is not ASCII
         raise ProviderError("The provider answered 200 with an invalid embedding.") from error

@@ -1,52 +1,31 @@
-"""What OpenAI's chat completions answer, and whatever speaks them: messages and chunks read into the neutral form."""
-
-from collections import defaultdict
+"""A whole answer of OpenAI's chat completions, or of a compatible server, as a neutral reply."""
 
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
-from providers.formats.json_values import as_dict, as_list, as_text, read_json
-from providers.formats.neutral import (
-    Began,
-    CallBegan,
-    CallDelta,
-    Delta,
-    Finished,
-    Image,
-    ImageDelta,
-    Part,
-    Reasoning,
-    ReasoningDelta,
-    Refusal,
-    RefusalDelta,
-    Reply,
-    Text,
-    TextDelta,
-    ToolCall,
-    words_of,
-)
+from providers.formats.json_values import as_dict, as_list, as_text
+from providers.formats.neutral.messages import Image, Part, Reasoning, Refusal, Text, ToolCall
+from providers.formats.neutral.reply import FinishReason, Reply
 from providers.formats.openai.annotations import citations_in
-from providers.formats.openai.calls import OpenCalls
 from providers.formats.openai.request import THOUGHTS
 from providers.formats.parts import arguments_text, derived_call_id, normalise_reason
-from providers.formats.sse import data_of, events_in
 from providers.formats.usage import Usage, count, money
 
-# What is not in the table is reported as "other", never as "stop".
+# Any other reason is reported as "other", never as "stop".
 FINISH_REASONS = {
-    "stop": "stop",
-    "eos": "stop",  # Together
-    "length": "length",
-    "tool_calls": "tool",
-    "function_call": "tool",
-    "content_filter": "filter",
-    "error": "error",  # OpenRouter
+    "stop": FinishReason.STOP,
+    "eos": FinishReason.STOP,  # Together
+    "length": FinishReason.LENGTH,
+    "tool_calls": FinishReason.TOOL,
+    "function_call": FinishReason.TOOL,
+    "content_filter": FinishReason.FILTER,
+    "error": FinishReason.ERROR,  # OpenRouter
 }
 SOURCE = "openai"
 AUDIO = "audio"
 
 
 def read_reply(value: JsonObject) -> Reply:
-    """The first choice of an answer. Raises ProviderError where there is none."""
+    """The first choice of an answer as a reply. Raises ProviderError if there is none."""
     choice = first_choice(value)
     message = choice.get("message")
     if not isinstance(message, dict):
@@ -66,7 +45,7 @@ def read_reply(value: JsonObject) -> Reply:
 
 
 def read_completion(value: JsonObject) -> Reply:
-    """The same of a text completion's answer."""
+    """The same for an answer to a text completion."""
     choice = first_choice(value)
     if not isinstance(text := choice.get("text"), str):
         raise ProviderError("The provider answered 200 without text.")
@@ -76,13 +55,13 @@ def read_completion(value: JsonObject) -> Reply:
 
 
 def check_one_choice(value: JsonObject) -> None:
-    """Raises ProviderError for several choices, of which a stream that is made of an answer would lose all but one."""
+    """Raise ProviderError for several choices: a stream made from the answer has only one."""
     if len(as_list(value.get("choices"))) > 1:
-        raise ProviderError("The provider answered with several choices at once where a stream was asked for.")
+        raise ProviderError("The provider answered a request for a stream with several whole choices.")
 
 
 def first_choice(value: JsonObject) -> JsonObject:
-    """The first of an answer's choices. Raises ProviderError where there is none."""
+    """The first choice of an answer. Raises ProviderError if there is none."""
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
         raise ProviderError("The provider answered 200 without choices.")
@@ -90,13 +69,13 @@ def first_choice(value: JsonObject) -> JsonObject:
     return choice
 
 
-def finish_reason(reason: str, *, called: bool = False) -> str:
-    """The reason normalised; some servers say `stop` where the model has made calls."""
+def finish_reason(reason: str, *, called: bool = False) -> FinishReason:
+    """The reason normalised. Some servers say `stop` although the model has made calls."""
     return normalise_reason(FINISH_REASONS, reason, called=called)
 
 
 def usage_of(value: object) -> Usage | None:
-    """Usage in disjoint buckets: OpenAI counts cached input inside prompt_tokens."""
+    """Usage in disjoint buckets. OpenAI counts cached input in `prompt_tokens`."""
     if not isinstance(value, dict):
         return None
     prompt, output = count(value.get("prompt_tokens")), count(value.get("completion_tokens"))
@@ -110,42 +89,16 @@ def usage_of(value: object) -> Usage | None:
     reasoning = count(as_dict(value.get("completion_tokens_details")).get("reasoning_tokens"))
     total = value.get("total_tokens")
     if reasoning and prompt is not None and output is not None and total == prompt + output + reasoning:
-        output += reasoning  # xAI counts thoughts beside the answer, as the total tells
+        output += reasoning  # the total shows that thoughts are counted separately, as xAI does
     return Usage(rest, read, write, output, reasoning, cost=money(value.get("cost")))  # OpenRouter's
 
 
-def stream_text(events: bytes) -> str:
-    """The text in a recorded stream."""
-    values = (read_json(data_of(event)) for event in events_in(events))
-    return "".join(_piece_text(value) for value in values if isinstance(value, dict))
-
-
-def _piece_text(value: JsonObject) -> str:
-    choices = as_list(value.get("choices"))
-    first = as_dict(choices[0]) if choices else {}
-    return text_in(as_dict(first.get("delta")).get("content")) or as_text(first.get("text"))
-
-
-def stream_produced(events: bytes) -> str:
-    """All that a model wrote in a recorded stream of chunks, or of pieces of a text, as each of its choices."""
-    readers: defaultdict[str, ChunkReader] = defaultdict(ChunkReader)
-    texts: list[str] = []
-    for value in (as_dict(read_json(data_of(event))) for event in events_in(events)):
-        for choice in map(as_dict, as_list(value.get("choices"))):
-            texts += map(words_of, readers[str(choice.get("index"))].read({"choices": [choice | {"index": 0}]}))
-            texts.append(as_text(choice.get("text")))
-    return "".join(texts)
-
-
 def text_in(content: object) -> str:
-    """The words of a content: a string, or what is text in a list of parts."""
+    """The text of a content: a string, or the texts in a list of parts."""
     if isinstance(content, str):
         return content
     parts = [as_dict(part) for part in as_list(content)]
     return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "text")
-
-
-# --- Whole messages ---
 
 
 def _said(message: JsonObject) -> list[Part]:
@@ -156,16 +109,16 @@ def _said(message: JsonObject) -> list[Part]:
         parts.append(Text(spoken))
     if refusal := as_text(message.get("refusal")):
         parts.append(Refusal(refusal))
-    return [*parts, *_images(message)]
+    return [*parts, *images_in(message)]
 
 
 def transcript_in(message: JsonObject) -> str:
-    """What is said in the sound that an answer is, or a piece of one."""
+    """The transcript of an audio answer, or of a piece of one."""
     return as_text(as_dict(message.get(AUDIO)).get("transcript"))
 
 
-def _images(message: JsonObject) -> list[Image]:
-    """OpenRouter's."""
+def images_in(message: JsonObject) -> list[Image]:
+    """Images in OpenRouter's shape."""
     image_urls = (as_dict(as_dict(image).get("image_url")) for image in as_list(message.get("images")))
     return [_image(url) for value in image_urls if (url := as_text(value.get("url")))]
 
@@ -177,12 +130,12 @@ def _image(url: str) -> Image:
 
 def _thoughts(message: JsonObject) -> list[Part]:
     if details := [as_dict(detail) for detail in as_list(message.get("reasoning_details"))]:
-        return [_thought(detail) for detail in details]
+        return [read_thought(detail) for detail in details]
     texts = ((source, as_text(message.get(name))) for source, name in THOUGHTS.items())
     return next(([Reasoning(text, source=source)] for source, text in texts if text), [])
 
 
-def _thought(detail: JsonObject) -> Reasoning:
+def read_thought(detail: JsonObject) -> Reasoning:
     return Reasoning(
         as_text(detail.get("text")) or as_text(detail.get("summary")),
         as_text(detail.get("signature")),
@@ -208,82 +161,5 @@ def _call(call: JsonObject, spare_id: str) -> ToolCall:
 
 
 def signature_of(call: JsonObject) -> str:
-    """The signature of a call, where Google's own OpenAI face has it."""
+    """The signature of a call in Google's OpenAI-compatible API."""
     return as_text(as_dict(as_dict(call.get("extra_content")).get("google")).get("thought_signature"))
-
-
-# --- Chunks ---
-
-
-class ChunkReader:
-    """Makes deltas of the chunks of one stream."""
-
-    def __init__(self) -> None:
-        self._begun = self._finished = False
-        self._id = ""
-        self._calls = OpenCalls()
-        self._thought: object = None  # which of several thoughts it was that came last
-        self.has_sound = False
-
-    def read(self, value: JsonObject) -> list[Delta]:
-        """What a chunk says of the first choice."""
-        deltas: list[Delta] = []
-        if not self._begun and (value.get("id") or value.get("choices")):  # Azure's first chunk is of nobody's answer
-            self._begun, self._id = True, as_text(value.get("id"))
-            deltas.append(Began(self._id, as_text(value.get("model"))))
-        for choice in as_list(value.get("choices")):
-            if isinstance(choice, dict) and not choice.get("index"):
-                self._read_choice(choice, deltas)
-        return deltas
-
-    def _read_choice(self, choice: JsonObject, deltas: list[Delta]) -> None:
-        delta = as_dict(choice.get("delta"))
-        self._read_thoughts(delta, deltas)
-        if text := text_in(delta.get("content")):
-            deltas.append(TextDelta(text))
-        elif AUDIO in delta:
-            self._read_sound(delta, deltas)
-        if refusal := as_text(delta.get("refusal")):
-            deltas.append(RefusalDelta(refusal))
-        deltas += [ImageDelta(image) for image in _images(delta)]
-        deltas += citations_in(delta.get("annotations"))
-        for piece in as_list(delta.get("tool_calls")):
-            self._read_call(as_dict(piece), deltas)
-        reason = as_text(choice.get("finish_reason"))
-        if reason and not self._finished:
-            self._finished = True
-            deltas.append(Finished(finish_reason(reason, called=bool(self._calls)), reason))
-
-    def _read_sound(self, delta: JsonObject, deltas: list[Delta]) -> None:
-        """The words that are said in it; no other shape has a place for the sound."""
-        self.has_sound = True
-        if spoken := transcript_in(delta):
-            deltas.append(TextDelta(spoken))
-
-    def _read_thoughts(self, delta: JsonObject, deltas: list[Delta]) -> None:
-        if details := as_list(delta.get("reasoning_details")):
-            for detail in map(as_dict, details):
-                self._read_detail(detail, deltas)
-            return
-        for source, name in THOUGHTS.items():
-            if text := as_text(delta.get(name)):
-                deltas.append(ReasoningDelta(text, source=source))
-                return
-
-    def _read_detail(self, detail: JsonObject, deltas: list[Delta]) -> None:
-        thought, which = _thought(detail), (detail.get("type"), detail.get("index"))
-        begins, self._thought = self._thought not in (None, which), which
-        deltas.append(ReasoningDelta(thought.text, thought.signature, thought.data, thought.source, begins))
-
-    def _read_call(self, piece: JsonObject, deltas: list[Delta]) -> None:
-        function = as_dict(piece.get("function"))
-        call, name = self._calls.call_of(piece, self._id), as_text(function.get("name"))
-        arguments = arguments_text(function.get("arguments"))
-        if not call.begun and name:
-            call.begun = True
-            deltas.append(CallBegan(call.number, call.id, name, signature_of(piece)))
-            arguments = "".join([*call.waiting, arguments])
-        if not call.begun:
-            call.waiting.append(arguments)
-        elif arguments:
-            deltas.append(CallDelta(call.number, arguments))

@@ -1,20 +1,18 @@
-"""A neutral conversation as OpenAI's chat completions take it: messages, tools, and what the answer is to be."""
+"""A neutral conversation as OpenAI's chat completions take it: messages, tools, form of the answer, effort."""
 
 import re
 
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
-from providers.formats.neutral import (
-    Chat,
+from providers.formats.neutral.chat import Chat, OutputKind, Thinking, Tool, ToolMode
+from providers.formats.neutral.deltas import ReasoningDelta
+from providers.formats.neutral.messages import (
     File,
     Image,
     Part,
     Reasoning,
-    ReasoningDelta,
     Refusal,
     Text,
-    Thinking,
-    Tool,
     ToolCall,
     ToolResult,
     Verbatim,
@@ -29,24 +27,24 @@ from providers.formats.parts import (
 )
 
 DIALECT = "openai-chat"
-# How thoughts are told apart that came in different fields: each goes back in its own.
+# Providers send thoughts in different fields. Each goes back in the field that it came in.
 THOUGHTS = {"openai": "reasoning_content", "openai.reasoning": "reasoning"}
-# The models that think before they answer, with or without a vendor's name in front (openai-python, August 2026).
+# Models that think before they answer, with or without a vendor's name before their own (openai-python, August 2026).
 REASONING_MODELS = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d)|codex)")
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
-# Up to so many tokens of thought are this effort; more are high.
+# The largest budget in tokens of each effort; above these it is high.
 EFFORTS = ((2048, "low"), (8192, "medium"))
 
 
 def messages_of(chat: Chat) -> list[JsonObject]:
-    """The messages; pictures that tools gave, or another model made, follow in a message of the user's."""
-    written: list[JsonObject] = []
+    """The messages. Pictures of tools or of other models follow in a user message."""
+    turns: list[JsonObject] = []
     for message in answers_as_text(results_as_text(chat.messages)):
         results, others = split_results(message)
-        written += [_result(result) for result in results]
+        turns += [_result(result) for result in results]
         if others or not results:
-            written += WRITERS[message.role](others, message.name)
-    return written
+            turns += WRITERS[message.role](others, message.name)
+    return turns
 
 
 def _result(result: ToolResult) -> JsonObject:
@@ -66,12 +64,12 @@ def _user(parts: list[Part], name: str = "") -> list[JsonObject]:
     return [message | {"name": name}] if name else [message]
 
 
-# What a model's own turn can be made of.
+# The parts that an assistant message can have.
 ASSISTANTS = (Text, Refusal, ToolCall, Reasoning)
 
 
 def _assistant(parts: list[Part], name: str = "") -> list[JsonObject]:
-    """The model's own turn; thoughts of other providers' models have no place in it."""
+    """An assistant message, without thoughts of other providers' models."""
     if lost := next((part for part in parts if not isinstance(part, ASSISTANTS)), None):
         raise unsupported_part(lost)
     message: JsonObject = {"role": "assistant", "content": None}
@@ -79,7 +77,7 @@ def _assistant(parts: list[Part], name: str = "") -> list[JsonObject]:
         message["content"] = "".join(texts)
     if refusal := "".join(part.text for part in parts if isinstance(part, Refusal)):
         message["refusal"] = refusal
-    if calls := [written_call(part) for part in parts if isinstance(part, ToolCall)]:
+    if calls := [write_call(part) for part in parts if isinstance(part, ToolCall)]:
         message["tool_calls"] = calls
     if len(message) == 2 and message["content"] is None:
         return []
@@ -91,20 +89,20 @@ WRITERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _u
 
 
 def _thoughts(thoughts: list[Reasoning]) -> JsonObject:
-    """Thoughts in the fields that they came in."""
+    """The thoughts, each in the field that it came in."""
     fields: dict[str, list[str]] = {}
     details: list[JsonObject] = []
     for thought in thoughts:
         if thought.source.endswith("-v1") or (thought.source in THOUGHTS and (thought.signature or thought.data)):
-            details.append(written_thought(thought, len(details)))
+            details.append(write_thought(thought, len(details)))
         elif name := THOUGHTS.get(thought.source):
             fields.setdefault(name, []).append(thought.text)
     joined = {name: "".join(texts) for name, texts in fields.items()}
     return joined | ({"reasoning_details": details} if details else {})
 
 
-def written_thought(thought: Reasoning | ReasoningDelta, index: int) -> JsonObject:
-    """A thought with its proof, or a piece of one, as OpenRouter writes them."""
+def write_thought(thought: Reasoning | ReasoningDelta, index: int) -> JsonObject:
+    """A thought with its signature, or a piece of one, in OpenRouter's shape."""
     detail: JsonObject = {"type": "reasoning.text", "text": thought.text}
     if thought.data:
         detail = {"type": "reasoning.encrypted", "data": thought.data}
@@ -115,13 +113,13 @@ def written_thought(thought: Reasoning | ReasoningDelta, index: int) -> JsonObje
     return detail | {"format": thought.source, "index": index}
 
 
-def written_call(call: ToolCall, *, nothing: str = "{}") -> JsonObject:
-    """A call, with `nothing` where it has no arguments; a signature lies where Google's own OpenAI face has it."""
+def write_call(call: ToolCall, *, nothing: str = "{}") -> JsonObject:
+    """A call; `nothing` replaces missing arguments. The signature is where Google's OpenAI-compatible API has it."""
     function = {"name": call.name, "arguments": call.arguments or nothing}
-    written: JsonObject = {"id": call.id, "type": "function", "function": function}
+    body: JsonObject = {"id": call.id, "type": "function", "function": function}
     if call.signature:
-        written["extra_content"] = {"google": {"thought_signature": call.signature}}
-    return written
+        body["extra_content"] = {"google": {"thought_signature": call.signature}}
+    return body
 
 
 def _part(part: Part) -> JsonObject:
@@ -138,7 +136,7 @@ def _part(part: Part) -> JsonObject:
 
 
 def image_url(image: Image) -> str:
-    """The address of an image, a data URL where it has none."""
+    """The address of an image; a data URL if it has none."""
     return image.url or f"data:{image.media_type};base64,{image.data}"
 
 
@@ -164,14 +162,14 @@ def _function(tool: Tool) -> JsonObject:
 
 
 def tool_choice_of(chat: Chat) -> str | JsonObject | None:
-    """Which of them it is to call."""
+    """The choice of tools."""
     choice = chat.tool_choice
     if choice is None or not chat.tools:
         return None
     if choice.allowed:
-        allowed = {"mode": choice.kind, "tools": [_named(name) for name in choice.allowed]}
+        allowed = {"mode": choice.mode, "tools": [_named(name) for name in choice.allowed]}
         return {"type": "allowed_tools", "allowed_tools": allowed}
-    return _named(choice.name) if choice.kind == "tool" else choice.kind
+    return _named(choice.name) if choice.mode == ToolMode.TOOL else choice.mode
 
 
 def _named(name: str) -> JsonObject:
@@ -179,11 +177,11 @@ def _named(name: str) -> JsonObject:
 
 
 def response_format_of(chat: Chat) -> JsonObject | None:
-    """The shape that the answer has to have."""
+    """The form of the answer."""
     output = chat.output
     if output is None:
         return None
-    if output.kind == "json":
+    if output.kind == OutputKind.JSON:
         return {"type": "json_object"}
     fields = {"schema": output.schema, "strict": output.strict, "description": output.description or None}
     named = {"name": output.name or "answer"} | {name: value for name, value in fields.items() if value is not None}
@@ -191,7 +189,7 @@ def response_format_of(chat: Chat) -> JsonObject | None:
 
 
 def effort_of(thinking: Thinking | None, model: str) -> str | None:
-    """The effort: as it is given, or what a budget comes to for a model that is known to think."""
+    """The effort: the client's, or one for the client's budget if the model is known to think."""
     if thinking is None or thinking.effort or thinking.budget is None or not REASONING_MODELS.match(model):
         return thinking.effort or None if thinking is not None else None
     return next((effort for most, effort in EFFORTS if thinking.budget <= most), "high")

@@ -1,24 +1,35 @@
-"""OpenAI itself, and who else has its Responses: clients of that shape pass through as they came.
+"""OpenAI's Responses API, of OpenAI itself and compatible servers: its clients' requests pass unchanged.
 
-Conversations that the provider keeps work here alone. Servers that only have chat completions take the format
-`openai`, for which Responses are translated.
+Only this format supports conversations that the provider keeps. For servers that have only chat completions, use the
+format `openai`: Responses are translated for it.
 """
+
+from collections.abc import Iterable
 
 from gateway_project.errors import GatewayError, ProviderError
 from gateway_project.json_types import JsonObject
-from providers.formats.base import EVENT_STREAM, Answer, StreamReader, WorkRequest, error_message, read_object
+from providers.formats.base import EVENT_STREAM, ClientResponse, StreamReader, error_message, read_object
+from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.neutral import ReasoningDelta, TextDelta
+from providers.formats.kept_state import Reference
+from providers.formats.neutral.deltas import ReasoningDelta, TextDelta
+from providers.formats.neutral.reply import FinishReason
 from providers.formats.openai.format import OpenAI
+from providers.formats.openai.kept_state import ids_in, ids_of_item, references_in, stores
 from providers.formats.parts import normalise_reason
 from providers.formats.usage import Usage, count
 
 DIALECT = "openai-responses"
-INCOMPLETE = {"max_output_tokens": "length", "content_filter": "filter"}
-# One that runs in the background is answered with what there is of it: nothing.
-UNFINISHED = {"queued": "pause", "in_progress": "pause", "cancelled": "error", "failed": "error"}
-# The events that hold what a model writes.
+INCOMPLETE = {"max_output_tokens": FinishReason.LENGTH, "content_filter": FinishReason.FILTER}
+# The status of a response that is not complete, such as one that runs in the background.
+UNFINISHED = {
+    "queued": FinishReason.PAUSE,
+    "in_progress": FinishReason.PAUSE,
+    "cancelled": FinishReason.ERROR,
+    "failed": FinishReason.ERROR,
+}
+# Events with text that a model generates.
 PRODUCED = frozenset(
     f"response.{name}.delta"
     for name in (
@@ -26,12 +37,12 @@ PRODUCED = frozenset(
         *("function_call_arguments", "custom_tool_call_input", "mcp_call_arguments"),
     )
 )
-# The events of a stream that say nothing which is read here, unless its text is needed.
+# Events of which only the text matters: if nobody needs it, they pass unparsed.
 QUIET = (b"event: response.output_text.", b"event: response.function_call_arguments.", b"event: response.reasoning")
 
 
 class OpenAIResponses(OpenAI):
-    """`POST /responses` for its own clients, chat completions for all others."""
+    """`POST /responses` for clients of this shape, chat completions for all others."""
 
     name = "openai-responses"
     native_dialects = OpenAI.native_dialects | {DIALECT}
@@ -44,7 +55,14 @@ class OpenAIResponses(OpenAI):
             return super().passthrough_body(work, model)
         return work.body_for(model)
 
-    def answer(self, work: WorkRequest, body: bytes) -> Answer:
+    def references(self, work: WorkRequest) -> tuple[Reference, ...]:
+        files = super().references(work)
+        return (*references_in(work.body), *files) if work.dialect.name == DIALECT else files
+
+    def is_kept(self, work: WorkRequest) -> bool:
+        return work.dialect.name == DIALECT and stores(work.body)
+
+    def answer(self, work: WorkRequest, body: bytes) -> ClientResponse:
         if work.dialect.name != DIALECT:
             return super().answer(work, body)
         value = _read(body)
@@ -52,19 +70,22 @@ class OpenAIResponses(OpenAI):
             raise ProviderError("The provider answered 200 without output.")
         reason, provider_reason = finish_of(value)
         shown, kind = (_as_stream(value), EVENT_STREAM) if work.stream else (body, "application/json")
-        return Answer(shown, kind, text_of(value), usage_of(value.get("usage")), reason, provider_reason)
+        kept_ids = tuple(dict.fromkeys(ids_in(value))) if stores(work.body) else ()
+        usage = usage_of(value.get("usage"))
+        return ClientResponse(shown, kind, text_of(value), usage, reason, provider_reason, kept_ids=kept_ids)
 
     def native_reader(self, work: WorkRequest) -> StreamReader:
         return ResponsesReader(work) if work.dialect.name == DIALECT else super().native_reader(work)
 
 
 class ResponsesReader(JsonStreamReader):
-    """Named events, numbered; the last one holds the whole response."""
+    """Reads named, numbered events. The last one has the whole response."""
 
     def __init__(self, work: WorkRequest) -> None:
         super().__init__(work)
-        self._last = b""  # the last event that was handed on
-        self._response: JsonObject = {}  # as the first one said it to be
+        self._last = b""  # the last event that was forwarded
+        self._response: JsonObject = {}  # as in the first event
+        self._is_kept = stores(work.body)
 
     def end_with_error(self, error: GatewayError, work: WorkRequest | None = None) -> bytes:
         writer = self.work.dialect.writer(self.work)
@@ -76,7 +97,7 @@ class ResponsesReader(JsonStreamReader):
             handed_on = b"" if self.is_over else event
         else:
             handed_on = super()._event(event)
-        if handed_on and not handed_on.startswith(b":"):  # a comment, to keep the connection
+        if handed_on and not handed_on.startswith(b":"):  # not a comment, which only keeps the connection open
             self._last = handed_on
         return handed_on
 
@@ -95,19 +116,27 @@ class ResponsesReader(JsonStreamReader):
         kind = value.get("type")
         if kind == "response.created":
             self._response = as_dict(value.get("response"))
+            self._keep(ids_in(self._response))
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            self._keep(ids_of_item(as_dict(value.get("item"))))
         elif kind == "response.output_text.delta":
             self.emit(TextDelta(as_text(value.get("delta"))))
-        elif as_text(kind) in PRODUCED:  # whatever it is: nobody translates this, it is counted
+        elif as_text(kind) in PRODUCED:  # never translated: only counted
             self.emit(ReasoningDelta(as_text(value.get("delta"))))
         elif kind in ("response.completed", "response.incomplete"):
             response = as_dict(value.get("response"))
             self.usage = usage_of(response.get("usage"))
             self.finish(*finish_of(response))
+            self._keep(ids_in(response))
             self.done = True
+
+    def _keep(self, ids: Iterable[str]) -> None:
+        if self._is_kept:
+            self.kept_ids.update(dict.fromkeys(ids))
 
 
 def _read(body: bytes) -> JsonObject:
-    """As read_object() does; the error of a response that failed holds what it had used by then."""
+    """As read_object(). The error of a failed response has its usage."""
     try:
         return read_object(body)
     except ProviderError as error:
@@ -116,7 +145,7 @@ def _read(body: bytes) -> JsonObject:
 
 
 def _as_stream(response: JsonObject) -> bytes:
-    """A whole response for a client that waits for events: its items as they are, the words of messages as pieces."""
+    """A whole response as events, for a client that waits for a stream: its items, and its texts in pieces."""
     begun = {"response": {**response, "status": "in_progress", "output": [], "usage": None}}
     events: list[tuple[str, JsonObject]] = [("response.created", begun), ("response.in_progress", begun)]
     for index, item in enumerate(as_dict(item) for item in response["output"]):
@@ -147,20 +176,20 @@ def _pieces(part: JsonObject, place: JsonObject) -> list[tuple[str, JsonObject]]
     return [(start, place | {"part": emptied}), *text_events, (end, place | {"part": part})]
 
 
-def finish_of(response: JsonObject) -> tuple[str, str]:
-    """How a response ended: normalised, and in the provider's words."""
+def finish_of(response: JsonObject) -> tuple[FinishReason, str]:
+    """The finish reason of a response: normalised, and in the provider's words."""
     status = as_text(response.get("status"))
     if status == "incomplete":
         reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
-        return INCOMPLETE.get(reason, "other"), reason
+        return INCOMPLETE.get(reason, FinishReason.OTHER), reason
     if status != "completed":
         return normalise_reason(UNFINISHED, status), status
     called = any(as_dict(item).get("type") == "function_call" for item in as_list(response.get("output")))
-    return ("tool" if called else "stop"), status
+    return (FinishReason.TOOL if called else FinishReason.STOP), status
 
 
 def text_of(response: JsonObject) -> str:
-    """The words of the messages in a response."""
+    """The texts of the messages in a response."""
     messages = (as_list(as_dict(item).get("content")) for item in as_list(response.get("output")))
     parts = (as_dict(part) for content in messages for part in content)
     return "".join(as_text(part.get("text")) for part in parts if part.get("type") == "output_text")

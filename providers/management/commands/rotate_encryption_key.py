@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from gateway_project.api.audit import operator, record_command
 from gateway_project.key_file import KeyFile, new_key
 from gateway_project.progress import Progress
-from providers.services import reseal_credentials
+from providers.sealing import reseal_credentials
 
 FROM_ENVIRONMENT = (
     "The keys come from GATEWAY_ENCRYPTION_KEYS, not from a file that this command may change: see "
@@ -44,7 +44,7 @@ class Command(BaseCommand):
 
     def _reseal(self) -> None:
         progress = Progress(self.stderr)
-        result = reseal_credentials(lambda providers: progress.counting(providers, "Encrypting credentials"))
+        result = reseal_credentials(lambda rows: progress.counting(rows, "Encrypting credentials"))
         self.stdout.write(f"Credentials re-encrypted: {result.rewritten}; already under this key: {result.current}.")
         if result.rewritten:
             self._record(f"re-encrypted the credentials of providers: {result.rewritten}")

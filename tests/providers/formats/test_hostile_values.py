@@ -15,7 +15,7 @@ from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import streams, whole
 from tests.support.recorded_samples import SHAPES, request
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 OTHERS = [None, True, -1, 10**25, 1e300, "x", [], {}, [{}]]
 DEEP = {f"@{levels}@": "[" * levels + "]" * levels for levels in (300, 1000)}  # orjson writes 254 levels, json more

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gateway_project.work.doors import DIALECTS
 from providers.formats import FORMATS, Options
-from providers.formats.neutral import Chat, Message, Reasoning, Text, Tool, ToolCall, ToolResult
+from providers.formats.neutral.chat import Chat, Tool
+from providers.formats.neutral.messages import Message, Reasoning, Text, ToolCall, ToolResult
 from tests.providers.formats.samples import FOREIGN, request
 
 pytestmark = pytest.mark.embedded

@@ -6,7 +6,8 @@ import pytest
 
 from providers.formats import FORMATS
 from providers.formats.json_values import read_json
-from providers.formats.neutral import CallBegan, CallDelta, Citation, Finished, ReasoningDelta, TextDelta
+from providers.formats.neutral.deltas import CallBegan, CallDelta, Finished, ReasoningDelta, TextDelta
+from providers.formats.neutral.reply import Citation
 from providers.formats.sse import data_of, events_in
 from providers.formats.surrogates import SurrogateJoiner
 from tests.providers.formats.samples import request

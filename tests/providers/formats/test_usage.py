@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from providers.formats.bedrock import format as bedrock
-from providers.formats.gemini import format as gemini
-from providers.formats.ollama import format as ollama
+from providers.formats.bedrock import reply as bedrock
+from providers.formats.gemini import reply as gemini
+from providers.formats.ollama import reply as ollama
 from providers.formats.usage import MOST_TOKENS, Usage, count, money
 
 pytestmark = pytest.mark.embedded

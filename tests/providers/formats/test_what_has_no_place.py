@@ -241,7 +241,7 @@ def test_google_is_told_what_it_will_find_at_an_address(url, told):
 def test_an_address_in_a_result_is_refused_where_no_address_is_taken():
     shown = [*RESULT[:2], RESULT[2] | {"content": [{"type": "image_url", "image_url": {"url": "https://x/a.png"}}]}]
     work = request({"model": "m", "messages": shown}, door=True)
-    with pytest.raises(ValidationError, match="inside the request"):
+    with pytest.raises(ValidationError, match="only as data"):
         FORMATS["gemini"].request(work, "models/gemini-2.0-flash")
 
 

@@ -7,7 +7,8 @@ import pytest
 from providers.health.rests import Rests
 
 ONE, TWO = (
-    SimpleNamespace(provider=SimpleNamespace(id=number, url="https://here", credential="sk")) for number in (1, 2)
+    SimpleNamespace(provider=SimpleNamespace(account=(number, 0), url="https://here", credential="sk"))
+    for number in (1, 2)
 )
 
 

@@ -185,3 +185,30 @@ class TestBook:
         for number in range(25_000):
             book.price(1, "h", f"m{number}", 7)
         assert len(book._era.prices) <= 10_000
+
+
+PUBLIC = {"is_public": True}
+
+
+@pytest.mark.parametrize(
+    ("offers", "expected"),
+    [
+        ([Offer(priced(1), "gpt-5", **PUBLIC)], 1),
+        ([Offer(priced(1), "fast", **PUBLIC)], None),
+        ([Offer(priced(1), "gpt-5", **PUBLIC), Offer(priced(2), "fast")], 2),
+        ([Offer(priced(1), "gpt-5"), Offer(priced(2), "fast")], 2),
+        ([Offer(priced(1), "gpt-5*", **PUBLIC), Offer(priced(2), "*")], 1),
+        ([Offer(priced(1), "fast"), Offer(priced(2), "gpt-5", provider_id=1)], 2),
+        ([Offer(priced(1), "fas*", provider_id=1), Offer(priced(2), "gpt-5", provider_id=1)], 1),
+        ([Offer(priced(1), "fast", provider_id=2)], None),
+    ],
+)
+def test_public_prices_are_of_the_providers_name_and_ours_of_either(offers, expected):
+    price = PriceBook(offers).price(1, "h", "Fast", 0, "GPT-5")
+    assert price == (None if expected is None else priced(expected))
+
+
+def test_the_same_name_at_two_providers_can_mean_two_models():
+    book = PriceBook([Offer(priced(1), "gpt-5", **PUBLIC), Offer(priced(2), "llama", **PUBLIC)])
+    prices = [book.price(number, "h", "fast", 0, name) for number, name in ((1, "gpt-5"), (1, "llama"), (1, ""))]
+    assert prices == [priced(1), priced(2), None]

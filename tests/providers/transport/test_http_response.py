@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.transport.http_response import MAX_HEAD_BYTES, HTTPResponse, InvalidResponse, NoResponse, Truncated
+from tests.support.promises import promise
 from tests.support.provider import NO_LINGER
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n" + b'{"a": 12}'
@@ -140,6 +141,7 @@ def test_what_is_not_http_is_a_bad_reply(said):
         whole(said)
 
 
+@promise("V-D2, V-T3: answers of providers are bounded", target="cut at the limit", suite="attack")
 def test_headers_have_a_limit():
     with pytest.raises(InvalidResponse, match="headers"):
         whole(b"HTTP/1.1 200 OK\r\n" + b"X-Filler: %b\r\n" % (b"x" * 1000) * (MAX_HEAD_BYTES // 1000 + 5) + b"\r\n")
@@ -177,6 +179,7 @@ def test_endless_interim_answers_are_too_long_as_well():
 @pytest.mark.parametrize(
     "head", [b"Content-Length: 10001\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n2711\r\n", b"\r\n"]
 )
+@promise("V-D2, V-T3: answers of providers are bounded", target="cut at the limit", suite="attack")
 def test_the_body_has_a_limit(head):
     with pytest.raises(InvalidResponse, match="longer than 10000"):
         whole(b"HTTP/1.1 200 OK\r\n" + head + b"x" * 10_001)
@@ -247,6 +250,7 @@ def test_a_connection_is_kept_only_where_both_sides_may(head, reusable):
 
 @given(st.binary(max_size=400) | st.binary(max_size=60).map(lambda rest: LENGTH[:60] + rest))
 @settings(max_examples=100, deadline=None)
+@promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
 def test_arbitrary_bytes_are_an_answer_or_a_bad_reply(said):
     try:
         whole(said)

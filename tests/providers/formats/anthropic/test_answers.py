@@ -5,7 +5,9 @@ import json
 import pytest
 
 from providers.formats import FORMATS
-from providers.formats.neutral import Citation, Finished, Refusal, RefusalDelta
+from providers.formats.neutral.deltas import Finished, RefusalDelta
+from providers.formats.neutral.messages import Refusal
+from providers.formats.neutral.reply import Citation
 from tests.providers.formats.samples import request
 
 pytestmark = pytest.mark.embedded

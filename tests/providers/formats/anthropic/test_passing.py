@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from providers.formats import FORMATS
-from providers.formats.anthropic.format import AnthropicReader
-from providers.formats.base import WorkRequest
+from providers.formats.anthropic.stream import AnthropicReader
+from providers.formats.dialect import WorkRequest
 from tests.providers.formats.openai.test_passing import WORDS, passed, passed_unlearned
 
 pytestmark = pytest.mark.embedded

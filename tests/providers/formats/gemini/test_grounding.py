@@ -7,7 +7,8 @@ import pytest
 
 from providers.formats import FORMATS
 from providers.formats.gemini.grounding import citations_of
-from providers.formats.neutral import Citation, Finished, TextDelta
+from providers.formats.neutral.deltas import Finished, TextDelta
+from providers.formats.neutral.reply import Citation
 from tests.providers.formats.samples import request
 
 pytestmark = pytest.mark.embedded

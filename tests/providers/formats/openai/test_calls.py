@@ -5,8 +5,8 @@ import json
 import pytest
 
 from providers.formats import FORMATS
-from providers.formats.base import WorkRequest
-from providers.formats.neutral import CallBegan, CallDelta
+from providers.formats.dialect import WorkRequest
+from providers.formats.neutral.deltas import CallBegan, CallDelta
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 PORTO, FARO = ["Porto", '{"in":"Porto"}'], ["Faro", '{"in":"Faro"}']

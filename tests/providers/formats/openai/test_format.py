@@ -9,25 +9,22 @@ from pydantic import TypeAdapter
 
 from gateway_project.errors import ProviderError, ValidationError
 from providers.formats import FORMATS, Options
-from providers.formats.base import EVENT_STREAM, Dialect, WorkRequest
-from providers.formats.neutral import (
-    CallBegan,
-    Chat,
+from providers.formats.base import EVENT_STREAM
+from providers.formats.dialect import Dialect, WorkRequest
+from providers.formats.neutral.chat import Chat, OutputFormat, Thinking, Tool, ToolChoice
+from providers.formats.neutral.deltas import CallBegan
+from providers.formats.neutral.messages import (
     File,
     Image,
     Message,
-    OutputFormat,
     Reasoning,
     Refusal,
     Text,
-    Thinking,
-    Tool,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
-from providers.formats.openai.reply import ChunkReader
+from providers.formats.openai.stream import ChunkReader
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request, streams, whole
 from tests.support.recorded_samples import SHAPES
@@ -269,7 +266,7 @@ class TestAnswersInPlaceOfStreams:
         asked = {"model": "m", "prompt": "Hi", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
         body = json.dumps({"choices": choices}).encode()
         assert FORMATS["openai"].answer(request(asked, operation, door=True), body).body == body
-        with pytest.raises(ProviderError, match="several choices"):
+        with pytest.raises(ProviderError, match="several whole choices"):
             FORMATS["openai"].answer(request(asked | {"stream": True}, operation, door=True), body)
 
     def test_a_response(self):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gateway_project.errors import ProviderOverloaded
 from providers.formats import FORMATS, json_stream
-from providers.formats.base import WorkRequest
-from providers.formats.openai import format as openai_format
+from providers.formats.dialect import WorkRequest
+from providers.formats.openai import stream as openai_stream
 from providers.formats.sse import MAX_TEMPLATE_BYTES, ChunkTemplate
 
 pytestmark = pytest.mark.embedded
@@ -82,7 +82,7 @@ def test_wherever_they_are_cut(events, draw):
 
 def test_like_chunks_are_passed_unread(monkeypatch):
     read = []
-    monkeypatch.setattr(openai_format, "_says_nothing", lambda data: read.append(data) or True)
+    monkeypatch.setattr(openai_stream, "_says_nothing", lambda data: read.append(data) or True)
     made = reader()
     pieces = [chunk(f"word {number}") for number in range(50)]
     assert [made.feed(piece) for piece in pieces] == pieces

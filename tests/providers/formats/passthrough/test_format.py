@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.formats.base import WorkRequest
-from providers.formats.passthrough.format import LINE_LIMIT, PassthroughReader, familiar_usage
+from providers.formats.dialect import WorkRequest
+from providers.formats.passthrough.reply import familiar_usage
+from providers.formats.passthrough.stream import LINE_LIMIT, PassthroughReader
 from providers.formats.usage import Usage
 
 pytestmark = pytest.mark.embedded
