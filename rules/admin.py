@@ -1,4 +1,4 @@
-"""Access rules in the console, in the order in which they are evaluated, with the models that each allows."""
+"""Access rules in the console, in the order in which they are judged, with the models that each allows or denies."""
 
 from django import forms
 from django.contrib import admin
@@ -14,13 +14,13 @@ from gateway_project.console.site import console_site
 from gateway_project.console.tables import ServiceAdmin, ServiceForm
 from gateway_project.json_types import JsonObject
 from rules import services
-from rules.models import Everyone, Rule
+from rules.models import Effect, Everyone, Rule
 from rules.preview import preview, warnings_of
 from rules.viewsets import RuleViewSet
 
-MAX_COMPARED = 1000
 AUDIENCES = [("user", "One user"), ("group", "The members of a group"), ("everyone", "Everyone")]
 NOBODY = ("nobody", "Nobody")
+PLAIN = ("name", "description", "enabled", "effect", "regex")
 EFFECTIVE_WITHIN = "It takes effect in every process within a second."
 
 
@@ -31,14 +31,19 @@ class RuleForm(ServiceForm):
 
     class Meta:
         model = Rule
-        fields = ["name", "description", "enabled", "user", "group", "regex", "provider"]
+        fields = ["name", "description", "enabled", "effect", "user", "group", "regex", "provider"]
         help_texts = {
             "regex": "An RE2 pattern for the whole model name: gpt-4.* matches gpt-4o too. Empty matches every model.",
-            "provider": "Only this provider may serve requests that the rule allows. Empty means any provider.",
+            "effect": "Rules that deny are judged before those that allow.",
+            "provider": "The rule allows only this provider, or leaves only this one out. Empty means any provider.",
             "enabled": "Disabled rules are ignored.",
         }
         labels = {"regex": "Models"}
-        widgets = {"regex": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
+        widgets = {
+            "effect": UnfoldAdminSelectWidget,
+            "regex": UnfoldAdminTextInputWidget,
+            "description": UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        }
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
@@ -75,29 +80,30 @@ class RuleList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        for rule, warnings in zip(self.result_list, warnings_of(self.result_list, among=MAX_COMPARED), strict=True):
+        for rule, warnings in zip(self.result_list, warnings_of(self.result_list), strict=True):
             rule.warnings = warnings
 
 
 @admin.register(Rule)
 class RuleAdmin(ServiceAdmin):
-    """What work is allowed; the first rule that matches a request applies."""
+    """What work is allowed; rules that deny come first, then the first rule that matches a request applies."""
 
     viewset = RuleViewSet
     form = RuleForm
     empty_message = "There are no rules. All work requests are denied."
-    list_display = ["id", "name", "is_enabled", "audience", "models", "provider", "hint"]
+    list_display = ["id", "name", "is_enabled", "effect", "audience", "models", "provider", "hint"]
     list_display_links = ["id", "name"]
-    list_filter = ["enabled", "provider"]
+    list_filter = ["enabled", "effect", "provider"]
     search_fields = ["name", "description", "regex", "user__name_key", "group__name"]
     autocomplete_fields = ["user", "group", "provider"]
     ordering = ["id"]
     fieldsets = [
-        (None, {"fields": ["name", "description", "enabled"]}),
+        (None, {"fields": ["name", "description", "effect", "enabled"]}),
         ("Who", {"fields": ["audience", "user", "group"]}),
         ("What", {"fields": ["regex", "provider"]}),
     ]
     conditional_fields = {"user": "audience == 'user'", "group": "audience == 'group'"}
+    list_before_template = "console/rule_tools.html"
     change_form_after_template = "console/rule_preview.html"
     actions_detail = ["enable", "disable"]
 
@@ -141,6 +147,8 @@ class RuleAdmin(ServiceAdmin):
         services.delete_rule(row)
 
     def deletion_effects(self, row: Rule) -> list[str]:
+        if row.denies:
+            return ["Requests that only this rule denies are left to the rules that allow from now on."]
         return ["Requests that only this rule allows are denied from now on."]
 
     @row_action(
@@ -158,7 +166,7 @@ class RuleAdmin(ServiceAdmin):
         "Disable",
         icon="toggle_off",
         path="disable",
-        effect=f"The rule is ignored: requests that only it allows are denied. {EFFECTIVE_WITHIN}",
+        effect=f"The rule is ignored: what only it allows is denied, what only it denies is not. {EFFECTIVE_WITHIN}",
         applies_to=lambda rule: rule.enabled,
     )
     def disable(self, request: HttpRequest, rule: Rule) -> str:
@@ -172,7 +180,7 @@ class RuleAdmin(ServiceAdmin):
 
 def _attributes(values: JsonObject) -> JsonObject:
     """The form's fields as the services name them."""
-    attributes = {name: values[name] for name in ("name", "description", "enabled", "regex") if name in values}
+    attributes = {name: values[name] for name in PLAIN if name in values}
     if "provider" in values:
         attributes["provider_id"] = values["provider"].pk if values["provider"] else None
     if "audience" in values:
@@ -198,6 +206,7 @@ def show_preview(request: HttpRequest) -> HttpResponse:
         pk=int(request.GET["rule"]) if request.GET.get("rule", "").isdecimal() else None,
         name=values.get("name", ""),
         enabled=values.get("enabled", False),
+        effect=values.get("effect", Effect.ALLOW),
         regex=values.get("regex", ""),
         provider=values.get("provider"),
         everyone=Everyone.USER if kind == "everyone" else "",

@@ -1,8 +1,23 @@
-"""The app's name and nothing else."""
+"""The app's name; aliases and guardrails have packages of their own, with their parts of the console."""
 
 from django.apps import AppConfig
+from django.db.models.signals import pre_delete
 
 
 class RulesConfig(AppConfig):
     name = "rules"
     verbose_name = "Access"  # where it stands in the console
+
+    def ready(self) -> None:
+        from accounts.models import Group, User
+        from providers.sealing import OTHER_TABLES
+        from rules.aliases import admin as aliases  # noqa: F401  they add their pages to the site
+        from rules.guardrails import admin as guardrails  # noqa: F401
+        from rules.guardrails.models import Guardrail
+        from rules.lint import console as lint  # noqa: F401
+        from rules.versions import console as versions  # noqa: F401
+        from rules.versions.recording import record_loss_of_audience
+
+        OTHER_TABLES.append(Guardrail)
+        for owner in (User, Group):
+            pre_delete.connect(record_loss_of_audience, sender=owner)

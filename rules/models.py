@@ -1,4 +1,4 @@
-"""Access rules: each allows some work. Work that no rule allows is denied."""
+"""Access rules: each allows some work, or denies it. Work that no rule allows is denied."""
 
 from django.core.validators import MaxLengthValidator
 from django.db import models
@@ -8,8 +8,12 @@ from django.utils import timezone
 from accounts.models import Group, User, check_name, check_text
 from gateway_project.database.names import NameField
 from providers.models import Provider
+from rules.aliases.models import Alias, AliasTarget
+from rules.guardrails.models import Guardrail
 from rules.querysets import RuleQuerySet
+from rules.versions.models import RuleVersion
 
+__all__ = ["Alias", "AliasTarget", "Effect", "Everyone", "Guardrail", "Rule", "RuleVersion"]
 MAX_PATTERN_LENGTH, MAX_DESCRIPTION_LENGTH = 1000, 10_000
 
 
@@ -21,14 +25,25 @@ class Everyone(models.TextChoices):
     GROUP = "group", "every group"
 
 
+class Effect(models.TextChoices):
+    """What a rule does with the requests that it matches."""
+
+    ALLOW = "allow", "Allow"
+    DENY = "deny", "Deny"
+
+
 class Rule(models.Model):
-    """Allows its user, group or everyone the models that match the pattern, of one provider or of any."""
+    """Allows its user, group or everyone the models that match the pattern, of one provider or of any; or denies them.
+
+    Rules that deny are judged first: one with a provider leaves that provider out, one without refuses the request.
+    """
 
     name = NameField(max_length=100, validators=[check_name])
     description = models.TextField(
         blank=True, default="", validators=[MaxLengthValidator(MAX_DESCRIPTION_LENGTH), check_text]
     )
     enabled = models.BooleanField(default=True)
+    effect = models.CharField(max_length=5, choices=Effect, default=Effect.ALLOW, db_default=Effect.ALLOW)
     regex = models.TextField(
         blank=True,
         default="",
@@ -53,6 +68,7 @@ class Rule(models.Model):
             models.UniqueConstraint(fields=["name"], name="one_rule_of_a_name"),
             models.CheckConstraint(condition=~Q(name=""), name="rule_has_a_name"),
             models.CheckConstraint(condition=Q(everyone__in=Everyone.values), name="rule_everyone_is_known"),
+            models.CheckConstraint(condition=Q(effect__in=Effect.values), name="rule_effect_is_known"),
             models.CheckConstraint(
                 condition=Q(user=None, group=None) | Q(user=None, everyone="") | Q(group=None, everyone=""),
                 name="rule_is_for_one_sort_of_caller",
@@ -65,5 +81,9 @@ class Rule(models.Model):
 
     @property
     def for_nobody(self) -> bool:
-        """Whether it allows nobody, because its user or group was deleted."""
+        """Whether it applies to nobody, because its user or group was deleted."""
         return not self.everyone and self.user_id is None and self.group_id is None
+
+    @property
+    def denies(self) -> bool:
+        return self.effect == Effect.DENY

@@ -1,33 +1,42 @@
 """Previews the effect of a rule before it is stored."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
+from accounts.group_tree import with_ancestors, with_descendants
 from accounts.models import Group, User
 from gateway_project.errors import ValidationError
 from keys.models import ApiKey
 from providers.catalogue import Target
 from providers.formats import FORMATS
 from providers.models import Provider
-from rules.linter import LAST, OfferedProvider, Offers, RuleDraft, allowed_links, allowed_models, warnings
+from rules.linter import (
+    EVERYONE,
+    Audience,
+    OfferedProvider,
+    Offers,
+    RuleDraft,
+    Survey,
+    covered_links,
+    covered_models,
+    problems_of,
+    warnings,
+)
 from rules.matching import RuleSnapshot
 from rules.models import Rule
-from rules.patterns import compile_pattern
+from rules.snapshots import judged_snapshot_of, snapshot_of
 
 MAX_SHOWN = 50
 
-Audience = tuple[str, int]  # ("everyone", 0), ("user", id) or ("group", id)
-EVERYONE: Audience = ("everyone", 0)
 Links = Mapping[Audience | None, Collection[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The audience in words, what the rule allows, and its warnings.
+    """The audience in words, what the rule allows or denies, and its warnings.
 
     `linked_providers` are the names of those that keys of the audience are linked to.
     """
@@ -36,6 +45,7 @@ class Preview:
     models: list[Target] = field(default_factory=list)
     linked_providers: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    denies: bool = False
 
     @property
     def more(self) -> int:
@@ -49,53 +59,63 @@ class Preview:
 
 def preview(rule: Rule) -> Preview:
     """The effect of a rule, stored or not, on the present users, keys and models."""
-    offers = _offers()
+    offers, others = load_offers(), _enabled_rules()
     try:
-        draft = _draft(rule, _links([rule]))
+        draft = draft_of(rule, linked_providers([rule]))
     except ValidationError as error:
         return Preview(_audience(rule), warnings=[error.message])
-    links = [target.provider.name for target in allowed_links(draft, offers)]
-    problems = warnings(draft, _enabled_rules(), offers, nobody=_why_nobody(rule, _empty_groups([rule])))
-    return Preview(_audience(rule), allowed_models(draft, offers), links, problems)
+    others = [other for other in others if other.id != draft.rule.id]
+    links = [target.provider.name for target in covered_links(draft, others, offers)]
+    problems = warnings(draft, others, offers, nobody=why_nobody(rule, load_empty_groups([rule])))
+    return Preview(_audience(rule), covered_models(draft, others, offers), links, problems, rule.denies)
 
 
-def warnings_of(rules: Sequence[Rule], *, among: int) -> list[list[str]]:
-    """The warnings of each rule, in sentences (linter.warnings()).
-
-    Each is compared with the first `among` enabled rules only: comparing ten thousand takes a second.
-    """
-    empty_groups, others, offers, links = _empty_groups(rules), _enabled_rules(among), _offers(), _links(rules)
-    return [_warnings(rule, empty_groups, others, offers, links) for rule in rules]
-
-
-def _enabled_rules(most: int | None = None) -> list[RuleSnapshot]:
-    return list(_valid_rules(Rule.objects.enabled().order_by("id")[:most]))
-
-
-def _warnings(
-    rule: Rule, empty_groups: Mapping[int, str], others: list[RuleSnapshot], offers: Offers, links: Links
-) -> list[str]:
-    try:
-        return warnings(_draft(rule, links), others, offers, nobody=_why_nobody(rule, empty_groups))
-    except ValidationError as error:
-        return [error.message]
+def warnings_of(rules: Sequence[Rule]) -> list[list[str]]:
+    """The warnings of each rule, in sentences (linter.warnings())."""
+    empty_groups, links = load_empty_groups(rules), linked_providers(rules)
+    drafts: dict[int, RuleDraft] = {}
+    warnings: list[list[str]] = [[] for _ in rules]
+    for number, rule in enumerate(rules):
+        try:
+            drafts[number] = draft_of(rule, links)
+        except ValidationError as error:
+            warnings[number] = [error.message]
+    verdicts = Survey(_enabled_rules(), load_offers()).verdicts(drafts.values())
+    for (number, draft), verdict in zip(drafts.items(), verdicts, strict=True):
+        problems = problems_of(draft, verdict, nobody=why_nobody(rules[number], empty_groups))
+        warnings[number] = [problem.message for problem in problems]
+    return warnings
 
 
-def _empty_groups(rules: Iterable[Rule]) -> dict[int, str]:
-    """The groups of these rules without a usable member: a sentence on each by its id; one query."""
+def _enabled_rules() -> list[RuleSnapshot]:
+    return list(filter(None, map(judged_snapshot_of, Rule.objects.enabled())))
+
+
+def load_empty_groups(rules: Iterable[Rule]) -> dict[int, str]:
+    """The groups of these rules without a usable member, also below them: a sentence on each by its id."""
     groups = Group.objects.filter(pk__in={rule.group_id for rule in rules}).exclude(members__in=User.objects.usable())
-    members = groups.values_list("pk", Count("members"))
-    return {group: f"The group has no {'usable ' if number else ''}members." for group, number in members}
+    members = dict(groups.values_list("pk", Count("members")))
+    parents = Group.objects.parents() if members else {}
+    return {
+        group: f"The group has no {'usable ' if number else ''}members."
+        for group, number in members.items()
+        if group not in parents.values() or not _members_of(group, parents).exists()
+    }
 
 
-def _why_nobody(rule: Rule, empty_groups: Mapping[int, str]) -> str:
+def _members_of(group_id: int, parents: Mapping[int, int]) -> QuerySet[User]:
+    """The usable members of a group and of all groups below it."""
+    return User.objects.usable().filter(groups__in=with_descendants([group_id], parents)).distinct()
+
+
+def why_nobody(rule: Rule, empty_groups: Mapping[int, str]) -> str:
     """A sentence on why nobody in the rule's audience can send requests; '' if somebody can."""
     if rule.user is not None and not rule.user.is_usable:
         return f"The user is {'deleted' if rule.user.is_deleted else 'inactive'}: the rule allows nobody."
     return empty_groups.get(rule.group_id, "") if rule.group_id is not None else ""
 
 
-def _offers() -> Offers:
+def load_offers() -> Offers:
     return Offers(
         OfferedProvider(
             id=row.pk,
@@ -107,45 +127,35 @@ def _offers() -> Offers:
     )
 
 
-def _links(rules: Iterable[Rule]) -> Links:
+def linked_providers(rules: Iterable[Rule]) -> Links:
     """The providers that the usable keys of each audience are linked to, by audience."""
     keys = ApiKey.objects.usable().exclude(provider=None)
-    audiences = {audience for rule in rules if (audience := _reach(rule)) is not None}
+    audiences = {audience for rule in rules if (audience := reach_of(rule)) is not None}
     users, groups = ([number for kind, number in audiences if kind == one] for one in ("user", "group"))
     links: dict[Audience | None, set[int]] = defaultdict(set)
     if EVERYONE in audiences:
         links[EVERYONE].update(keys.order_by().values_list("provider_id", flat=True).distinct())
-    for kind, owners, ids in (("user", "owner_id", users), ("group", "owner__groups", groups)):
-        pairs = keys.filter(**{f"{owners}__in": ids}).order_by().values_list(owners, "provider_id").distinct()
-        for number, provider_id in pairs if ids else ():
-            links[kind, number].add(provider_id)
+    if users:
+        for user_id, provider_id in _pairs(keys, "owner_id", users):
+            links["user", user_id].add(provider_id)
+    if groups:
+        parents = Group.objects.parents()
+        for group_id, provider_id in _pairs(keys, "owner__groups", with_descendants(groups, parents)):
+            for one in with_ancestors([group_id], parents):
+                links["group", one].add(provider_id)
     return links
 
 
-def _valid_rules(rules: Iterable[Rule]) -> Iterator[RuleSnapshot]:
-    """The rules whose pattern compiles; others never match."""
-    for rule in rules:
-        with suppress(ValidationError):
-            yield _snapshot(rule)
+def _pairs(keys: QuerySet[ApiKey], owners: str, ids: Collection[int]) -> Iterable[tuple[int, int]]:
+    """Which of these users or groups have keys that are linked to which provider."""
+    return keys.filter(**{f"{owners}__in": ids}).order_by().values_list(owners, "provider_id").distinct()
 
 
-def _draft(rule: Rule, links: Links) -> RuleDraft:
-    return RuleDraft(_snapshot(rule), rule.enabled, frozenset(links.get(_reach(rule), ())))
+def draft_of(rule: Rule, links: Links) -> RuleDraft:
+    return RuleDraft(snapshot_of(rule), rule.enabled, frozenset(links.get(reach_of(rule), ())))
 
 
-def _snapshot(rule: Rule) -> RuleSnapshot:
-    return RuleSnapshot(
-        id=LAST if rule.pk is None else rule.pk,
-        name=rule.name,
-        pattern=compile_pattern(rule.regex) if rule.regex else None,
-        user_id=rule.user_id,
-        group_id=rule.group_id,
-        everyone=bool(rule.everyone),
-        provider_id=rule.provider_id,
-    )
-
-
-def _reach(rule: Rule) -> Audience | None:
+def reach_of(rule: Rule) -> Audience | None:
     if rule.everyone:
         return EVERYONE
     if rule.user_id is not None:
@@ -162,7 +172,8 @@ def _audience(rule: Rule) -> str:
 
 
 def _members(group: Group) -> str:
-    names: list[str] = list(group.members.usable().order_by("username").values_list("username", flat=True)[:11])
+    members = _members_of(group.pk, Group.objects.parents())
+    names: list[str] = list(members.order_by("username").values_list("username", flat=True)[:11])
     names_shown = ", ".join(names[:10]) + (" and others" if len(names) > 10 else "")
     return f"the group {group.name} ({names_shown or 'no usable member'})"
 

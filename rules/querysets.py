@@ -13,6 +13,10 @@ class RuleQuerySet(models.QuerySet[Row]):
         """Rules that are evaluated."""
         return self.filter(enabled=True)
 
+    def in_order_of_judging(self) -> Self:
+        """Rules that deny before those that allow, each kind by id."""
+        return self.order_by(models.Case(models.When(effect="deny", then=0), default=1), "id")
+
     def shown(self) -> Self:
         """Rules with the user, the group and the provider that lists show, in one query."""
         return self.select_related("user", "group", "provider")

@@ -1,16 +1,16 @@
-"""What access rules look like on the wire, and what may be sent about them."""
+"""Attributes of access rules: in answers, and in requests that create or change them."""
 
 from rest_framework import serializers
 
-from gateway_project.api.fields import Attributes, Boolean, Id, Text
-from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Everyone, Rule
+from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Text
+from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Effect, Everyone, Rule
 
 MAX_NAME_LENGTH = Rule._meta.get_field("name").max_length
 EVERYONE = 0  # the userId or groupId of a rule for everyone
 
 
 class RuleSerializer(serializers.ModelSerializer):
-    """A rule as lists show it; a userId or groupId of 0 is everyone."""
+    """An access rule. A userId or groupId of 0 means everyone."""
 
     user_id = serializers.SerializerMethodField()
     user_name = serializers.CharField(source="user.username", default=None, allow_null=True)
@@ -22,7 +22,7 @@ class RuleSerializer(serializers.ModelSerializer):
     class Meta:
         model = Rule
         fields = (
-            *("id", "name", "description", "enabled", "regex", "user_id", "user_name"),
+            *("id", "name", "description", "enabled", "effect", "regex", "user_id", "user_name"),
             *("group_id", "group_name", "provider_id", "provider_name"),
         )
 
@@ -34,7 +34,7 @@ class RuleSerializer(serializers.ModelSerializer):
 
 
 class Pattern(Text):
-    """A pattern; null is the empty one, which matches every model."""
+    """A pattern; null is the empty pattern, which matches every model."""
 
     def __init__(self, *, required: bool = True, help_text: str | None = None) -> None:
         super().__init__(
@@ -47,12 +47,17 @@ class Pattern(Text):
 
 
 class RuleAttributes(Attributes):
-    """What may be sent about a rule."""
+    """The attributes of a rule that can be set."""
 
     example = {"name": "Everyone may use the small models", "enabled": True, "regex": "gpt-5-.*", "userId": 0}
     name = Text(max_length=MAX_NAME_LENGTH)
     description = Text(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH)
     enabled = Boolean(required=False)
+    effect = Choice(
+        Effect.values,
+        required=False,
+        help_text="deny is judged before allow: it leaves its provider out, or without one refuses the request.",
+    )
     regex = Pattern(required=False, help_text="An RE2 pattern for the whole model name; empty or null: every model.")
     user_id = Id(
         required=False,

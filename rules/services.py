@@ -7,10 +7,12 @@ from django.db.models import Model, Q, QuerySet
 
 from accounts.models import Group, User
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
-from gateway_project.errors import ValidationError
+from gateway_project.errors import NotFound, ValidationError
 from providers.models import Provider
-from rules.models import Everyone, Rule
+from rules.models import Effect, Everyone, Rule, RuleVersion
 from rules.patterns import compile_pattern
+from rules.versions.models import RuleChange
+from rules.versions.recording import record_first_version, record_version
 
 Row = TypeVar("Row", bound=Model)
 
@@ -21,6 +23,7 @@ class RuleChanges(TypedDict, total=False):
     name: str
     description: str
     enabled: bool
+    effect: str
     regex: str | None
     user_id: int | None
     group_id: int | None
@@ -33,6 +36,7 @@ def create_rule(
     name: str,
     description: str = "",
     enabled: bool = True,
+    effect: str = Effect.ALLOW,
     regex: str | None = "",
     user_id: int | None = None,
     group_id: int | None = None,
@@ -42,8 +46,9 @@ def create_rule(
 
     Raises Conflict if the name exists, and ValidationError.
     """
-    rule = Rule(name=name, description=description, enabled=enabled)
+    rule = Rule(name=name, description=description, enabled=enabled, effect=effect)
     _write(rule, {"regex": regex, "user_id": user_id, "group_id": group_id, "provider_id": provider_id})
+    record_version(rule, RuleChange.CREATE)
     return rule
 
 
@@ -54,18 +59,44 @@ def update_rule(rule: Rule, **changes: Unpack[RuleChanges]) -> None:
     Raises Conflict and ValidationError as above, and NotFound if the rule is gone.
     """
     lock_row(rule, Rule.objects.all())
+    record_first_version(rule)
     _write(rule, changes)
+    record_version(rule, RuleChange.UPDATE)
 
 
+@transaction.atomic
 def delete_rule(rule: Rule) -> None:
-    """Delete a rule; requests that only it allowed are denied from then on."""
+    """Delete a rule: what only it allowed is denied from then on, and what only it denied is left to the others.
+
+    Its versions stay. Raises NotFound if the rule is gone.
+    """
+    lock_row(rule, Rule.objects.all())
+    record_first_version(rule)
+    record_version(rule, RuleChange.DELETE)
     rule.delete()
+
+
+@transaction.atomic
+def restore_rule(*, rule_id: int, version: int) -> Rule:
+    """Make a rule what it was in one of its versions; a deleted one gets its id, and so its place, back.
+
+    Raises NotFound if there is no such version, Conflict if another rule has its name now, and ValidationError if
+    what it refers to is gone.
+    """
+    former = RuleVersion.objects.of(rule_id).filter(number=version).first()
+    if former is None:
+        raise NotFound(f"No version {version} of a rule with id {rule_id} is kept.")
+    rule = Rule.objects.select_for_update().filter(pk=rule_id).first() or Rule(pk=rule_id)
+    _write(rule, RuleChanges(**former.attributes))
+    record_version(rule, RuleChange.RESTORE)
+    return rule
 
 
 def _write(rule: Rule, changes: RuleChanges) -> None:
     rule.name = changes.get("name", rule.name)
     rule.description = changes.get("description", rule.description)
     rule.enabled = changes.get("enabled", rule.enabled)
+    rule.effect = changes.get("effect", rule.effect)
     if "regex" in changes:
         rule.regex = changes["regex"] or ""
     if "provider_id" in changes:

@@ -1,42 +1,50 @@
 """Access rules as a resource of the management API."""
 
+from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gateway_project.api.filters import Boolean, Filter, Integer, Text
+from gateway_project.api.documents import Plain
+from gateway_project.api.filters import BooleanFilter, ChoiceFilter, Filter, IntegerFilter, TextFilter
 from gateway_project.api.paging import ApiPagination, whole_list
+from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.errors import Conflict
 from gateway_project.json_types import JsonObject
 from rules import services
-from rules.models import Everyone, Rule
+from rules.models import Effect, Everyone, Rule
 from rules.serializers import RuleAttributes, RuleSerializer
+from rules.versions.serializers import Restoration
 
 
 def _for(field: str, everyone: str) -> Filter:
-    """Rules for one user or group; 0 finds those for everyone, and nothing else does."""
-    return Integer(
+    """Rules for one user or group; 0 selects the rules for everyone, which no other id selects."""
+    return IntegerFilter(
         lambda rules, row_id: rules.filter(**{field: row_id}) if row_id else rules.filter(everyone=everyone),
         "0 selects the rules for everyone; nothing else does.",
     )
 
 
 class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
-    """Access rules: what work they allow, and to whom."""
+    """Access rules: who may use which models of which providers, and who may not."""
 
     resource_name = "rules"
     id_header = "RuleId"
     queryset = Rule.objects.shown()
     serializer_class = RuleSerializer
     create_attributes = update_attributes = RuleAttributes
+    restore_attributes = Restoration
+    response_specs = {"restore": ResponseSpec(errors=(Conflict,))}
     filters = {
         "userId": _for("user_id", Everyone.USER),
         "groupId": _for("group_id", Everyone.GROUP),
-        "providerId": Integer(
+        "providerId": IntegerFilter(
             lambda rules, row_id: rules.filter(provider_id=row_id or None),
             "0 selects the rules for any provider.",
         ),
-        "name": Text("name"),
-        "allResults": Boolean("", "Return all rules on one page."),  # list() looks at it
+        "name": TextFilter("name"),
+        "effect": ChoiceFilter("effect", Effect.values),
+        "allResults": BooleanFilter("", "Return all rules on one page."),  # list() looks at it
     }
 
     def list(self, request: Request, **kwargs: str) -> Response:
@@ -55,3 +63,14 @@ class RuleViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
 
     def perform_destroy(self, row: Rule) -> None:
         services.delete_rule(row)
+
+    def restore(self, request: Request, **kwargs: str) -> Response:
+        """Make a rule what it was in this version; a deleted rule gets its id back, and so its place in the order."""
+        version = self.values(self.restore_attributes)["version"]
+        rule_id = self.target_id()
+        assert rule_id is not None, "the path has it"
+        with transaction.atomic():
+            before = self.serialized(Rule(pk=rule_id))
+            rule = services.restore_rule(rule_id=rule_id, version=version)
+            self.record(rule_id, before=before, after=self.serialized(rule))
+        return Response(Plain())

@@ -4,7 +4,7 @@ from html import unescape
 
 import pytest
 
-from accounts.services import create_group, delete_group, delete_user, update_user
+from accounts.services import create_group, delete_group, delete_user, update_group, update_user
 from keys.services import issue_key, update_key
 from providers.services import create_provider, update_provider
 from rules.models import MAX_DESCRIPTION_LENGTH, MAX_PATTERN_LENGTH, Rule
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def added(console, **fields):
-    return console.post("/admin/rules/rule/add/", {"name": "all", "audience": "everyone", **fields})
+    return console.post("/admin/rules/rule/add/", {"name": "all", "audience": "everyone", "effect": "allow", **fields})
 
 
 @pytest.mark.parametrize(("field", "longest"), [("description", MAX_DESCRIPTION_LENGTH), ("regex", MAX_PATTERN_LENGTH)])
@@ -42,15 +42,15 @@ def test_the_list_says_which_rules_let_nobody_through(console):
         create_rule(name=name, **fields)
     Rule.objects.create(name="broken", everyone="user", regex="(")
     page = console.get("/admin/rules/rule/")
-    told = {rule.name: " ".join(rule.warnings) for rule in page.context["cl"].result_list}
-    assert all(sentences in unescape(page.text) for sentences in told.values())
-    assert told["all"] == ""
-    assert told["hidden"] == "The rule has no effect: 'all' allows the same requests before it."
-    assert told["off"].startswith("The rule is not enabled.")
-    assert told["idle"] == "No model of an enabled provider matches: the rule currently allows nothing."
-    assert told["empty"].startswith("The group has no members.")
-    assert told["nobody"] == "The rule applies to nobody: choose a user, a group or everyone."
-    assert told["broken"].startswith("this is not a valid RE2 pattern")
+    values = {rule.name: " ".join(rule.warnings) for rule in page.context["cl"].result_list}
+    assert all(sentences in unescape(page.text) for sentences in values.values())
+    assert values["all"] == ""
+    assert values["hidden"] == "The rule has no effect: 'all' allows the same requests before it."
+    assert values["off"].startswith("The rule is not enabled.")
+    assert values["idle"] == "No model of an enabled provider matches: the rule currently allows nothing."
+    assert values["empty"].startswith("The group has no members.")
+    assert values["nobody"] == "The rule applies to nobody: choose a user, a group or everyone."
+    assert values["broken"].startswith("this is not a valid RE2 pattern")
 
 
 def test_a_linked_key_may_use_any_model_that_the_rule_matches(console):
@@ -64,14 +64,16 @@ def test_a_linked_key_may_use_any_model_that_the_rule_matches(console):
         "all": create_rule(name="all", user_id=0, regex="claude.*"),
     }
 
-    def said() -> dict[str, bool]:
+    def shown_warnings() -> dict[str, bool]:
         """Of each rule, whether it is said to allow nothing."""
-        problems = warnings_of(list(rules.values()), among=10)
-        return {name: any("allows nothing" in one for one in told) for name, told in zip(rules, problems, strict=True)}
+        problems = warnings_of(list(rules.values()))
+        return {
+            name: any("allows nothing" in one for one in result) for name, result in zip(rules, problems, strict=True)
+        }
 
-    assert said() == dict.fromkeys(rules, True)
+    assert shown_warnings() == dict.fromkeys(rules, True)
     key = issue_key(owner=ann, name="linked", provider=provider).key
-    assert said() == {"ann": False, "ben": True, "staff": False, "all": False}
+    assert shown_warnings() == {"ann": False, "ben": True, "staff": False, "all": False}
     path = f"/admin/rules/rule/preview/?name=r&regex=claude.*&audience=user&user={ann.pk}"
     page = console.get(path).text
     assert "every model name that it matches" in page
@@ -79,10 +81,10 @@ def test_a_linked_key_may_use_any_model_that_the_rule_matches(console):
     assert "allows nothing" not in page
     assert "allows nothing" in console.get(path.replace(f"user={ann.pk}", f"user={ben.pk}")).text
     update_provider(provider, enabled=False)
-    assert said() == dict.fromkeys(rules, True)
+    assert shown_warnings() == dict.fromkeys(rules, True)
     update_provider(provider, enabled=True)
     update_key(key, locked=True)
-    assert said() == dict.fromkeys(rules, True)
+    assert shown_warnings() == dict.fromkeys(rules, True)
 
 
 def test_a_rule_for_somebody_who_cannot_come_any_more_says_so(console):
@@ -107,11 +109,22 @@ def test_the_list_asks_once_about_the_members_of_all_groups(console, django_asse
     groups = [create_group(name=name, member_ids=ids) for name, ids in (("a", [ben.pk]), ("b", []), ("c", [ben.pk]))]
     rules = [create_rule(name=group.name, group_id=group.pk) for group in groups]
     update_user(ben, is_active=False)
-    with django_assert_num_queries(4):  # and once about the models, the linked keys, and the other rules
-        told = [" ".join(warnings) for warnings in warnings_of(rules, among=10)]
-    assert [sentence.partition(".")[0] for sentence in told] == [
+    with django_assert_num_queries(5):  # and once about groups below, the models, the linked keys, the other rules
+        results = [" ".join(warnings) for warnings in warnings_of(rules)]
+    assert [sentence.partition(".")[0] for sentence in results] == [
         "The group has no usable members", "The group has no members", "The group has no usable members",
     ]  # fmt: skip
+
+
+def test_members_of_groups_below_are_members(db):
+    above, ann = create_group(name="above"), new_user(username="ann")
+    team = create_group(name="team", member_ids=[ann.pk], parent_id=above.pk)
+    rule = create_rule(name="r", group_id=above.pk)
+    assert not any("no members" in sentence for sentence in warnings_of([rule])[0])
+    update_user(ann, is_active=False)
+    assert any("members" in sentence for sentence in warnings_of([rule])[0])
+    update_group(team, parent_id=None)
+    assert any("no members" in sentence for sentence in warnings_of([rule])[0])
 
 
 def test_a_rule_whose_group_is_gone_can_be_changed_and_given_to_another(console):
@@ -129,6 +142,24 @@ def test_a_rule_whose_group_is_gone_can_be_changed_and_given_to_another(console)
         assert console.post(path, fields | {"audience": kind, kind: whom.pk}).status_code == 302
         rule.refresh_from_db()
         assert getattr(rule, kind) == whom
+
+
+def test_a_rule_that_denies_says_what_it_denies_and_what_is_left_to_others(console):
+    create_provider(name="p", format_name="openai", url="http://127.0.0.1:9/v1", models=["gpt-5", "claude"])
+    create_rule(name="all", user_id=0)
+    assert added(console, name="no", enabled="on", effect="deny", regex="gpt.*").status_code == 302
+    rule = Rule.objects.get(name="no")
+    assert (rule.denies, rule.everyone) == (True, "user")
+    page = console.get(f"/admin/rules/rule/{rule.pk}/delete/").text
+    assert "Requests that only this rule denies are left to the rules that allow" in page
+    query = f"/admin/rules/rule/preview/?rule={rule.pk}&name=no&enabled=on&audience=everyone&regex="
+    assert "It denies 1 model:" in console.get(f"{query}gpt.*&effect=deny").text
+    preview = console.get("/admin/rules/rule/preview/?name=new&enabled=on&audience=everyone&regex=&effect=allow").text
+    assert "It allows 1 model:" in preview
+    assert "claude" in preview
+    query = "/admin/rules/rule/preview/?name=new&enabled=on&audience=everyone&regex=gpt.*&effect=allow"
+    denied = console.get(query).text
+    assert "Rules that deny refuse all that matches: the rule currently allows nothing." in denied
 
 
 def test_no_rule_is_made_for_nobody(console):

@@ -7,12 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway_project.errors import RuleDenied
+from gateway_project.work.exchange import Decision, Identity, RequestOptions
 from gateway_project.work.snapshot.records import Caller, Snapshot
 from gateway_project.work.stages.rules import apply_rules
 from providers.catalogue import servable
-from rules.linter import LAST, OfferedProvider, Offers, RuleDraft, allowed_links, allowed_models, warnings
+from rules.linter import OfferedProvider, Offers, RuleDraft, covered_links, covered_models, warnings
 from rules.matching import RuleSnapshot
 from rules.patterns import compile_pattern
+from rules.snapshots import LAST
 from tests.gateway_project.work.snapshot.test_records import provider as provider_snapshot
 
 EAST = OfferedProvider(1, "east", frozenset({"gpt-5", "gpt-5-mini"}), "openai")
@@ -21,13 +23,13 @@ OFFERS = Offers([EAST, WEST])
 EVERYONE, ANN, STAFF, NOBODY = {"everyone": True}, {"user_id": 1}, {"group_id": 1}, {}
 
 
-def rule(number=9, regex="", audience=EVERYONE, provider=None) -> RuleSnapshot:
+def rule(number=9, regex="", audience=EVERYONE, provider=None, denies=False) -> RuleSnapshot:
     whose = {"user_id": None, "group_id": None, "everyone": False} | audience
     pattern = compile_pattern(regex) if regex else None
-    return RuleSnapshot(id=number, name=f"r{number}", pattern=pattern, provider_id=provider, **whose)
+    return RuleSnapshot(id=number, name=f"r{number}", pattern=pattern, provider_id=provider, denies=denies, **whose)
 
 
-def told(drawn, *others, offers=OFFERS, nobody="", links=(), enabled=True) -> str:
+def warnings_about(drawn, *others, offers=OFFERS, nobody="", links=(), enabled=True) -> str:
     return " ".join(warnings(RuleDraft(drawn, enabled, links), others, offers, nobody=nobody))
 
 
@@ -43,62 +45,67 @@ def told(drawn, *others, offers=OFFERS, nobody="", links=(), enabled=True) -> st
 def test_it_lets_through_what_its_pattern_and_provider_cover(drawn, models):
     for audience in (EVERYONE, ANN, STAFF, NOBODY):
         draft = RuleDraft(rule(drawn.id, drawn.pattern.pattern if drawn.pattern else "", audience, drawn.provider_id))
-        assert [(target.provider.name, target.model) for target in allowed_models(draft, OFFERS)] == models
+        assert [(target.provider.name, target.model) for target in covered_models(draft, (), OFFERS)] == models
 
 
 def test_a_provider_of_an_unknown_format_offers_nothing():
     offers = Offers([OfferedProvider(1, "odd", frozenset({"gpt-5"}), None)])
-    assert allowed_models(RuleDraft(rule()), offers) == allowed_links(RuleDraft(rule(), True, {1}), offers) == []
-    assert "currently allows nothing" in told(rule(), offers=offers, links={1})
+    assert (
+        covered_models(RuleDraft(rule()), (), offers) == covered_links(RuleDraft(rule(), True, {1}), (), offers) == []
+    )
+    assert "currently allows nothing" in warnings_about(rule(), offers=offers, links={1})
 
 
 def test_one_that_matters_is_not_warned_of():
-    assert told(rule(regex="gpt-5"), rule(1, "claude.*"), rule(2, "gpt-5", ANN)) == ""
+    assert warnings_about(rule(regex="gpt-5"), rule(1, "claude.*"), rule(2, "gpt-5", ANN)) == ""
 
 
 def test_what_can_never_match_says_why():
-    assert "is not enabled" in told(rule(), enabled=False)
-    assert told(rule(audience=NOBODY), rule(1)) == "The rule applies to nobody: choose a user, a group or everyone."
-    assert "no members" in told(rule(audience=STAFF), nobody="The group has no members.")
-    assert "currently allows nothing" in told(rule(regex="claude"))
-    assert "currently allows nothing" in told(rule(), offers=Offers())
+    assert "is not enabled" in warnings_about(rule(), enabled=False)
+    assert (
+        warnings_about(rule(audience=NOBODY), rule(1))
+        == "The rule applies to nobody: choose a user, a group or everyone."
+    )
+    assert "no members" in warnings_about(rule(audience=STAFF), nobody="The group has no members.")
+    assert "currently allows nothing" in warnings_about(rule(regex="claude"))
+    assert "currently allows nothing" in warnings_about(rule(), offers=Offers())
 
 
 @pytest.mark.parametrize("regex", ["", "claude.*"])
 def test_a_linked_key_may_use_any_model_name(regex):
     models_elsewhere = Offers([OfferedProvider(1, "east", frozenset(), "openai"), WEST])
-    assert told(rule(regex=regex, provider=1), offers=models_elsewhere, links={1}) == ""
-    assert told(rule(regex="claude.*"), links={1, 2}) == ""
-    linked = allowed_links(RuleDraft(rule(regex=regex, provider=2), True, {1, 2}), OFFERS)
+    assert warnings_about(rule(regex=regex, provider=1), offers=models_elsewhere, links={1}) == ""
+    assert warnings_about(rule(regex="claude.*"), links={1, 2}) == ""
+    linked = covered_links(RuleDraft(rule(regex=regex, provider=2), True, {1, 2}), (), OFFERS)
     assert [target.provider.name for target in linked] == ["west"]
 
 
 def test_a_link_that_leads_nowhere_allows_nothing():
-    assert "currently allows nothing" in told(rule(regex="claude.*"), links={3})  # of a disabled provider
-    assert "currently allows nothing" in told(rule(regex="claude.*", provider=2), links={1})
+    assert "currently allows nothing" in warnings_about(rule(regex="claude.*"), links={3})  # of a disabled provider
+    assert "currently allows nothing" in warnings_about(rule(regex="claude.*", provider=2), links={1})
 
 
 @pytest.mark.parametrize("earlier", [rule(1), rule(1, "gpt.*", ANN), rule(1, "gpt-5|gpt-5-mini")])
 def test_one_that_an_earlier_one_makes_needless_never_matters(earlier):
-    assert "has no effect: 'r1' allows" in told(rule(audience=ANN), earlier)
-    assert "has no effect" in told(rule(LAST, audience=ANN), earlier)  # one that is not stored yet comes last
+    assert "has no effect: 'r1' allows" in warnings_about(rule(audience=ANN), earlier)
+    assert "has no effect" in warnings_about(rule(LAST, audience=ANN), earlier)  # one that is not stored yet comes last
 
 
 def test_several_can_make_one_needless_together():
     parts = [rule(1, "gpt-5"), rule(2, "gpt-5-mini", ANN)]
-    assert "has no effect: 'r1' and 'r2' allow the same requests" in told(rule(audience=ANN), *parts)
-    assert told(rule(), *parts) == ""
+    assert "has no effect: 'r1' and 'r2' allow the same requests" in warnings_about(rule(audience=ANN), *parts)
+    assert warnings_about(rule(), *parts) == ""
     many = Offers([OfferedProvider(1, "east", frozenset("abcde"), "openai")])
     several = [rule(number, name) for number, name in enumerate("abcde", 1)]
-    assert "'r1', 'r2', 'r3' and 2 more allow" in told(rule(), *several, offers=many)
+    assert "'r1', 'r2', 'r3' and 2 more allow" in warnings_about(rule(), *several, offers=many)
 
 
 def test_what_linked_keys_may_ask_is_made_needless_by_the_same_pattern_or_none_only():
     drawn = rule(regex="gpt.*", audience=ANN)
-    assert told(drawn, rule(1, "gpt-5|gpt-5-mini"), links={1}) == ""
-    assert told(drawn, rule(1, "gpt.*", provider=1), rule(2, "gpt-5"), links={2}) == ""
+    assert warnings_about(drawn, rule(1, "gpt-5|gpt-5-mini"), links={1}) == ""
+    assert warnings_about(drawn, rule(1, "gpt.*", provider=1), rule(2, "gpt-5"), links={2}) == ""
     for earlier in (rule(1), rule(1, "gpt.*")):
-        assert "has no effect: 'r1' allows" in told(drawn, earlier, links={1})
+        assert "has no effect: 'r1' allows" in warnings_about(drawn, earlier, links={1})
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,34 @@ def test_what_linked_keys_may_ask_is_made_needless_by_the_same_pattern_or_none_o
     ],
 )
 def test_one_that_reaches_less_hides_nothing(other):
-    assert told(rule(audience=ANN), other) == ""
+    assert warnings_about(rule(audience=ANN), other) == ""
+
+
+def test_rules_that_deny_make_one_allow_less_or_nothing():
+    assert "Rules that deny refuse all that matches: the rule currently allows nothing." in warnings_about(
+        rule(regex="gpt-5", audience=ANN), rule(10, denies=True)
+    )
+    for other in (
+        rule(1, audience=STAFF, denies=True),
+        rule(1, "gpt-5-mini", denies=True),
+        rule(1, provider=1, denies=True),
+    ):
+        assert warnings_about(rule(audience=ANN), other) == ""
+    assert "allows nothing" in warnings_about(
+        rule(), rule(1, provider=1, denies=True), rule(2, provider=2, denies=True)
+    )
+    denied = covered_models(RuleDraft(rule()), [rule(1, "gpt-5", provider=1, denies=True)], OFFERS)
+    assert [(target.provider.name, target.model) for target in denied] == [("west", "gpt-5"), ("east", "gpt-5-mini")]
+    assert "allows nothing" not in warnings_about(rule(regex="claude.*"), rule(1, "claude-3", denies=True), links={1})
+    assert "allows nothing" in warnings_about(rule(regex="claude.*"), rule(1, "claude.*", denies=True), links={1})
+
+
+def test_one_that_denies_is_compared_with_those_that_deny():
+    assert "currently denies nothing" in warnings_about(rule(regex="claude", denies=True))
+    assert warnings_about(rule(denies=True), rule(1)) == warnings_about(rule(), rule(1, "gpt-5", denies=True)) == ""
+    assert "has no effect: 'r1' denies the same requests" in warnings_about(rule(denies=True), rule(1, denies=True))
+    parts = [rule(1, provider=1, denies=True), rule(2, provider=2, denies=True)]
+    assert "has no effect: 'r1' and 'r2' deny the same requests" in warnings_about(rule(denies=True), *parts)
 
 
 # -- The pipeline's own judgement of whatever may be asked ----------------------------------------------
@@ -126,7 +160,10 @@ CALLERS = [Caller(1, "ann", True, frozenset(), (1, 2)), Caller(2, "ben", True, f
 PROVIDERS = {1: "east", 2: "west", 3: "north"}
 
 rows = st.lists(
-    st.tuples(st.sampled_from(PATTERNS), st.sampled_from(AUDIENCES), st.none() | st.sampled_from([1, 2, 3])),
+    st.tuples(
+        st.sampled_from(PATTERNS), st.sampled_from(AUDIENCES), st.none() | st.sampled_from([1, 2, 3]),
+        st.sampled_from([False, False, True]),
+    ),
     min_size=1, max_size=5,
 )  # fmt: skip
 catalogues = st.dictionaries(
@@ -146,43 +183,58 @@ def linked_providers(one: RuleSnapshot, keys) -> set[int]:
     }
 
 
-def rules_that_let_something_in(snapshot: Snapshot, keys) -> set[int | None]:
-    """The ids of the rules by which any of the requests goes to a provider, as the pipeline judges."""
-    found = set()
+def rules_that_let_something_in(snapshot: Snapshot, keys) -> list[int | None]:
+    """The ids of the rules by which each of the requests goes to a provider, as the pipeline judges."""
+    results = []
     for caller in CALLERS:
-        own = [SimpleNamespace(provider_id=provider) for owner, provider in keys if owner == caller.id]
+        own = [
+            SimpleNamespace(provider_id=provider, restrictions=None) for owner, provider in keys if owner == caller.id
+        ]
         for key in (None, *own):
             for model in NAMES:
-                for wanted in ("", *PROVIDERS.values()):
-                    found |= {rule_that_lets_in(snapshot, model, wanted, caller, key)}
-    return found
+                for expected in ("", *PROVIDERS.values()):
+                    results.append(rule_that_lets_in(snapshot, model, expected, caller, key))
+    return results
 
 
-def rule_that_lets_in(snapshot: Snapshot, model: str, wanted: str, caller: Caller, key) -> int | None:
+def rule_that_lets_in(snapshot: Snapshot, model: str, expected: str, caller: Caller, key) -> int | None:
     """The id of the rule by which a request goes to a provider; None if it goes to none."""
-    exchange = SimpleNamespace(model=model, requested_provider=wanted, caller=caller, key=key)
+    exchange = SimpleNamespace(
+        model=model,
+        identity=Identity(caller, key),
+        options=RequestOptions(provider_name=expected),
+        decision=Decision(),
+    )
     try:
         apply_rules(exchange, SimpleNamespace(snapshot=snapshot))
     except RuleDenied:
         return None
-    return exchange.rule.id if servable(exchange.allowed) else None
+    return exchange.decision.rule.id if servable(exchange.decision.allowed) else None
+
+
+def results_of_all_requests(rules, providers, keys) -> list[int | None]:
+    """By which rule each request goes to a provider, as the pipeline judges."""
+    snapshot = Snapshot()
+    snapshot.put_rules(rules)
+    snapshot.put_providers(
+        provider_snapshot(one.id, *one.models, name=one.name, header_name=one.name, format=one.format)
+        for one in providers
+    )
+    return rules_that_let_something_in(snapshot, keys)
 
 
 @given(rows, catalogues, linked_keys)
 @settings(max_examples=250, deadline=None)
 def test_what_is_said_to_allow_nothing_lets_no_request_in(rows, catalogue, keys):
     rules = [rule(number, *row) for number, row in enumerate(rows, 1)]
-    snapshot = Snapshot()
-    snapshot.put_rules(rules)
     providers = [
         OfferedProvider(number, PROVIDERS[number], models, format) for number, (models, format) in catalogue.items()
     ]
-    snapshot.put_providers(
-        provider_snapshot(one.id, *one.models, name=one.name, header_name=one.name, format=one.format)
-        for one in providers
-    )
-    active = rules_that_let_something_in(snapshot, keys)
+    results = results_of_all_requests(rules, providers, keys)
     for one in rules:
-        sentences = told(one, *rules, offers=Offers(providers), links=linked_providers(one, keys))
+        sentences = warnings_about(one, *rules, offers=Offers(providers), links=linked_providers(one, keys))
         for verdict in ("allows nothing", "no effect", "to nobody"):
-            assert not (verdict in sentences and one.id in active), (one, sentences)
+            assert not (verdict in sentences and one.id in results), (one, sentences)
+        if one.denies and any(verdict in sentences for verdict in ("denies nothing", "no effect", "to nobody")):
+            others = [other for other in rules if other is not one]
+            assert results_of_all_requests(others, providers, keys) == results, (one, sentences)

@@ -43,13 +43,13 @@ def test_a_name_that_exists_is_a_conflict(db):
 
 @pytest.mark.parametrize("sorts", [("user", "group"), ("user", "everyone"), ("group", "everyone")])
 def test_a_rule_is_for_one_sort_of_caller(db, sorts):
-    given = {
+    values = {
         "user": create_user(username="ann", password="a secret"),
         "group": Group.objects.create(name="team"),
         "everyone": "user",
     }
-    both = {sort: given[sort] for sort in sorts}
-    ids = {name: given[name].pk if name in sorts else 0 for name in ("user", "group")}
+    both = {sort: values[sort] for sort in sorts}
+    ids = {name: values[name].pk if name in sorts else 0 for name in ("user", "group")}
     with pytest.raises(ValidationError, match="at most one"):
         create_rule(name="r", user_id=ids["user"], group_id=ids["group"])
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -1,0 +1,1 @@
+"""Aliases: names that clients ask for, each with the models that serve it."""

@@ -1,0 +1,113 @@
+"""Which of the offered models rules cover, for thousands of rules at once. Pure.
+
+A set of targets is an integer with one bit for each of them, in the order in which they are shown.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+from gateway_project.name_patterns import Pattern
+from providers.catalogue import Target
+from rules.matching import RuleSnapshot
+
+LITERAL = r"(?:[A-Za-z0-9_:/@ -]|\\[.+-])"
+BEGINNING = re.compile(f"{LITERAL}*")
+# Alternatives of literals and dots, such as gpt-4.*|o\.mini: of these the beginning of each alternative is known.
+SIMPLE = re.compile(rf"(?:{LITERAL}|\.\*|\.|\|)*")
+QUANTIFIERS = tuple("?*+{")
+BEYOND = "\U0010ffff"  # sorts after every other character
+
+
+class TargetSets:
+    """The sets of targets that patterns and providers cover."""
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        """The targets are sorted by model."""
+        self.targets = targets
+        self.all = (1 << len(targets)) - 1
+        self._names = sorted({target.model for target in targets})
+        self._ends = self._ends_of_names()
+        # A dot matches no line break.
+        self._has_breaks = any("\n" in name for name in self._names)
+        self._of_providers: dict[int, int] = {}
+        for number, target in enumerate(targets):
+            self._of_providers[target.provider.id] = self._of_providers.get(target.provider.id, 0) | 1 << number
+        self._of_patterns: dict[str, int] = {}
+
+    def covered_by(self, rule: RuleSnapshot) -> int:
+        """What the rule covers of these, whomever it is for."""
+        covered = self.all if rule.pattern is None else self.matching(rule.pattern)
+        return covered if rule.provider_id is None else covered & self._of_providers.get(rule.provider_id, 0)
+
+    def matching(self, pattern: Pattern) -> int:
+        """The targets whose model's whole name the pattern matches."""
+        text = pattern.pattern
+        if text not in self._of_patterns:
+            self._of_patterns[text] = self._match(pattern)
+        return self._of_patterns[text]
+
+    def members(self, numbers: int) -> Iterator[Target]:
+        """The targets of a set."""
+        while numbers:
+            lowest = numbers & -numbers
+            yield self.targets[lowest.bit_length() - 1]
+            numbers ^= lowest
+
+    def _match(self, pattern: Pattern) -> int:
+        text = pattern.pattern
+        if self._has_breaks:
+            return self._tried(pattern, "")
+        if SIMPLE.fullmatch(text):
+            return _union(self._alternative(pattern, one) for one in text.split("|"))
+        return self._tried(pattern, "" if "|" in text else beginning(text))
+
+    def _alternative(self, pattern: Pattern, text: str) -> int:
+        literal = beginning(text)
+        rest = text[BEGINNING.match(text).end() :]  # type: ignore[union-attr]  # it matches the empty text
+        if rest == ".*":
+            return self._between(*self._range(literal))
+        if rest:
+            return self._tried(pattern, literal)
+        place = bisect_left(self._names, literal)
+        return self._between(place, place + 1) if self._names[place : place + 1] == [literal] else 0
+
+    def _tried(self, pattern: Pattern, literal: str) -> int:
+        """The targets that the pattern matches, among those whose names begin with the literal."""
+        places = (place for place in range(*self._range(literal)) if pattern.fullmatch(self._names[place]))
+        return _union(self._between(place, place + 1) for place in places)
+
+    def _range(self, literal: str) -> tuple[int, int]:
+        """The places of the names that begin with the literal."""
+        return bisect_left(self._names, literal), bisect_left(self._names, literal + BEYOND)
+
+    def _between(self, first: int, last: int) -> int:
+        """The targets of the names at these places, without the last."""
+        return (1 << self._ends[last]) - (1 << self._ends[first])
+
+    def _ends_of_names(self) -> list[int]:
+        """How many targets there are before each name, and in all."""
+        numbers = dict.fromkeys(self._names, 0)
+        for target in self.targets:
+            numbers[target.model] += 1
+        ends = [0]
+        for number in numbers.values():
+            ends.append(ends[-1] + number)
+        return ends
+
+
+def beginning(pattern: str) -> str:
+    """A text with which all matches of a pattern without alternatives begin; perhaps shorter than it could be."""
+    match = BEGINNING.match(pattern)
+    assert match is not None, "it matches the empty text"
+    literal = match.group()
+    if pattern[match.end() :].startswith(QUANTIFIERS):
+        literal = literal[:-2] if literal[-2:-1] == "\\" else literal[:-1]
+    return literal.replace("\\", "")
+
+
+def _union(sets: Iterable[int]) -> int:
+    result = 0
+    for one in sets:
+        result |= one
+    return result

@@ -1,0 +1,107 @@
+"""Guardrails in the console."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db import models
+from django.http import HttpRequest
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.json_types import JsonObject
+from rules.guardrails import services
+from rules.guardrails.audience import KINDS
+from rules.guardrails.models import EVERYONE, Guardrail
+from rules.guardrails.viewsets import GuardrailViewSet
+
+FIELDS = (
+    *("name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
+    *("fail_mode", "applies_to"),
+)
+
+
+class GuardrailForm(ServiceForm):
+    """A guardrail; its parameters and its audience are JSON, as in the API."""
+
+    parameters = forms.JSONField(
+        required=False,
+        initial=dict,
+        empty_value={},
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"}),
+        help_text='As JSON, by type: {"patterns": ["project-[0-9]+"]}, {"words": ["secret"]}, {"kinds": ["email"]}.',
+    )
+    applies_to = forms.JSONField(
+        label="For",
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "spellcheck": "false"}),
+        initial={EVERYONE: True},
+        help_text='As JSON: {"everyone": true}, or some of {"groups": [1], "users": [2], "rules": [3], "keys": [4], '
+        '"aliases": ["fast"]}: it is for whoever is in one of them.',
+    )
+
+    class Meta:
+        model = Guardrail
+        fields = list(FIELDS)
+        help_texts = {
+            "position": "Lower first.",
+            "fail_mode": "While the guardrail cannot run.",
+            "action": "Of several guardrails the strictest action wins.",
+        }
+        widgets = {"name": UnfoldAdminTextInputWidget, "description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
+
+    def initial_of(self, row: models.Model) -> dict[str, object]:
+        assert isinstance(row, Guardrail)
+        return {"parameters": row.shown_parameters}
+
+    def add_service_error(self, error: Any) -> None:
+        """Errors inside of the JSON are errors of its field."""
+        for problem in error.problems:
+            member = problem.field.partition(".")[0]
+            name = {"appliesTo": "applies_to"}.get(member, member)
+            self.add_error(name if name in self.fields else None, problem.sentence)
+
+
+@admin.register(Guardrail)
+class GuardrailAdmin(ServiceAdmin):
+    """What requests and answers are searched for."""
+
+    viewset = GuardrailViewSet
+    form = GuardrailForm
+    empty_message = "There are no guardrails. Requests and answers are passed on as they are."
+    list_display = ["name", "is_enabled", "position", "type", "action", "direction", "audience"]
+    list_filter = ["enabled", "type", "action", "direction"]
+    search_fields = ["name", "description"]
+    ordering = ["position", "id"]
+    fieldsets = [
+        (None, {"fields": ["name", "description", "enabled", "position"]}),
+        ("What", {"fields": ["direction", "type", "parameters", "action", "fail_mode"]}),
+        ("Who", {"fields": ["applies_to"]}),
+    ]
+
+    @display(description="Enabled", boolean=True, ordering="enabled")
+    def is_enabled(self, row: Guardrail) -> bool:
+        return row.enabled
+
+    @display(description="For")
+    def audience(self, row: Guardrail) -> str:
+        if row.applies_to.get(EVERYONE):
+            return EVERYONE
+        parts = ((kind, row.applies_to.get(kind, ())) for kind in KINDS)
+        return "; ".join(f"{kind} {', '.join(map(str, ones[:5]))}" for kind, ones in parts if ones)
+
+    def create(self, request: HttpRequest, values: JsonObject) -> Guardrail:
+        return services.create_guardrail(**_attributes(values))
+
+    def change(self, request: HttpRequest, row: Guardrail, values: JsonObject) -> None:
+        services.update_guardrail(row, **_attributes(values))
+
+    def destroy(self, request: HttpRequest, row: Guardrail) -> None:
+        services.delete_guardrail(row)
+
+    def deletion_effects(self, row: Guardrail) -> list[str]:
+        return ["What only this guardrail looks for is passed on from now on."]
+
+
+def _attributes(values: JsonObject) -> dict[str, Any]:
+    return {name: values[name] for name in FIELDS if name in values}

@@ -1,0 +1,79 @@
+"""Attributes of guardrails: in answers, and in requests that create or change them."""
+
+from rest_framework import serializers
+
+from gateway_project.api.fields import Attributes, Boolean, Choice, Integer, Text
+from rules.aliases.serializers import Read
+from rules.guardrails.audience import MAX_REFERENCES, read_audience, read_parameters
+from rules.guardrails.models import (
+    EVERYONE,
+    MAX_DESCRIPTION_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_POSITION,
+    Action,
+    Direction,
+    FailMode,
+    Guardrail,
+    GuardrailType,
+)
+
+REFERENCES = {"type": "array", "maxItems": MAX_REFERENCES}
+IDS = {**REFERENCES, "items": {"type": "integer", "minimum": 1}}
+AUDIENCE = {
+    "type": "object",
+    "properties": {
+        EVERYONE: {"type": "boolean"},
+        "groups": {**IDS, "description": "Groups of the user, by id."},
+        "users": IDS,
+        "rules": {**IDS, "description": "Rules that allow the request."},
+        "keys": {
+            **REFERENCES,
+            "items": {"type": ["integer", "string"]},
+            "description": "Keys by id; a public id is accepted, too.",
+        },
+        "aliases": {**REFERENCES, "items": {"type": "string"}, "description": "Names of the aliases asked for."},
+    },
+    "additionalProperties": False,
+}
+PARAMETERS = {"type": "object", "additionalProperties": True}
+
+
+class GuardrailSerializer(serializers.ModelSerializer):
+    """A guardrail."""
+
+    parameters = serializers.DictField(source="shown_parameters")
+    applies_to = serializers.DictField()
+
+    class Meta:
+        model = Guardrail
+        fields = (
+            *("id", "name", "description", "enabled", "position", "direction", "action", "type", "parameters"),
+            *("fail_mode", "applies_to"),
+        )
+
+
+class GuardrailAttributes(Attributes):
+    """The attributes of a guardrail that can be set."""
+
+    example = {
+        "name": "No card numbers",
+        "action": "redact",
+        "type": "pii",
+        "parameters": {"kinds": ["card"]},
+        "appliesTo": {"groups": [1]},
+    }
+    name = Text(max_length=MAX_NAME_LENGTH)
+    description = Text(required=False, allow_blank=True, max_length=MAX_DESCRIPTION_LENGTH)
+    enabled = Boolean(required=False)
+    position = Integer(
+        required=False,
+        min_value=0,
+        max_value=MAX_POSITION,
+        help_text="Lower first: the order in which they are reported, and in which redactions nest.",
+    )
+    direction = Choice(Direction.values, required=False, help_text="What is searched: requests, answers or both.")
+    action = Choice(Action.values, required=False, help_text="What happens where there is a match.")
+    type = Choice(GuardrailType.values, help_text="What is searched for.")
+    parameters = Read(read_parameters, PARAMETERS, required=False, help_text="By type.")
+    fail_mode = Choice(FailMode.values, required=False, help_text="What happens while the guardrail cannot run.")
+    applies_to = Read(read_audience, AUDIENCE, required=False, help_text="Everyone, or whoever is in one of the lists.")

@@ -1,0 +1,58 @@
+"""The problems of the rule book in the console, each with a button that does something about it."""
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from gateway_project.api.audit import ChangeDetails
+from gateway_project.console.audit import record
+from gateway_project.console.site import console_site
+from gateway_project.database.saving import races_as_conflicts
+from gateway_project.errors import GatewayError
+from rules.lint.findings import find_problems
+from rules.lint.fixes import Action, Fix, apply_fix
+
+MAX_SHOWN = 500
+
+
+@console_site().page("rules/rule/lint/", name="rule-lint")
+def show_problems(request: HttpRequest) -> HttpResponse:
+    """All problems, the first MAX_SHOWN of them."""
+    findings = find_problems()
+    context = {"findings": findings[:MAX_SHOWN], "more": max(0, len(findings) - MAX_SHOWN)}
+    page = console_site().context(request, "Problems of the rules", **context)
+    return TemplateResponse(request, "console/rule_lint.html", page)
+
+
+@console_site().page("rules/rule/lint/fix/", name="rule-lint-fix", part=True)
+@require_POST
+def fix_problem(request: HttpRequest) -> HttpResponse:
+    """Do what the button says."""
+    fix = _read_fix(request)
+    try:
+        with races_as_conflicts(), transaction.atomic():
+            fixed = apply_fix(fix)
+            after, resource = fixed.viewset.serialize_row(fixed.row), fixed.viewset.resource_name
+            details = ChangeDetails(before=fixed.before, after=after, attributes=fixed.attributes)
+            record(request, fixed.operation, resource, fixed.row.pk, **details)
+    except GatewayError as error:
+        messages.error(request, error.sentence)
+        return HttpResponseRedirect(reverse("admin:rule-lint"))
+    messages.success(request, f"Done: {fix.action.label}.")
+    if fixed.operation == "create":
+        return HttpResponseRedirect(reverse("admin:rules_rule_change", args=[fixed.row.pk]))
+    return HttpResponseRedirect(reverse("admin:rule-lint"))
+
+
+def _read_fix(request: HttpRequest) -> Fix:
+    row_id = request.POST.get("id", "")
+    try:
+        action = Action(request.POST.get("action", ""))
+    except ValueError:
+        raise Http404 from None
+    if not row_id.isdecimal() or len(row_id) > 18:
+        raise Http404
+    return Fix(action, int(row_id))

@@ -1,0 +1,172 @@
+"""Looks for problems in the whole rule book, as it is stored."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from accounts.group_tree import with_ancestors
+from accounts.models import Group, User
+from gateway_project.errors import ValidationError
+from gateway_project.name_patterns import Pattern, compile_pattern
+from keys.models import ApiKey
+from providers.models import Model
+from rules.aliases.models import Alias
+from rules.aliases.routing import find_idle_aliases
+from rules.lint.fixes import Action, Fix
+from rules.lint.reach import Reach
+from rules.linter import Offers, Problem, RuleDraft, Survey, problems_of
+from rules.matching import RuleSnapshot
+from rules.models import Rule
+from rules.preview import linked_providers, load_empty_groups, load_offers, reach_of, why_nobody
+from rules.snapshots import judged_snapshot_of, snapshot_of
+
+
+class Finding(NamedTuple):
+    """A problem, of a rule unless `rule_id` is None, and what a click can do about it."""
+
+    rule_id: int | None
+    problem: Problem
+    message: str
+    fix: Fix
+
+
+class Caller(NamedTuple):
+    """A usable user, with all groups whose rules are for the user."""
+
+    id: int
+    group_ids: tuple[int, ...]
+
+
+class Key(NamedTuple):
+    """A usable key, with what narrows it."""
+
+    id: int
+    name: str
+    owner: str
+    owner_id: int
+    provider_id: int | None
+    models: list[str]
+
+
+def find_problems() -> list[Finding]:
+    """All problems: those of enabled rules by id, then those of groups, keys, models and aliases."""
+    rules = list(Rule.objects.enabled().shown().order_by("pk"))
+    snapshots, unreadable = _snapshots_of(rules)
+    offers, keys, callers = load_offers(), _load_keys(), _load_callers()
+    reach = Reach(snapshots.values(), offers)
+    return [
+        *unreadable,
+        *_problems_of_rules(rules, snapshots, offers, {key.owner_id for key in keys}),
+        *_groups_without_rules(),
+        *_keys_without_rules(keys, callers, reach, offers),
+        *_models_for_nobody(callers, reach, offers),
+        *_idle_aliases(),
+    ]
+
+
+def _snapshots_of(rules: Iterable[Rule]) -> tuple[dict[int, RuleSnapshot], list[Finding]]:
+    """The rules as requests are judged by them, by id, and those whose pattern cannot be read."""
+    snapshots, unreadable = dict[int, RuleSnapshot](), list[Finding]()
+    for rule in rules:
+        try:
+            snapshots[rule.pk] = snapshot_of(rule)
+        except ValidationError as error:
+            unreadable.append(_of_rule(rule, Problem.UNREACHABLE, f"{error.message[:1].upper()}{error.message[1:]}"))
+            if (judged := judged_snapshot_of(rule)) is not None:
+                snapshots[rule.pk] = judged
+    return snapshots, unreadable
+
+
+def _problems_of_rules(
+    rules: Iterable[Rule], snapshots: dict[int, RuleSnapshot], offers: Offers, owners: set[int]
+) -> Iterator[Finding]:
+    rules = [rule for rule in rules if rule.pk in snapshots]
+    links, empty_groups = linked_providers(rules), load_empty_groups(rules)
+    drafts = [RuleDraft(snapshots[rule.pk], True, links.get(reach_of(rule), ())) for rule in rules]
+    verdicts = Survey(snapshots.values(), offers).verdicts(drafts)
+    for rule, draft, verdict in zip(rules, drafts, verdicts, strict=True):
+        for problem, message in problems_of(draft, verdict, nobody=why_nobody(rule, empty_groups)):
+            yield _of_rule(rule, problem, message)
+        if rule.user is not None and rule.user.is_usable and rule.user_id not in owners:
+            message = f"The user {rule.user.username} has no usable API key: only a login can use the rule."
+            yield _of_rule(rule, Problem.USER_WITHOUT_KEYS, message)
+
+
+def _of_rule(rule: Rule, problem: Problem, message: str) -> Finding:
+    return Finding(rule.pk, problem, f"Rule {rule.name}: {message}", Fix(Action.DISABLE_RULE, rule.pk))
+
+
+def _groups_without_rules() -> Iterator[Finding]:
+    parents = Group.objects.parents()
+    groups_with_rules = set(Rule.objects.exclude(group=None).values_list("group_id", flat=True))
+    for group in Group.objects.filter(rules=None).order_by("pk"):
+        if not groups_with_rules.isdisjoint(with_ancestors([group.pk], parents)):
+            continue
+        message = f"Group {group.name}: no rule is for this group or one above it."
+        yield Finding(None, Problem.GROUP_WITHOUT_RULES, message, Fix(Action.CREATE_GROUP_RULE, group.pk))
+
+
+def _keys_without_rules(keys: list[Key], callers: dict[int, Caller], reach: Reach, offers: Offers) -> Iterator[Finding]:
+    for key in keys:
+        caller = callers.get(key.owner_id)
+        if caller is not None and not _may_work(key, caller, reach, offers):
+            message = f"Key {key.name} of user {key.owner}: no rule lets this key use any model."
+            yield Finding(None, Problem.KEY_WITHOUT_RULES, message, Fix(Action.LOCK_KEY, key.id))
+
+
+def _may_work(key: Key, caller: Caller, reach: Reach, offers: Offers) -> bool:
+    if key.provider_id is not None:
+        is_served = offers.link_to(key.provider_id) is not None
+        return is_served and reach.may_use_link(caller.id, caller.group_ids, key.provider_id)
+    models = reach.models_of(caller.id, caller.group_ids)
+    return bool(models & _own_models(key, offers)) if key.models else bool(models)
+
+
+def _own_models(key: Key, offers: Offers) -> int:
+    """The models that the key's own list names."""
+    models = 0
+    for pattern in _compiled(key.models):
+        models |= offers.sets.matching(pattern)
+    return models
+
+
+def _compiled(patterns: list[str]) -> Iterator[Pattern]:
+    return (compile_pattern(text) for text in patterns)
+
+
+def _models_for_nobody(callers: dict[int, Caller], reach: Reach, offers: Offers) -> Iterator[Finding]:
+    used = 0
+    for caller in callers.values():
+        used |= reach.models_of(caller.id, caller.group_ids)
+    ids = _ids_of_models() if used != offers.sets.all else {}
+    for target in offers.sets.members(offers.sets.all & ~used):
+        number = ids.get(target.key)
+        if number is not None:  # else it was deleted meanwhile
+            message = f"Model {target.model} of provider {target.provider.name}: no rule lets anybody use it."
+            yield Finding(None, Problem.MODEL_FOR_NOBODY, message, Fix(Action.CREATE_MODEL_RULE, number))
+
+
+def _ids_of_models() -> dict[tuple[int, str], int]:
+    return {(provider, name): pk for pk, provider, name in Model.objects.values_list("pk", "provider_id", "name")}
+
+
+def _idle_aliases() -> Iterator[Finding]:
+    idle = find_idle_aliases()
+    for alias in Alias.objects.enabled().filter(pk__in=idle).order_by("pk"):
+        message = f"Alias {alias.name}: it leads to no model of an enabled provider."
+        yield Finding(None, Problem.ALIAS_WITHOUT_TARGETS, message, Fix(Action.DISABLE_ALIAS, alias.pk))
+
+
+def _load_callers() -> dict[int, Caller]:
+    """The usable users with the groups of each, and those above them, in three queries."""
+    users = list(User.objects.usable().order_by("pk").values_list("pk", flat=True))
+    groups = defaultdict(list)
+    for user_id, group_id in Group.members.through._default_manager.values_list("user_id", "group_id"):
+        groups[user_id].append(group_id)
+    parents = Group.objects.parents()
+    return {user_id: Caller(user_id, with_ancestors(groups.get(user_id, ()), parents)) for user_id in users}
+
+
+def _load_keys() -> list[Key]:
+    columns = ("pk", "name", "owner__username", "owner_id", "provider_id", "model_patterns")
+    return [Key(*row) for row in ApiKey.objects.usable().order_by("pk").values_list(*columns)]

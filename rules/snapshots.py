@@ -1,0 +1,36 @@
+"""Stored rules as the judgement takes them."""
+
+from gateway_project.errors import ValidationError
+from gateway_project.name_patterns import Pattern
+from rules.matching import RuleSnapshot
+from rules.models import Rule
+from rules.patterns import compile_pattern
+
+LAST = 2**63  # the id of a rule that is not stored yet
+
+
+def snapshot_of(rule: Rule) -> RuleSnapshot:
+    """The rule, stored or not, as RuleBook takes it. Raises ValidationError for a pattern that does not compile."""
+    return _snapshot(rule, compile_pattern(rule.regex) if rule.regex else None)
+
+
+def judged_snapshot_of(rule: Rule) -> RuleSnapshot | None:
+    """The rule as requests are judged by it: with an unreadable pattern it allows nothing, or denies every model."""
+    try:
+        return snapshot_of(rule)
+    except ValidationError:
+        return _snapshot(rule, None) if rule.denies else None
+
+
+def _snapshot(rule: Rule, pattern: Pattern | None) -> RuleSnapshot:
+    return RuleSnapshot(
+        id=LAST if rule.pk is None else rule.pk,
+        name=rule.name,
+        pattern=pattern,
+        user_id=rule.user_id,
+        group_id=rule.group_id,
+        everyone=bool(rule.everyone),
+        provider_id=rule.provider_id,
+        denies=rule.denies,
+        enabled=rule.enabled,
+    )

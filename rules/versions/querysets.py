@@ -1,0 +1,30 @@
+"""Every question to the database about versions of rules."""
+
+from datetime import datetime
+from typing import Self, TypeVar
+
+from django.db import models
+from django.db.models import Max
+
+# The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
+Row = TypeVar("Row", bound=models.Model)
+
+
+class RuleVersionQuerySet(models.QuerySet[Row]):
+    def of(self, rule_id: int) -> Self:
+        """The versions of one rule, the newest first."""
+        return self.filter(rule_id=rule_id).order_by("-number")
+
+    def newest(self) -> Self:
+        """Of these versions, the newest of each rule."""
+        return self.filter(pk__in=self.order_by().values("rule_id").annotate(newest=Max("pk")).values("newest"))
+
+    def at(self, moment: datetime) -> Self:
+        """The version of each rule that was in force at a moment; that of a deleted rule says so."""
+        return self.model._default_manager.filter(  # type: ignore[return-value]
+            pk__in=self.filter(created_at__lte=moment).newest().values("pk")
+        )
+
+    def of_deleted_rules(self) -> Self:
+        """The last version of each rule that is deleted now, the last deleted first."""
+        return self.newest().filter(change="delete").order_by("-pk")

@@ -1,0 +1,62 @@
+"""Guardrails in the console."""
+
+import json
+from html import unescape
+
+import pytest
+
+from rules.guardrails.models import Guardrail
+from telemetry.models import LogEntry
+
+pytestmark = pytest.mark.django_db
+FIELDS = {
+    "name": "No cobalt",
+    "enabled": "on",
+    "position": "5",
+    "direction": "both",
+    "action": "block",
+    "type": "words",
+    "parameters": json.dumps({"words": ["cobalt"]}),
+    "fail_mode": "open",
+    "applies_to": json.dumps({"everyone": True}),
+}
+
+
+def test_a_guardrail_is_made_changed_and_deleted(console):
+    response = console.post("/admin/rules/guardrail/add/", FIELDS)
+    assert response.status_code == 302, response.context["adminform"].form.errors
+    guardrail = Guardrail.objects.get(name="No cobalt")
+    assert (guardrail.position, guardrail.parameters) == (5, {"words": ["cobalt"]})
+    assert LogEntry.objects.filter(message__contains="guardrails").exists()
+    page = console.get(f"/admin/rules/guardrail/{guardrail.pk}/change/")
+    assert "cobalt" in unescape(page.text)
+    changed = FIELDS | {"action": "redact", "_seen": page.context["adminform"].form.seen_digest}
+    response = console.post(f"/admin/rules/guardrail/{guardrail.pk}/change/", changed)
+    assert response.status_code == 302, response.context["adminform"].form.errors
+    guardrail.refresh_from_db()
+    assert (guardrail.action, guardrail.applies_to) == ("redact", {"everyone": True})
+    assert "everyone" in console.get("/admin/rules/guardrail/").text
+    assert console.post(f"/admin/rules/guardrail/{guardrail.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert not Guardrail.objects.filter(name="No cobalt").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("parameters", "{", "JSON"),
+        ("parameters", '{"words": 1}', "words"),
+        ("parameters", "[]", "object"),
+        ("applies_to", '{"groups": [99999999]}', "99999999"),
+        ("applies_to", '{"teams": [1]}', "teams"),
+        ("applies_to", "", "required"),
+        ("position", "-1", "0"),
+        ("name", "", "required"),
+    ],
+)
+def test_what_is_wrong_is_named_beside_its_field(console, name, text, words):
+    response = console.post("/admin/rules/guardrail/add/", FIELDS | {name: text})
+    assert response.status_code == 200
+    errors = response.context["adminform"].form.errors
+    assert list(errors) == [name]
+    assert words in str(errors[name])
+    assert not Guardrail.objects.filter(name="No cobalt").exists()
