@@ -11,14 +11,14 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminPasswordWidget
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget
 
 from accounts import services, sessions, viewsets
 from accounts.builtin import ADMIN_ROLE, ROLES
-from accounts.models import Feature, Group, Role, Session, User
+from accounts.models import Feature, Group, Role, Session, User, UserKind
 from gateway_project.console.audit import caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
-from gateway_project.console.row_actions import row_action
+from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceForm
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
@@ -30,7 +30,7 @@ admin.site.unregister(DjangoGroup)
 class UserForm(ServiceForm):
     """A user, with a password that is only ever written."""
 
-    form_names = {"current_password": "present_password", "new_password": "password"}
+    form_names = {"current_password": "present_password", "new_password": "password", "group_id": "owning_group"}
 
     password = forms.CharField(
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
@@ -47,9 +47,11 @@ class UserForm(ServiceForm):
 
     class Meta:
         model = User
-        fields = ["username", "display_name", "email", "is_active", "roles"]
-        labels = {"is_active": "Active"}
+        fields = ["username", "kind", "owning_group", "display_name", "email", "is_active", "roles"]
+        labels = {"is_active": "Active", "owning_group": "Group"}
         help_texts = {
+            "kind": "A service account is a program: it has keys, and no password. It cannot be changed later.",
+            "owning_group": "For a service account: the group that it belongs to, as one of its members.",
             "username": "The login name. It cannot be changed later.",
             "is_active": "An inactive user cannot log in, and their keys are refused.",
             "roles": "The user's permissions. The role admin may do everything, including use the console.",
@@ -58,8 +60,7 @@ class UserForm(ServiceForm):
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         if self.instance.pk is None:
-            self.fields["password"].required = True
-            self.fields["password"].help_text = "At least eight characters."
+            self.fields["password"].help_text = "For a person: at least eight characters."
             self.fields["roles"].help_text += " Empty: the role user."
 
     def initial_of(self, row: Model) -> JsonObject:
@@ -68,6 +69,8 @@ class UserForm(ServiceForm):
     def clean(self) -> JsonObject:
         """Check the current password, outside of the service's transaction: the log keeps a wrong guess."""
         values = self.cleaned_data
+        if self.instance.pk is None:
+            self._check_kind(values)
         current_password = values.pop("present_password", None)
         if "present_password" in self.fields and values.get("password") and not self.errors:
             try:
@@ -82,38 +85,50 @@ class UserForm(ServiceForm):
                 self.add_service_error(error)
         return values
 
+    def _check_kind(self, values: JsonObject) -> None:
+        """A person has a password, a service account a group."""
+        is_service = values.get("kind") == UserKind.SERVICE
+        missing, superfluous = ("owning_group", "password") if is_service else ("password", "owning_group")
+        if not values.get(missing) and missing not in self.errors:
+            self.add_error(missing, "This field is required.")
+        if values.get(superfluous):
+            self.add_error(superfluous, f"Leave this empty for a {'service account' if is_service else 'person'}.")
+
 
 @admin.register(User)
 class UserAdmin(ServiceAdmin):
-    """People and programs that log in and own keys."""
+    """People who log in, and service accounts; both own keys."""
 
     viewset = viewsets.UserViewSet
     form = UserForm
     empty_message = "There are no users."
-    list_display = ["username", "display_name", "email", "role_names", "state", "last_login"]
-    list_filter = [("is_active", FlagFilter), ("is_deleted", FlagFilter), "roles"]
+    list_display = ["username", "display_name", "email", "role_names", "kind", "state", "last_login"]
+    list_filter = [("is_active", FlagFilter), ("is_deleted", FlagFilter), "kind", "roles"]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
     readonly_fields = ["state", "group_names", "created_at", "last_login"]
-    autocomplete_fields = ["roles"]
-    actions_detail = ["sign_out"]
+    autocomplete_fields = ["roles", "owning_group"]
+    actions_detail = ["sign_out", "explain"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("roles")
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> list:
-        own = ["present_password"] if obj is not None and obj.pk == request.user.pk else []
         # Fields that cannot be changed are shown with their values: the password would show its hash.
         archived = obj is not None and self.is_archived(obj)
         groups = [] if obj is None else ["group_names"]
+        password = [] if archived or (obj is not None and obj.is_service) else ["password"]
+        if obj is not None and obj.pk == request.user.pk:
+            password.append("present_password")
+        kind = ["kind", "owning_group"] if obj is None or obj.is_service else ["kind"]
         return [
-            (None, {"fields": ["username", "display_name", "email", *([] if archived else ["password", *own])]}),
+            (None, {"fields": ["username", *kind, "display_name", "email", *password]}),
             ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups]}),
             *([] if obj is None else [("History", {"fields": ["created_at", "last_login"]})]),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
-        return [*self.readonly_fields, *(["username"] if obj else [])]
+        return [*self.readonly_fields, *(["username", "kind"] if obj else [])]
 
     def is_archived(self, row: User) -> bool:
         return row.is_deleted
@@ -134,14 +149,19 @@ class UserAdmin(ServiceAdmin):
         return "deleted" if row.is_deleted else "active" if row.is_active else "inactive"
 
     def create(self, request: HttpRequest, values: JsonObject) -> User:
-        roles = [role.pk for role in values.pop("roles")]
-        return services.create_user(role_ids=roles or None, **values)
+        roles, group = [role.pk for role in values.pop("roles")] or None, values.pop("owning_group")
+        if values.pop("kind") == UserKind.PERSON:
+            return services.create_user(role_ids=roles, **values)
+        del values["password"]
+        return services.create_service_account(role_ids=roles, group_id=group.pk, **values)
 
     def change(self, request: HttpRequest, row: User, values: JsonObject) -> None:
         if "roles" in values:
             values["role_ids"] = [role.pk for role in values.pop("roles")]
         if not values.get("password"):
             values.pop("password", None)
+        if "owning_group" in values:
+            values["group_id"] = getattr(values.pop("owning_group"), "pk", None)
         own = row.pk == request.user.pk
         services.update_user(row, current_session=UUID(str(caller(request).session)) if own else None, **values)
         if own and "password" in values:
@@ -156,6 +176,10 @@ class UserAdmin(ServiceAdmin):
             "The record and its log entries stay; the name cannot be used again.",
         ]
 
+    @row_link("Explain", icon="troubleshoot", path="explain", page="explain", parameter="user")
+    def explain(self) -> None:
+        """To the explanation of a request of the user's."""
+
     @row_action("Sign out everywhere", icon="logout", path="sign-out", effect="All logins of the user end immediately.")
     def sign_out(self, request: HttpRequest, user: User) -> str:
         number = sessions.end_sessions(user=user)
@@ -164,10 +188,16 @@ class UserAdmin(ServiceAdmin):
 
 
 class GroupForm(ServiceForm):
+    form_names = {"parent_id": "parent"}
+
     class Meta:
         model = Group
-        fields = ["name", "members"]
-        help_texts = {"members": "The group's rules and limits apply to these users."}
+        fields = ["name", "parent", "members", "admins"]
+        help_texts = {
+            "parent": "The group above. Its rules and limits apply to this group, too, and its admins administer it.",
+            "members": "The group's rules and limits apply to these users.",
+            "admins": "Members who manage the others, the service accounts' keys and limits, and see the group's log.",
+        }
 
 
 @admin.register(Group)
@@ -180,7 +210,7 @@ class GroupAdmin(ServiceAdmin):
     list_display = ["name", "size"]
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
-    autocomplete_fields = ["members"]
+    autocomplete_fields = ["parent", "members", "admins"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         return Group.objects.with_size()
@@ -190,11 +220,20 @@ class GroupAdmin(ServiceAdmin):
         return row.size
 
     def create(self, request: HttpRequest, values: JsonObject) -> Group:
-        return services.create_group(name=values["name"], member_ids=_ids(values["members"]))
+        return services.create_group(
+            name=values["name"],
+            member_ids=_ids(values["members"]),
+            admin_ids=_ids(values["admins"]),
+            parent_id=getattr(values["parent"], "pk", None),
+        )
 
     def change(self, request: HttpRequest, row: Group, values: JsonObject) -> None:
-        members = _ids(values["members"]) if "members" in values else None
-        services.update_group(row, name=values.get("name"), member_ids=members)
+        if "parent" in values:
+            values["parent_id"] = getattr(values.pop("parent"), "pk", None)
+        for name in ("members", "admins"):
+            if name in values:
+                values[f"{name[:-1]}_ids"] = _ids(values.pop(name))
+        services.update_group(row, **values)
 
     def destroy(self, request: HttpRequest, row: Group) -> None:
         services.delete_group(row)
@@ -203,11 +242,24 @@ class GroupAdmin(ServiceAdmin):
         return ["Its rules stay but no longer match anyone; its limits are deleted with it."]
 
 
+class FeatureChoices(forms.ModelMultipleChoiceField):
+    """Features to choose from, each with its risk."""
+
+    def label_from_instance(self, feature: Feature) -> str:
+        return feature.label
+
+
 class RoleForm(ServiceForm):
+    features = FeatureChoices(
+        queryset=Feature.objects.all(),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="What users with this role may do.",
+    )
+
     class Meta:
         model = Role
         fields = ["name", "features"]
-        help_texts = {"features": "What users with this role may do."}
 
 
 @admin.register(Role)
@@ -220,7 +272,6 @@ class RoleAdmin(ServiceAdmin):
     list_display = ["name", "feature_names"]
     search_fields = ["name"]
     ordering = ["id"]
-    autocomplete_fields = ["features"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Role]:
         return super().get_queryset(request).prefetch_related("features")
@@ -262,9 +313,16 @@ class FeatureAdmin(ServiceAdmin):
     viewset = viewsets.FeatureViewSet
     form = FeatureForm
     empty_message = "There are no features."
-    list_display = ["name"]
+    list_display = ["name", "risk"]
     search_fields = ["name"]
     ordering = ["id"]
+
+    def get_fields(self, request: HttpRequest, obj: Feature | None = None) -> list[str]:
+        return ["name"] if obj is None else ["name", "risk"]
+
+    @display(description="What it allows, and its risk")
+    def risk(self, row: Feature) -> str:
+        return row.risk
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return obj is None

@@ -13,7 +13,10 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
         from accounts import console
+        from accounts.managing.groups import administered_groups
+        from gateway_project.api import access
         from gateway_project.console import site
 
+        access.administered_groups.provide(administered_groups)
         site.has_live_login.provide(console.is_alive)
         post_migrate.connect(write_builtin, sender=self, dispatch_uid="accounts.builtin")

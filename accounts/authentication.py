@@ -69,7 +69,7 @@ def _caller(sessions: SessionQuerySet[Session], claims: AccessToken | RefreshTok
     if claims is None:
         raise AuthenticationFailed
     session = sessions.live().with_user().filter(pk=UUID(claims.session)).first()
-    if session is None or session.user_id != claims.user_id or not session.user.is_usable:
+    if session is None or session.user_id != claims.user_id or not session.user.may_log_in:
         raise AuthenticationFailed
     user = session.user
     features = frozenset(() if user.is_admin else user.feature_names())

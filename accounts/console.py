@@ -19,7 +19,7 @@ class Backend(BaseBackend):
     """Finds the user of a console session; passwords are checked by SignIn."""
 
     def get_user(self, user_id: int) -> User | None:
-        return User.objects.usable().prefetch_related("roles").filter(pk=user_id).first()
+        return User.objects.able_to_log_in().prefetch_related("roles").filter(pk=user_id).first()
 
 
 class LoginRequest(HttpRequest):
@@ -32,6 +32,7 @@ class SignIn(AuthenticationForm):
     """The login form, with the same throttle, log entries and messages as the API's login."""
 
     request: LoginRequest
+    admits_everyone = False
 
     def clean(self) -> dict[str, str]:
         name, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
@@ -46,7 +47,7 @@ class SignIn(AuthenticationForm):
                 )
             except GatewayError as error:
                 raise forms.ValidationError(error.sentence) from None
-            if not self.user_cache.is_staff:
+            if not (self.admits_everyone or self.user_cache.is_staff):
                 sessions.end_session(self.request.login)
                 record_session_event(
                     self.request, "A user without the role admin was refused by the console.", user=self.user_cache
@@ -67,7 +68,7 @@ def end_login(sender: object, request: HttpRequest, user: User | None, **options
     if login := request.session.get(LOGIN):
         sessions.end_session(UUID(login))
         if user is not None:  # the user may have been deactivated meanwhile
-            record_session_event(request, f"{user.username} left the console.", user=user)
+            record_session_event(request, f"{user.username} left the console.", user=user, operation="logout")
 
 
 def is_alive(request: HttpRequest) -> bool:

@@ -79,14 +79,14 @@ class AuthViewSet(ApiViewSet):
 
     def by_access_token(self, values: JsonObject) -> Response:
         caller = caller_of(values["access_token"])
-        return Response(Plain(code=200, message=f"The token is good; it is {caller.user.username}'s."))
+        return Response(Plain(code=200, message=f"The access token of {caller.user.username} is valid."))
 
     def by_refresh_token(self, values: JsonObject) -> Response:
         tokens = sessions.refresh(
             values.get("refresh_token") or self.refresh_cookie(), record_event=self.record_session_event
         )
         body = Plain(
-            accessToken=tokens.access, refreshToken=tokens.refresh, grantType="Bearer", message="The tokens are new."
+            accessToken=tokens.access, refreshToken=tokens.refresh, grantType="Bearer", message="Tokens issued."
         )
         response = Response(body)
         # Also where the token came in the body: a browser that kept the old one would use it a second time.

@@ -8,10 +8,11 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
+from django.db.models.deletion import Collector
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from accounts.builtin import ADMIN_ROLE
+from accounts.builtin import ADMIN_ROLE, RISKS
 from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
 from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
@@ -59,6 +60,16 @@ class Feature(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def risk(self) -> str:
+        """What whoever grants it should know."""
+        return RISKS.get(self.name, "Allows nothing in the gateway itself.")
+
+    @property
+    def label(self) -> str:
+        """Its name and its risk, where it is offered."""
+        return f"{self.name}: {self.risk}"
+
 
 class Role(models.Model):
     """A set of features to give to users; the role named admin stands for every feature there is."""
@@ -82,8 +93,24 @@ class Role(models.Model):
         return Feature.objects.order_by("id") if self.name == ADMIN_ROLE else self.features.all()
 
 
+class UserKind(models.TextChoices):
+    """Who uses the credentials of a user."""
+
+    PERSON = "person"
+    SERVICE = "service"  # a program: it has no password and never logs in; a group owns it
+
+
+def protect_live_accounts(
+    collector: Collector, field: models.ForeignKey, users: models.QuerySet["User"], using: str
+) -> None:
+    """Protect a group while it owns a service account that is not deleted; deleted ones lose their group."""
+    if live := users.filter(is_deleted=False):
+        models.PROTECT(collector, field, live, using)
+    models.SET_NULL(collector, field, users, using)
+
+
 class User(AbstractBaseUser):
-    """A person, or a program, that can log in and own keys; a deleted one stays and keeps the name."""
+    """A person who can log in, or a service account; both own keys. A deleted one stays and keeps the name."""
 
     username = models.CharField(max_length=LONGEST_USERNAME, validators=[check_name])
     # Of the name as it is compared. At its end there is room for the id of a user who was set apart from another.
@@ -92,6 +119,11 @@ class User(AbstractBaseUser):
     email = models.EmailField(blank=True, default="")
     is_active = models.BooleanField(default=True)
     is_deleted = models.BooleanField(default=False)
+    kind = models.CharField(max_length=8, choices=UserKind.choices, default=UserKind.PERSON)
+    # The group that a service account belongs to, as one of its members.
+    owning_group = models.ForeignKey(
+        "Group", on_delete=protect_live_accounts, null=True, blank=True, related_name="service_accounts"
+    )
     roles = models.ManyToManyField(Role, related_name="users", blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
@@ -110,6 +142,12 @@ class User(AbstractBaseUser):
                 violation_error_code="unique",
             ),
             models.UniqueConstraint(fields=["username"], name="one_user_of_a_name"),
+            models.CheckConstraint(
+                condition=models.Q(kind=UserKind.PERSON, owning_group=None)
+                | models.Q(kind=UserKind.SERVICE, owning_group__isnull=False)
+                | models.Q(kind=UserKind.SERVICE, is_deleted=True),
+                name="service_accounts_have_a_group",
+            ),
         ]
 
     def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
@@ -122,6 +160,16 @@ class User(AbstractBaseUser):
         return self.is_active and not self.is_deleted
 
     @property
+    def is_service(self) -> bool:
+        """Whether this is a service account."""
+        return self.kind == UserKind.SERVICE
+
+    @property
+    def may_log_in(self) -> bool:
+        """Whether a password or a session of theirs counts."""
+        return self.is_usable and not self.is_service
+
+    @property
     def is_admin(self) -> bool:
         """Whether the user holds the role admin; asks no query where roles are prefetched."""
         return self.pk is not None and any(role.name == ADMIN_ROLE for role in self.roles.all())
@@ -129,7 +177,7 @@ class User(AbstractBaseUser):
     @property
     def is_staff(self) -> bool:
         """Whether the console lets them in."""
-        return self.is_usable and self.is_admin
+        return self.may_log_in and self.is_admin
 
     @property
     def is_superuser(self) -> bool:
@@ -159,16 +207,27 @@ class Group(models.Model):
 
     name = NameField(max_length=MAX_GROUP_NAME_LENGTH, validators=[check_name])
     members = models.ManyToManyField(User, related_name="groups", blank=True)
+    # Those of the members who administer it and the groups below it.
+    admins = models.ManyToManyField(User, related_name="administered_groups", blank=True)
+    # The group above: its rules, limits and admins are for this one, too.
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
     size: int  # the number of members, in rows of with_size()
 
     objects = GroupQuerySet.as_manager()
 
     class Meta:
         ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["name"], name="one_group_of_a_name")]
+        constraints = [
+            models.UniqueConstraint(fields=["name"], name="one_group_of_a_name"),
+            models.CheckConstraint(condition=~models.Q(parent=models.F("id")), name="group_is_not_its_own_parent"),
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+    def has_admin(self, user: User) -> bool:
+        """Whether the user is one of the group's own admins."""
+        return Group.objects.administered_by(user).filter(pk=self.pk).exists()
 
 
 class Session(models.Model):

@@ -9,6 +9,7 @@ from django.db.models import Case, Count, Q, When
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
+from accounts.group_tree import with_ancestors
 
 # The model that a queryset belongs to: models.py imports this module, so it cannot be named here.
 Row = TypeVar("Row", bound=models.Model)
@@ -35,6 +36,18 @@ class UserQuerySet(models.QuerySet[Row]):
         """Users whose credentials count: active and not deleted."""
         return self.filter(is_active=True, is_deleted=False)
 
+    def service_accounts(self) -> Self:
+        """Users that are programs and never log in."""
+        return self.filter(kind="service")
+
+    def able_to_log_in(self) -> Self:
+        """Users whose passwords and sessions count."""
+        return self.usable().filter(kind="person")
+
+    def administering(self, group_id: int) -> Self:
+        """Users who are admins and still members of this group."""
+        return self.filter(administered_groups=group_id, groups=group_id)
+
     def admins(self) -> Self:
         """Users who hold the role admin, usable or not."""
         return self.filter(roles__name=ADMIN_ROLE)
@@ -53,6 +66,19 @@ class GroupQuerySet(models.QuerySet[Row]):
         """Groups with their number of members as `size`."""
         return self.annotate(size=Count("members", distinct=True))
 
+    def administered_by(self, user: AbstractBaseUser) -> Self:
+        """Groups that the user is an admin and still a member of; those below them are not among them."""
+        return self.filter(admins=user).filter(members=user)
+
+    def parents(self) -> dict[int, int]:
+        """The id of the group above, by the id of each group that has one."""
+        return dict(self.model._default_manager.exclude(parent_id=None).values_list("pk", "parent_id"))
+
+    def applying_to(self, user: AbstractBaseUser) -> Self:
+        """The groups of a user and all above them: their rules and limits are for the user."""
+        own = self.model._default_manager.filter(members=user).values_list("pk", flat=True)
+        return self.filter(pk__in=with_ancestors(own, self.parents()))
+
 
 class SessionQuerySet(models.QuerySet[Row]):
     def live(self, at: datetime | None = None) -> Self:
@@ -62,6 +88,11 @@ class SessionQuerySet(models.QuerySet[Row]):
     def expired(self, at: datetime) -> Self:
         """Sessions, ended or not, of which every token had expired at a moment."""
         return self.filter(expires_at__lt=at)
+
+    def addresses(self) -> list[str]:
+        """The addresses that sessions began at, at most a hundred, the latest first."""
+        with_address = self.exclude(address=None).order_by("-created_at")
+        return list(dict.fromkeys(with_address.values_list("address", flat=True)[:100]))
 
     def with_user(self) -> Self:
         """Sessions with their user and the user's roles, in two queries."""

@@ -1,5 +1,7 @@
 """What users, roles, features and groups look like on the wire, and what may be sent about them."""
 
+from collections.abc import Mapping
+
 from django.conf import settings
 from django.core.validators import EmailValidator
 from rest_framework import serializers
@@ -11,6 +13,7 @@ from accounts.models import (
     MAX_PASSWORD_LENGTH,
     Role,
     User,
+    UserKind,
     access_name,
     check_name,
     check_text,
@@ -76,6 +79,8 @@ class UserSerializer(serializers.Serializer):
     email = serializers.CharField()
     active = serializers.BooleanField(source="is_active")
     is_deleted = serializers.BooleanField()
+    kind = serializers.ChoiceField(UserKind.values)
+    group_id = serializers.IntegerField(source="owning_group_id", allow_null=True)
     roles = Named(many=True)
     groups = Named(many=True)
 
@@ -90,7 +95,9 @@ class _UserAttributes(Attributes):
     )
     active = Boolean(required=False, source="is_active")
     roles = References(
-        required=False, source="role_ids", help_text="The complete list. Only an admin can assign roles."
+        required=False,
+        source="role_ids",
+        help_text="The complete list. With users.manage, those that grant no more than the caller has; admins: any.",
     )
 
 
@@ -105,14 +112,28 @@ class NewUserAttributes(_UserAttributes):
         "roles": [{"id": 2}],
     }
     user_name = Text(max_length=LONGEST_USERNAME, validators=[check_name], source="username")
-    password = _new_password()
+    kind = Choice(
+        UserKind.values, required=False, help_text="A service account has no password, and a group; default: person."
+    )
+    group_id = Id(required=False, help_text="The group that a service account belongs to, as one of its members.")
+    password = _new_password(required=False, help_text="Required for a person.")
     is_deleted = Boolean(required=False)
+
+    def to_internal_value(self, data: Mapping[str, object]) -> JsonObject:
+        is_service = data.get("kind") == UserKind.SERVICE
+        superfluous, required = ("password", "group_id") if is_service else ("group_id", "password")
+        if data.get(superfluous) is not None:
+            whom = "a service account" if is_service else "a person"
+            raise serializers.ValidationError({superfluous: f"Must not be sent for {whom}."})
+        self.fields[required].required = True
+        return super().to_internal_value({name: value for name, value in data.items() if name != superfluous})
 
 
 class UserAttributes(_UserAttributes):
     """What may be changed in a user."""
 
     example = {"displayName": "Alice", "email": "alice@example.org"}
+    group_id = Id(required=False, allow_null=True, help_text="Another group for a service account.")
     new_password = _new_password(required=False, help_text="Ends other sessions of the user.")
     current_password = _password(required=False, help_text="Required with newPassword to change your own password.")
 
@@ -129,16 +150,26 @@ class MemberSerializer(serializers.Serializer):
     id = serializers.IntegerField()
 
 
+class MembershipSerializer(MemberSerializer):
+    """A member of a group."""
+
+    admin = serializers.SerializerMethodField()
+
+    def get_admin(self, user: User) -> bool:
+        return user.pk in self.context["admin_ids"]
+
+
 class MembersAnswer(serializers.Serializer):
     """The members of a group."""
 
-    data = MemberSerializer(many=True)  # type: ignore[assignment]  # the wire's name; only the schema reads this class
+    data = MembershipSerializer(many=True)  # type: ignore[assignment]  # the wire's name; only the schema reads this class
 
 
 class GroupSerializer(Named):
     """A group as lists show it."""
 
     members = MemberSerializer(many=True)
+    parent_id = serializers.IntegerField(allow_null=True)
 
 
 class GroupAttributes(Attributes):
@@ -147,13 +178,19 @@ class GroupAttributes(Attributes):
     example = {"name": "search", "members": [{"id": 1}]}
     name = Text(max_length=MAX_GROUP_NAME_LENGTH, validators=[check_name])
     members = References(required=False, source="member_ids", help_text="All of them.")
+    parent_id = Id(
+        required=False, allow_null=True, help_text="The group above, or null. Only an admin can change this."
+    )
 
 
 class MemberAttributes(Attributes):
-    """Which user is to be a member."""
+    """Which user is to be a member, and whether as an admin of the group."""
 
-    example = {"id": 1}
+    example = {"id": 1, "admin": False}
     id = Id(help_text="The user's.")
+    admin = Boolean(
+        required=False, help_text="Whether they administer the group; default: false for a new member, else as it is."
+    )
 
 
 class LoginAttributes(Attributes):

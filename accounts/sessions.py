@@ -2,22 +2,24 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.contrib.auth.hashers import check_password, make_password
+from django.contrib.auth.hashers import make_password
 from django.contrib.sessions.models import Session as ConsoleSession
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from accounts.guessing.hashing import has_several_lanes, hashing_queue
+from accounts.guessing.throttle import guess, origin_of
 from accounts.models import Session, User
-from accounts.throttle import guess
 from accounts.tokens import issue_access, issue_refresh, read_refresh
-from gateway_project.errors import AuthenticationFailed, ValidationError
+from gateway_project.errors import AuthenticationFailed, ServiceUnavailable, ValidationError
 from gateway_project.server.proxies import read_address
 
 # Called with a message, `user` (None: unknown) and `severity`, to write a log entry.
@@ -27,8 +29,7 @@ WRONG_CREDENTIALS = "The user name or the password is wrong."
 # Longer than clocks may differ and than the leeway of expired tokens.
 TOKEN_GRACE = timedelta(hours=1)
 DELETE_BATCH = 500
-# One hash takes 64 MB and a core for a tenth of a second: at most four are computed at once, others wait.
-_hashing = threading.BoundedSemaphore(4)
+_dummy_hash_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +62,40 @@ def verify_password(*, username: str, password: str, address: str, record_event:
 
     Each failure is logged; once the throttle refuses guesses, only the first refusal is.
     """
-    dummy_hash = _dummy_password_hash()
+    with _dummy_hash_lock:  # the first logins must not compute it all at once
+        dummy_hash = _dummy_password_hash()
 
     def record_refusal() -> None:
         message = "Too many wrong passwords from this address; further attempts are refused for a while."
         record_event(message, user=User.objects.with_username(username).first(), severity="warning")
 
-    with _hashing, guess(username, address, on_first_refusal=record_refusal):
+    def record_delay() -> None:
+        message = "Many wrong passwords from one address, or for one account; further attempts are slowed."
+        record_event(message, user=User.objects.with_username(username).first(), severity="warning")
+
+    def is_known(origin: str) -> bool:
+        addresses = Session.objects.filter(user__in=User.objects.with_username(username)).addresses()
+        return any(origin_of(address) == origin for address in addresses)
+
+    throttle = guess(username, address, on_first_refusal=record_refusal, on_first_delay=record_delay, is_known=is_known)
+    with throttle:
         user = User.objects.with_username(username).first()
-        # An unknown name, an inactive user and a wrong password take the same time: one hash each.
-        correct = check_password(password, user.password if user else dummy_hash)
-        if user is None or not correct or not user.is_usable:
+        # An unknown name, a service account, an inactive user and a wrong password take the same time: one hash each.
+        has_password = user is not None and not user.is_service
+        correct = hashing_queue.is_correct(password, user.password if user and has_password else dummy_hash)
+        if user is None or not correct or not user.may_log_in:
             record_event(_failure_message(user), user=user, severity="warning")
             raise AuthenticationFailed(WRONG_CREDENTIALS)
+    if has_several_lanes(user.password):
+        _renew_hash(user, password)
     return user
+
+
+def _renew_hash(user: User, password: str) -> None:
+    """Store the hash of a correct password again, with one lane, unless the queue is full."""
+    with suppress(ServiceUnavailable):
+        former, user.password = user.password, hashing_queue.hash(password)
+        User.objects.filter(pk=user.pk, password=former).update(password=user.password)
 
 
 def check_own_password(user: User, password: str | None, *, address: str, record_event: RecordEvent) -> None:
@@ -93,6 +114,8 @@ def check_own_password(user: User, password: str | None, *, address: str, record
 def _failure_message(user: User | None) -> str:
     if user is None:  # the name is not logged: people type their passwords there by mistake
         return "A login was attempted with an unknown user name."
+    if user.is_service:
+        return f"Somebody tried to log in as the service account {user.username}, which has no password."
     if not user.is_usable:
         return f"Somebody tried to log in as {user.username}, who is inactive or deleted."
     return f"A wrong password was given for {user.username}."
@@ -101,10 +124,11 @@ def _failure_message(user: User | None) -> str:
 @transaction.atomic
 def _open(user: User, *, device: str, address: str) -> tuple[UUID, Tokens]:
     # The password may have been changed, and all sessions ended, since it was checked.
-    unchanged = User.objects.usable().filter(pk=user.pk, password=user.password)
+    unchanged = User.objects.able_to_log_in().filter(pk=user.pk, password=user.password)
     now = timezone.now()
     if not unchanged.update(last_login=now):
         raise AuthenticationFailed(WRONG_CREDENTIALS)
+    _end_oldest(user, now)
     session_id = uuid4()
     tokens, digest = _issue(user.pk, session_id)
     Session.objects.create(
@@ -112,12 +136,21 @@ def _open(user: User, *, device: str, address: str) -> tuple[UUID, Tokens]:
         user=user,
         created_at=now,
         last_used_at=now,
-        expires_at=_expiry(now),
+        expires_at=_expiry(now, now),
         refresh_digest=digest,
         device=device[:256],
         address=read_address(address.partition("%")[0]) or None,  # a Unix socket has none
     )
     return session_id, tokens
+
+
+def _end_oldest(user: User, now: datetime) -> None:
+    """Make room for one more session of the user, whose row the transaction has locked."""
+    if most := settings.GATEWAY_MAX_SESSIONS_PER_USER:
+        live = Session.objects.of(user).live(now).order_by("-created_at", "-id")
+        oldest = list(live.values_list("pk", flat=True)[most - 1 :])
+        if oldest:
+            Session.objects.filter(pk__in=oldest).update(ended_at=now)
 
 
 def refresh(token: str, *, record_event: RecordEvent = _discard) -> Tokens:
@@ -127,7 +160,7 @@ def refresh(token: str, *, record_event: RecordEvent = _discard) -> Tokens:
     transaction: the session's end must be committed although the error is raised.
     """
     claims = read_refresh(token)
-    user = User.objects.usable().filter(pk=claims.user_id).first() if claims else None
+    user = User.objects.able_to_log_in().filter(pk=claims.user_id).first() if claims else None
     if claims is None or user is None:
         raise AuthenticationFailed
     now, session_id = timezone.now(), UUID(claims.session)
@@ -135,7 +168,8 @@ def refresh(token: str, *, record_event: RecordEvent = _discard) -> Tokens:
     session = Session.objects.filter(pk=session_id, user_id=claims.user_id)
     # One conditional UPDATE: of two concurrent uses, the second finds another digest.
     changed = session.live(now).filter(refresh_digest=claims.digest)
-    if not changed.update(refresh_digest=digest, last_used_at=now, expires_at=_expiry(now)):
+    began = changed.values_list("created_at", flat=True).first() or now
+    if not changed.update(refresh_digest=digest, last_used_at=now, expires_at=_expiry(now, began)):
         if session.live(now).update(ended_at=now):
             record_event(
                 f"A session of {user.username} ended: its refresh token was used twice.", user=user, severity="error"
@@ -189,8 +223,10 @@ def _issue(user_id: int, session_id: UUID) -> tuple[Tokens, str]:
     return Tokens(issue_access(user_id=user_id, session=session_id.hex), text), digest
 
 
-def _expiry(now: datetime) -> datetime:
-    return now + timedelta(seconds=settings.GATEWAY_REFRESH_TOKEN_SECONDS)
+def _expiry(now: datetime, began: datetime) -> datetime:
+    """When a session ends that began then, unless it is refreshed: however often it is, it has an absolute end."""
+    end = began + timedelta(days=settings.GATEWAY_SESSION_DAYS)
+    return min(now + timedelta(seconds=settings.GATEWAY_REFRESH_TOKEN_SECONDS), end)
 
 
 @lru_cache(maxsize=1)

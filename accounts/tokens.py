@@ -3,6 +3,7 @@
 import hashlib
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
@@ -64,7 +65,7 @@ def read_refresh(text: str) -> RefreshToken | None:
 
 def _issue(kind: str, user_id: int, session: str, token_id: str, seconds: int) -> str:
     now = int(time.time())
-    return _backend().encode(
+    return _backend(settings.GATEWAY_TOKEN_KEY).encode(
         {"token_type": kind, "sub": str(user_id), "sid": session, "jti": token_id, "iat": now, "exp": now + seconds}
     )
 
@@ -73,10 +74,7 @@ def _claims(text: str, kind: str) -> JsonObject | None:
     """The claims of a valid token of this kind; None for any other text."""
     if len(text) > MAX_LENGTH:
         return None
-    try:
-        claims = _backend().decode(text)  # type: ignore[arg-type]  # it is annotated as Token and takes a text
-    except (TokenBackendError, RecursionError):  # a header of a thousand brackets is JSON too
-        return None
+    claims = _verified_claims(text)
     user, session = claims.get("sub"), claims.get("sid")
     if claims.get("token_type") != kind or "exp" not in claims:
         return None
@@ -85,12 +83,20 @@ def _claims(text: str, kind: str) -> JsonObject | None:
     return claims if USER_ID.match(user) and SESSION_ID.match(session) else None
 
 
+def _verified_claims(text: str) -> JsonObject:
+    """What a token says that one of the keys has signed; {} for any other text."""
+    for key in (settings.GATEWAY_TOKEN_KEY, *settings.GATEWAY_TOKEN_KEY_FALLBACKS):
+        with suppress(TokenBackendError, RecursionError):  # a header of a thousand brackets is JSON too
+            return _backend(key).decode(text)  # type: ignore[arg-type]  # it is annotated as Token and takes a text
+    return {}
+
+
 def _digest(token_id: str) -> str:
     return hashlib.sha256(token_id.encode()).hexdigest()
 
 
-def _backend() -> "TokenBackend":
+def _backend(key: str) -> "TokenBackend":
     # Imported with the first token: it loads Django's test client and all JWT algorithms, 3 MB in each worker.
     from rest_framework_simplejwt.backends import TokenBackend
 
-    return TokenBackend(ALGORITHM, settings.GATEWAY_TOKEN_KEY, audience=AUDIENCE, issuer=ISSUER, leeway=LEEWAY_SECONDS)
+    return TokenBackend(ALGORITHM, key, audience=AUDIENCE, issuer=ISSUER, leeway=LEEWAY_SECONDS)

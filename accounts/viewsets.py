@@ -7,19 +7,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import serializers, services
-from accounts.models import Feature, Group, Role, User
+from accounts.managing import groups as group_admins
+from accounts.managing.users import check_group, check_manageable, check_roles, refuse_own_key
+from accounts.models import Feature, Group, Role, User, UserKind
 from accounts.sessions import check_own_password
-from gateway_project.api.access import OWNER, require_access
+from gateway_project.api.access import MANAGER, require_access
 from gateway_project.api.documents import Plain
 from gateway_project.api.fields import Attributes, read_id
-from gateway_project.api.filters import Boolean, Integer, Text
+from gateway_project.api.filters import BooleanFilter, ChoiceFilter, IntegerFilter, TextFilter
 from gateway_project.api.paging import OptionalPagination
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.errors import NotFound, PermissionDenied, RateLimited, ValidationError
 from gateway_project.json_types import JsonObject
 
-BY_ID_AND_NAME = {"id": Integer("id"), "name": Text("name")}
+BY_ID_AND_NAME = {"id": IntegerFilter("id"), "name": TextFilter("name")}
 
 
 class FeatureViewSet(ListMixin, CreateMixin):
@@ -55,7 +57,7 @@ class RoleViewSet(ListMixin, CreateMixin, UpdateMixin):
 
 
 class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
-    """People and programs; an update without an id is one's own."""
+    """People and service accounts; an update without an id is one's own."""
 
     resource_name = "users"
     id_header = "UserId"
@@ -64,11 +66,13 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     create_attributes = serializers.NewUserAttributes
     update_attributes = serializers.UserAttributes
     filters = {
-        "currentUser": Boolean("", "Only yourself; needs no permission."),  # get_queryset() looks at it
-        "id": Integer("id"),
-        "isDeleted": Boolean("is_deleted"),
-        "active": Boolean("is_active"),
-        "userNameContains": Text("name_key__icontains", "Part of the name, case-insensitive."),
+        "currentUser": BooleanFilter("", "Only yourself; needs no permission."),  # get_queryset() looks at it
+        "id": IntegerFilter("id"),
+        "isDeleted": BooleanFilter("is_deleted"),
+        "active": BooleanFilter("is_active"),
+        "kind": ChoiceFilter("kind", UserKind.values),
+        "groupId": IntegerFilter("owning_group_id", "Service accounts of this group."),
+        "userNameContains": TextFilter("name_key__icontains", "Part of the name, case-insensitive."),
     }
     variants = {"list": ("current",)}
     response_specs = {"update": ResponseSpec(errors=(RateLimited,))}  # a wrong currentPassword counts as a failed login
@@ -96,24 +100,38 @@ class UserViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
         return f"{settings.GATEWAY_BASE_URL}/users/?id={row_id}"
 
     def perform_create(self, values: JsonObject) -> User:
-        return services.create_user(**values)
+        caller = self.authenticated_caller
+        if values.pop("kind", UserKind.PERSON) == UserKind.SERVICE:
+            check_group(caller)
+            user = services.create_service_account(**values)
+        else:
+            user = services.create_user(**values)
+        check_roles(caller, user, user.roles.all())
+        return user
 
     def prepare_update(self, values: JsonObject) -> None:
-        require_access(self.caller, OWNER, owner_id=self.target_id())  # the id may have stood in the body
+        require_access(self.caller, MANAGER, owner_id=self.target_id())  # the id may have stood in the body
+        refuse_own_key(self.authenticated_caller, self.target_id())
         current = values.pop("current_password", None)
         user = self.authenticated_caller.user
         if self.authenticated_caller.owns(self.target_id()) and "new_password" in values:
             check_own_password(user, current, address=self.address, record_event=self.record_session_event)
 
     def perform_update(self, row: User, values: JsonObject) -> None:
-        role_ids = {role.pk for role in row.roles.all()}
         caller = self.authenticated_caller
-        if not caller.is_admin and set(values.get("role_ids", role_ids)) != role_ids:
-            raise PermissionDenied("only an admin can assign roles.", field="roles")
+        check_manageable(caller, row)
+        role_ids = {role.pk for role in row.roles.all()}
+        if set(values.get("role_ids", role_ids)) != role_ids:
+            check_roles(caller, row, Role.objects.filter(pk__in=values["role_ids"]))
+        if values.get("group_id", row.owning_group_id) == row.owning_group_id:
+            values.pop("group_id", None)
+        else:
+            check_group(caller)
         password, own = values.pop("new_password", None), caller.owns(row.pk)
         services.update_user(row, password=password, current_session=caller.session if own else None, **values)
 
     def perform_destroy(self, row: User) -> None:
+        check_manageable(self.authenticated_caller, row)
         services.delete_user(row)
 
 
@@ -131,19 +149,33 @@ class GroupViewSet(ListMixin, CreateMixin, UpdateMixin, DestroyMixin):
     create_attributes = update_attributes = serializers.GroupAttributes
     filters = {
         **BY_ID_AND_NAME,
-        "userName": Text("members__name_key", "Groups that contain the user with this name, case-insensitive."),
-        "userId": Integer("members__id", "Groups that contain this user."),
+        "userName": TextFilter("members__name_key", "Groups that contain the user with this name, case-insensitive."),
+        "userId": IntegerFilter("members__id", "Groups that contain this user."),
     }
+
+    def get_queryset(self) -> QuerySet[Group]:
+        groups, caller = super().get_queryset(), self.authenticated_caller
+        is_read = self.action in ("list", "retrieve")
+        if not is_read or caller.has(group_admins.VIEW):
+            return groups
+        return groups.filter(pk__in=group_admins.administered_groups(caller))
 
     def filter_values(self) -> JsonObject:
         values = super().filter_values()
         return {"name": values["name"]} if "name" in values else values  # it overrides the others
 
     def perform_create(self, values: JsonObject) -> Group:
+        self.check_parent(values, None)
         return services.create_group(**values)
 
     def perform_update(self, row: Group, values: JsonObject) -> None:
+        self.check_parent(values, row.parent_id)
         services.update_group(row, **values)
+
+    def check_parent(self, values: JsonObject, current: int | None) -> None:
+        """Raise PermissionDenied for another parent: its admins see the log of the group and change its limits."""
+        if values.get("parent_id", current) != current and not self.authenticated_caller.is_admin:
+            raise PermissionDenied("only an admin can change this.", field="parent_id")
 
     def perform_destroy(self, row: Group) -> None:
         services.delete_group(row)
@@ -154,15 +186,26 @@ class MemberViewSet(ApiViewSet):
 
     resource_name = "members"
     create_attributes = serializers.MemberAttributes
-    serializer_class = serializers.MemberSerializer
+    serializer_class = serializers.MembershipSerializer
     pagination_class = OptionalPagination
     response_specs = {"list": ResponseSpec((serializers.MembersAnswer,)), "create": ResponseSpec(status=201)}
 
     def group(self) -> Group:
-        group = Group.objects.filter(pk=read_id(self.kwargs["group_id"])).first()
+        """The group of the path; raises PermissionDenied and NotFound."""
+        group_id = read_id(self.kwargs["group_id"])
+        feature = group_admins.VIEW if self.action == "list" else group_admins.MODIFY
+        group_admins.require_group(self.authenticated_caller, group_id, feature)
+        # Locked for a change: who is an admin must not change between the check and the change.
+        groups = Group.objects.all() if self.action == "list" else Group.objects.select_for_update()
+        group = groups.filter(pk=group_id).first()
         if group is None:
-            raise NotFound(f"No group with id {self.kwargs['group_id']}.")
+            raise NotFound(f"No group with id {group_id}.")
         return group
+
+    def get_serializer_context(self) -> JsonObject:
+        group_id = self.kwargs.get("group_id")
+        admins = User.objects.none() if group_id is None else User.objects.administering(read_id(group_id))
+        return {**super().get_serializer_context(), "admin_ids": set(admins.values_list("pk", flat=True))}
 
     def location(self, row_id: int) -> str:
         """The URL of the members of a group."""
@@ -176,8 +219,13 @@ class MemberViewSet(ApiViewSet):
     def create(self, request: Request, **kwargs: str) -> Response:
         values = self.values(self.create_attributes)
         with transaction.atomic():
-            group = self.group()
-            member = services.add_member(group, user_id=values["id"])
+            group, caller = self.group(), self.authenticated_caller
+            user = User.objects.filter(pk=values["id"]).first()
+            is_admin = user is not None and group.has_admin(user)
+            if values.get("admin", is_admin) != is_admin:
+                group_admins.check_appointment(caller, group)
+            member = services.add_member(group, user_id=values["id"], is_admin=values.get("admin"))
+            group_admins.check_addition(caller, member)
             self.record(group.pk, after=self.get_serializer(member).data)
         return self.created(group.pk)
 
@@ -188,6 +236,10 @@ class MemberViewSet(ApiViewSet):
             raise ValidationError("is missing.", field="id")
         with transaction.atomic():
             group = self.group()
-            member = services.remove_member(group, user_id=user_id)
-            self.record(group.pk, before=self.get_serializer(member).data)
+            user = User.objects.filter(pk=user_id).first()
+            if user is not None:
+                group_admins.check_removal(self.authenticated_caller, group, user)
+            before = user and self.get_serializer(user).data
+            services.remove_member(group, user_id=user_id)
+            self.record(group.pk, before=before)
         return Response(Plain())

@@ -4,7 +4,6 @@ import json
 import shlex
 from weakref import WeakKeyDictionary
 
-from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.options import ModelAdmin
@@ -13,14 +12,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from unfold.decorators import display
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBooleanSwitchWidget
 
-from accounts.models import Feature
 from gateway_project.console.audit import caller
-from gateway_project.console.row_actions import row_action
-from gateway_project.console.tables import ServiceAdmin, ServiceForm
+from gateway_project.console.row_actions import row_action, row_link
+from gateway_project.console.tables import ServiceAdmin
 from gateway_project.json_types import JsonObject
 from keys import services
+from keys.forms import RESTRICTIONS, KeyForm
 from keys.models import ApiKey
 from keys.querysets import ApiKeyQuerySet
 from keys.secrets import without_secrets
@@ -30,54 +28,6 @@ from providers.models import Model
 
 # The keys just issued, for the page that follows.
 _issued_keys: WeakKeyDictionary[HttpRequest, services.IssuedKey] = WeakKeyDictionary()
-
-
-class KeyForm(ServiceForm):
-    """A key's own fields; its permissions are names of features."""
-
-    permissions = forms.MultipleChoiceField(
-        widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        initial=["work"],
-        help_text="A subset of the owner's permissions. A key never allows more than its owner may currently do.",
-    )
-
-    never_expires = forms.BooleanField(
-        required=False,
-        label="Never expires",
-        widget=UnfoldBooleanSwitchWidget,
-        help_text="The key stays valid until it is locked, expired or deleted.",
-    )
-
-    class Meta:
-        model = ApiKey
-        fields = ["name", "owner", "expiry", "provider"]
-        help_texts = {
-            "provider": "A key linked to a provider uses that provider for every model.",
-        }
-
-    def __init__(self, *args: object, **options: object) -> None:
-        super().__init__(*args, **options)
-        permissions = self.fields.get("permissions")
-        if isinstance(permissions, forms.MultipleChoiceField):
-            permissions.choices = [(name, name) for name in Feature.objects.values_list("name", flat=True)]
-        if "expiry" in self.fields:
-            self.fields["expiry"].help_text = _expiry_help()
-
-    def clean(self) -> JsonObject:
-        """The values for the service: the expiry is None for a key that never expires, and left out for the default."""
-        values = self.cleaned_data
-        never_expires = values.pop("never_expires", False)
-        if never_expires and values.get("expiry"):
-            self.add_error("never_expires", "Set an expiry or choose this, not both.")
-        elif not never_expires and values.get("expiry", ...) is None:
-            del values["expiry"]
-        return values
-
-
-def _expiry_help() -> str:
-    days, maximum = services.default_lifetime().days, settings.GATEWAY_KEY_MAX_DAYS
-    bound = f" At most {maximum} days from now." if maximum else ""
-    return f"In UTC. Default: {days} days from now.{bound}"
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -105,7 +55,7 @@ class KeyAdmin(ServiceAdmin):
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]
-    actions_detail = ["lock", "unlock", "expire", "rotate"]
+    actions_detail = ["lock", "unlock", "expire", "rotate", "explain"]
 
     def get_queryset(self, request: HttpRequest) -> ApiKeyQuerySet[ApiKey]:
         return ApiKey.objects.shown().with_state().order_by(*self.get_ordering(request))
@@ -122,32 +72,27 @@ class KeyAdmin(ServiceAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> list:
         if obj is None:
             never = [] if settings.GATEWAY_KEY_MAX_DAYS else ["never_expires"]
-            return [(None, {"fields": ["name", "owner", "permissions", "expiry", *never, "provider"]})]
+            first = (None, {"fields": ["name", "owner", "permissions", "expiry", *never, "provider"]})
+            return [first, ("Restrictions", {"fields": RESTRICTIONS})]
         return [
-            (None, {"fields": ["name", "owner", "public_id", "permission_names", "provider"]}),
+            (None, {"fields": ["name", "owner", "public_id", "permissions", "provider"]}),
+            ("Restrictions", {"fields": RESTRICTIONS}),
             (
                 "Lifetime",
-                {"fields": ["state", "created_at", "created_by", "expires", "locked_time", "last_used", "former"]},
+                {"fields": ["state", "created_at", "created_by", "expiry", "locked_time", "last_used", "former"]},
             ),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> list[str]:
         if obj is None:
             return []
-        return [
-            "owner", "public_id", "permission_names", "state", "created_at", "created_by", "expires", "locked_time",
-            "last_used", "former",
-        ]  # fmt: skip
+        return ["owner", "public_id", "state", "created_at", "created_by", "locked_time", "last_used", "former"]
 
     def is_archived(self, row: ApiKey) -> bool:
         return row.is_deleted
 
     def selectable(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
         return rows.filter(is_deleted=False)
-
-    @display(description="Permissions")
-    def permission_names(self, row: ApiKey) -> str:
-        return ", ".join(row.permissions)
 
     @display(
         description="State",
@@ -156,6 +101,7 @@ class KeyAdmin(ServiceAdmin):
             KeyState.LOCKED: "warning",
             KeyState.OWNER_INACTIVE: "warning",
             KeyState.EXPIRED: "info",
+            KeyState.NOT_YET_VALID: "info",
             KeyState.DELETED: "danger",
             KeyState.OWNER_DELETED: "danger",
         },
@@ -238,6 +184,10 @@ class KeyAdmin(ServiceAdmin):
         with self.recorded_change(request, key, attributes=["expire"]):
             services.update_key(key, expire=True)
         return "The key has expired."
+
+    @row_link("Explain", icon="troubleshoot", path="explain", page="explain", parameter="key")
+    def explain(self) -> None:
+        """To the explanation of a request with the key."""
 
     @row_action(
         "Rotate",

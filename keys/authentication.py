@@ -1,13 +1,16 @@
 """An API key as a credential of the management API: it acts with its own permissions, not with its owner's role."""
 
+from ipaddress import ip_network
+
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from accounts.models import User
 from gateway_project.api.access import Caller
-from gateway_project.errors import AuthenticationFailed
+from gateway_project.errors import AuthenticationFailed, PermissionDenied
 from keys import secrets, services
 from keys.models import ApiKey
+from keys.restrictions import WRONG_NETWORK, is_inside
 
 
 class ApiKeys(BaseAuthentication):
@@ -19,6 +22,7 @@ class ApiKeys(BaseAuthentication):
         if scheme.lower() != "bearer" or not text.startswith(secrets.PREFIX):
             return None
         key = _usable_key(text)
+        _check_address(key, request.META.get("REMOTE_ADDR", ""))
         services.note_use(key)
         return key.owner, _caller(key)
 
@@ -33,6 +37,12 @@ def _usable_key(text: str) -> ApiKey:
     if key is None or not matches:
         raise AuthenticationFailed
     return key
+
+
+def _check_address(key: ApiKey, address: str) -> None:
+    """Raise PermissionDenied unless one of the key's networks has the client's address."""
+    if key.networks and not is_inside(address, map(ip_network, key.networks)):
+        raise PermissionDenied(WRONG_NETWORK.format(address=address))
 
 
 def _caller(key: ApiKey) -> Caller:

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.deletion import Collector
 from django.utils import timezone
@@ -10,6 +11,7 @@ from django.utils import timezone
 from accounts.models import User, check_name
 from gateway_project.database.names import NameField
 from keys.querysets import ApiKeyQuerySet
+from keys.restrictions import MAX_TOKENS, ContentLogging
 from keys.states import KeyState
 from providers.models import Provider
 
@@ -52,6 +54,19 @@ class ApiKey(models.Model):
     expiry = models.DateTimeField(null=True, blank=True)
     provider = models.ForeignKey(Provider, on_delete=protect_live_keys, null=True, blank=True, related_name="api_keys")
     permissions = models.JSONField(default=work_only, blank=True, validators=[check_permissions])
+    # What narrows it further (restrictions.py); the empty values restrict nothing.
+    model_patterns = models.JSONField("models", default=list, blank=True)
+    networks = models.JSONField(default=list, blank=True)
+    not_before = models.DateTimeField(null=True, blank=True)
+    tags = models.JSONField(default=dict, blank=True)
+    max_tokens_per_request = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MAX_TOKENS)]
+    )
+    content_logging = models.CharField(
+        max_length=8,
+        choices=[(kind.value, kind.value) for kind in ContentLogging],
+        default=ContentLogging.DEFAULT.value,
+    )
     locked_time = models.DateTimeField(null=True, blank=True)
     last_used = models.DateTimeField(null=True, blank=True, editable=False)
     is_deleted = models.BooleanField(default=False)
@@ -74,6 +89,11 @@ class ApiKey(models.Model):
                 violation_error_code="unique",
             ),
             models.CheckConstraint(condition=~models.Q(name=""), name="key_has_a_name"),
+            models.CheckConstraint(condition=models.Q(max_tokens_per_request__gte=1), name="key_allows_a_token"),
+            models.CheckConstraint(
+                condition=models.Q(content_logging__in=[kind.value for kind in ContentLogging]),
+                name="key_has_a_known_content_logging",
+            ),
         ]
 
     def __str__(self) -> str:

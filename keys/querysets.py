@@ -1,5 +1,6 @@
 """Every question to the database about API keys."""
 
+from collections.abc import Collection
 from datetime import datetime
 from functools import reduce
 from operator import or_
@@ -18,12 +19,14 @@ Row = TypeVar("Row", bound=models.Model)
 
 def _refusals(at: datetime | None) -> dict[KeyState, Q]:
     """The condition of each state in which a key is refused; the first that holds is the state of the key."""
+    now = at or timezone.now()
     return {
         KeyState.DELETED: Q(is_deleted=True),
         KeyState.OWNER_DELETED: Q(owner__is_deleted=True),
         KeyState.OWNER_INACTIVE: Q(owner__is_active=False),
         KeyState.LOCKED: Q(locked_time__isnull=False),
-        KeyState.EXPIRED: Q(expiry__lte=at or timezone.now()),
+        KeyState.EXPIRED: Q(expiry__lte=now),
+        KeyState.NOT_YET_VALID: Q(not_before__gt=now),
     }
 
 
@@ -69,3 +72,7 @@ class ApiKeyQuerySet(models.QuerySet[Row]):
     def of(self, user: User) -> Self:
         """Keys that the user owns."""
         return self.filter(owner=user)
+
+    def of_accounts_of(self, group_ids: Collection[int]) -> Self:
+        """Keys of the service accounts that these groups own."""
+        return self.filter(owner__owning_group__in=group_ids)

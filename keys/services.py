@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import EllipsisType
+from typing import TypedDict, Unpack
 
 from django.conf import settings
 from django.db import DatabaseError, transaction
@@ -16,6 +17,7 @@ from gateway_project.database.saving import lock_row, save_or_refuse
 from gateway_project.errors import Conflict, PermissionDenied, ValidationError
 from keys import secrets
 from keys.models import ApiKey
+from keys.restrictions import read_models, read_networks, read_tags
 from providers.models import Provider
 
 NOTE_INTERVAL = timedelta(minutes=1)
@@ -32,6 +34,17 @@ class IssuedKey:
     text: str = field(repr=False)
 
 
+class KeyOptions(TypedDict, total=False):
+    """What narrows a key; an empty value restricts nothing."""
+
+    models: list[str]
+    networks: list[str]
+    not_before: datetime | None
+    tags: dict[str, str]
+    max_tokens_per_request: int | None
+    content_logging: str
+
+
 @transaction.atomic
 def issue_key(
     *,
@@ -41,16 +54,18 @@ def issue_key(
     expiry: datetime | EllipsisType | None = ...,
     provider: Provider | None = None,
     created_by: User | None = None,
+    **options: Unpack[KeyOptions],
 ) -> IssuedKey:
     """Create a key and return the only copy of its text; a key with the expiry None never expires.
 
     By default it expires after default_lifetime(). Raises PermissionDenied if the owner lacks one of the permissions,
-    Conflict if the owner has a live key of this name, and ValidationError, also for a deleted owner and for an expiry
-    in the past or beyond GATEWAY_KEY_MAX_DAYS.
+    Conflict if the owner has a live key of this name or GATEWAY_MAX_KEYS_PER_USER of them, and ValidationError, also
+    for a deleted owner and for an expiry in the past or beyond GATEWAY_KEY_MAX_DAYS.
     """
     now = timezone.now()
     if owner.is_deleted:
         raise ValidationError("is deleted and cannot get keys.", field="owner")
+    _refuse_too_many(owner, now)
     expiry = now + default_lifetime() if expiry is ... else expiry
     _check_expiry(expiry, now)
     new_key = secrets.generate()
@@ -64,8 +79,20 @@ def issue_key(
         public_id=new_key.public_id,
         digest=new_key.digest,
     )
+    _apply_options(key, options)
+    _check_period(key, "not_before")
     save_or_refuse(key, conflict=f"{owner.username!r} has a key named {name!r} already.")
     return IssuedKey(key, new_key.text)
+
+
+def _refuse_too_many(owner: User, now: datetime) -> None:
+    """Raise Conflict if the owner has as many keys as allowed; expired ones do not count."""
+    if most := settings.GATEWAY_MAX_KEYS_PER_USER:
+        list(
+            User.objects.select_for_update().filter(pk=owner.pk).values_list("pk")
+        )  # two keys at once: one after the other
+        if ApiKey.objects.live().of(owner).unexpired(now).count() >= most:
+            raise Conflict(f"{owner.username!r} has {most:,} keys, the most there may be. Delete some first.")
 
 
 def default_lifetime() -> timedelta:
@@ -89,30 +116,65 @@ def _check_expiry(expiry: datetime | None, now: datetime) -> None:
         raise ValidationError(f"must be within {days} days from now (GATEWAY_KEY_MAX_DAYS).", field="expiry")
 
 
+def _apply_options(key: ApiKey, options: KeyOptions) -> None:
+    """Set what narrows the key. Raises ValidationError."""
+    readers = {"models": read_models, "networks": read_networks, "tags": read_tags}
+    for name, value in options.items():
+        checked = readers[name](value, name) if name in readers else value
+        setattr(key, "model_patterns" if name == "models" else name, checked)
+
+
+def _check_period(key: ApiKey, field: str) -> None:
+    """Raise ValidationError, which names the field, if the key would end before it begins."""
+    if key.not_before is not None and key.expiry is not None and key.not_before >= key.expiry:
+        problem = "must be before the expiry." if field == "not_before" else "must be after notBefore."
+        raise ValidationError(problem, field=field)
+
+
 @transaction.atomic
 def update_key(
     key: ApiKey,
     *,
     new_name: str | None = None,
     expire: bool = False,
+    expiry: datetime | EllipsisType | None = ...,
+    permissions: Collection[str] | None = None,
     provider: Provider | EllipsisType | None = ...,
     locked: bool | None = None,
+    **options: Unpack[KeyOptions],
 ) -> None:
     """Store the given changes; a provider of None unbinds the key from its provider.
 
-    Raises Conflict if the owner has another live key of the name, NotFound and ValidationError.
+    Raises Conflict if the owner has another live key of the name and for another expiry of an expired key, NotFound,
+    PermissionDenied for permissions that the owner lacks, and ValidationError.
     """
     lock_row(key, ApiKey.objects.live())
     now = timezone.now()
     if new_name is not None:
         key.name = new_name
+    if expiry is not ...:
+        _change_expiry(key, expiry, now)
     if expire and not key.is_expired(now):
         key.expiry = now
+    if permissions is not None and list(permissions) != key.permissions:
+        key.permissions = _granted_permissions(key.owner, permissions)
     if provider is not ...:
         key.provider = provider
     if locked is not None:
         key.locked_time = (key.locked_time or now) if locked else None
+    _apply_options(key, options)
+    if "not_before" in options or expiry is not ...:
+        _check_period(key, "not_before" if "not_before" in options else "expiry")
     save_or_refuse(key, conflict=f"{key.owner.username!r} has a key named {key.name!r} already.")
+
+
+def _change_expiry(key: ApiKey, expiry: datetime | None, now: datetime) -> None:
+    if expiry == key.expiry:
+        return
+    if key.is_expired(now):
+        raise Conflict("this key has expired for good: issue a new one.", field="expiry")
+    _check_expiry(expiry, now)
+    key.expiry = expiry
 
 
 def note_use(key: ApiKey) -> None:
@@ -134,14 +196,18 @@ def delete_keys(keys: Iterable[ApiKey]) -> None:
 
 
 def _granted_permissions(owner: User, names: Collection[str]) -> list[str]:
-    """The names, which match in any case, as the owner's features are spelt; raises PermissionDenied for others."""
+    """The names, which match in any case, as the owner's features are spelt.
+
+    Raises ValidationError for a name that no feature has, and PermissionDenied for features that the owner lacks.
+    """
     # Compared in Python: a name from a request may contain characters that the database refuses.
     spellings = {name.lower(): name for name in owner.feature_names()}
     if excess := {name for name in names if name.lower() not in spellings}:
         features = {name.lower() for name in Feature.objects.values_list("name", flat=True)}
         if unknown := {name for name in excess if name.lower() not in features}:
-            raise PermissionDenied(f"No feature is named {', '.join(sorted(unknown))}.")
-        raise PermissionDenied(f"The owner of the key does not have {', '.join(sorted(excess))}.")
+            raise ValidationError(f"no feature is named {', '.join(sorted(unknown))}.", field="permissions")
+        lacking = ", ".join(sorted(excess))
+        raise PermissionDenied(f"the owner of the key does not have {lacking}.", field="permissions")
     return list(dict.fromkeys(spellings[name.lower()] for name in names))
 
 

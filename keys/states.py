@@ -9,6 +9,7 @@ class KeyState(StrEnum):
     USABLE = "usable"
     LOCKED = "locked"
     EXPIRED = "expired"
+    NOT_YET_VALID = "not yet valid"
     OWNER_INACTIVE = "owner inactive"
     OWNER_DELETED = "owner deleted"
     DELETED = "deleted"

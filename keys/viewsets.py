@@ -1,24 +1,28 @@
 """API keys as a resource of the management API."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.managing.groups import administered_groups, administers_account
 from accounts.models import User
 from gateway_project.api.access import OWNER, require_access
 from gateway_project.api.documents import Plain, flat
 from gateway_project.api.fields import DIGITS
-from gateway_project.api.filters import Boolean, Integer, Text, read_parameters
+from gateway_project.api.filters import BooleanFilter, IntegerFilter, TextFilter, read_parameters
 from gateway_project.api.response_specs import Message, ResponseSpec
 from gateway_project.api.viewsets import ListMixin
 from gateway_project.database.saving import rows_by_id
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
 from keys import services
-from keys.models import ApiKey
+from keys.models import ApiKey, work_only
+from keys.own_limits import set_own_limits
 from keys.querysets import ApiKeyQuerySet
+from keys.restrictions import ContentLogging
 from keys.serializers import (
     IssuedKey,
     KeyAttributes,
@@ -30,11 +34,14 @@ from keys.serializers import (
 from providers.models import Provider
 
 SEES_ALL = "keys.view_all"
-BY_QUERY = {"user": Integer("owner_id", "The owner of the keys; defaults to the caller."), "name": Text("name")}
+BY_QUERY = {
+    "user": IntegerFilter("owner_id", "The owner of the keys; defaults to the caller."),
+    "name": TextFilter("name"),
+}
 
 
 class KeyViewSet(ListMixin):
-    """Credentials for work: the caller's own, or everybody's with the permission keys.view_all."""
+    """API keys: the caller's own, or all with the permission keys.view_all."""
 
     resource_name = "keys"
     queryset = ApiKey.objects.shown()
@@ -51,33 +58,49 @@ class KeyViewSet(ListMixin):
     volatile = frozenset({"lastUsed"})
     body_optional = attributes_optional = ("destroy", "rotate")
     filters = {
-        "userId": Integer("owner_id"),
-        "isDeleted": Boolean("is_deleted"),
-        "isExpired": Boolean(lambda keys, expired: keys.expired() if expired else keys.unexpired()),
-        "nameContains": Text("name__icontains", "Part of the name, case-insensitive."),
+        "userId": IntegerFilter("owner_id"),
+        "isDeleted": BooleanFilter("is_deleted"),
+        "isExpired": BooleanFilter(lambda keys, expired: keys.expired() if expired else keys.unexpired()),
+        "nameContains": TextFilter("name__icontains", "Part of the name, case-insensitive."),
     }
     parameters = {"destroy": BY_QUERY}
 
     def get_queryset(self) -> ApiKeyQuerySet[ApiKey]:
-        keys = ApiKey.objects.shown()
-        return keys if self.authenticated_caller.has(SEES_ALL) else keys.of(self.authenticated_caller.user)
+        keys, caller = ApiKey.objects.shown(), self.authenticated_caller
+        if caller.has(SEES_ALL):
+            return keys
+        own, groups = keys.of(caller.user), administered_groups(caller)
+        return own | keys.of_accounts_of(groups) if groups else own
 
     def owner_id(self) -> int:
-        user_id = self.request.query_params.get("user", "")
-        return int(user_id) if DIGITS.match(user_id) else self.authenticated_caller.user.pk
+        own, user_id = self.authenticated_caller.user.pk, self.request.query_params.get("user", "")
+        return int(user_id) if DIGITS.match(user_id) and not self.acts_for(int(user_id)) else own
+
+    def acts_for(self, user_id: int) -> bool:
+        """Whether the user is a service account whose keys the caller manages, as an admin of its group."""
+        return administers_account(self.authenticated_caller, user_id)
+
+    def require_owner(self, user_id: int) -> None:
+        """Raise PermissionDenied unless the caller manages the keys of this user."""
+        if not self.acts_for(user_id):
+            require_access(self.caller, OWNER, owner_id=user_id)
 
     # -- Creation ---------------------------------------------------------------------------------------
 
     def create(self, request: Request, **kwargs: str) -> Response:
-        """Issue a key. The response is the only place that shows its text."""
+        """Issue a key. Only this response shows its text."""
         values = self.values(self.create_attributes)
         user_id = values.pop("user", self.authenticated_caller.user.pk)
-        require_access(self.caller, OWNER, owner_id=user_id)
+        self.require_owner(user_id)
+        self.check_delegation(user_id, values.get("permissions", work_only()))
+        self.check_logging(values)
+        limits = values.pop("limits", [])
         with transaction.atomic():
             (owner,) = rows_by_id(User.objects.live(), [user_id], field="user")
             provider = _provider(values.pop("provider", None))
             creator = self.authenticated_caller.user
             issued = services.issue_key(owner=owner, provider=provider, created_by=creator, **values)
+            set_own_limits(issued.key, limits, self.authenticated_caller.is_admin)
             self.record(issued.key.pk, after=self.serialized(issued.key))
         return self.created(issued.key.pk, _issued_response(issued))
 
@@ -87,18 +110,38 @@ class KeyViewSet(ListMixin):
         """Change the key with this id, or with this name of `user` (default: the caller)."""
         values = self.values(self.update_attributes, partial=True)
         selection = {name: values.pop(name) for name in ("user", "name") if name in values}
+        if "expiry" in values and values.get("expire"):
+            raise ValidationError("send either expire or expiry.", field="expiry")
         if "locked" in values and not self.authenticated_caller.is_admin:
             raise PermissionDenied("only an admin can lock and unlock keys.", field="locked")
         with transaction.atomic():
             key = self.selected_key(selection)
+            self.check_delegation(key.owner_id, [*key.permissions, *values.get("permissions", ())])
+            self.check_logging(values, key.content_logging)
             if "provider" in values:
                 values["provider"] = _provider(values["provider"])
             with self.recorded_change(key):
                 services.update_key(key, **values)
         return Response(Plain(message=f"The key {key.name!r} has been changed."))
 
+    def check_delegation(self, owner_id: int, permissions: Iterable[str]) -> None:
+        """Raise PermissionDenied if an admin of a group would have a key of a service account that may do more."""
+        caller = self.authenticated_caller
+        if caller.is_admin or caller.owns(owner_id):
+            return
+        own = {name.lower() for name in caller.features}
+        if excess := sorted({name for name in permissions if name.lower() not in own}):
+            raise PermissionDenied(f"you lack {', '.join(excess)}, which this key has.", field="permissions")
+
+    def check_logging(self, values: JsonObject, current: str = ContentLogging.DEFAULT) -> None:
+        """Raise PermissionDenied if somebody who is no admin would hide what the log keeps."""
+        unproblematic = (ContentLogging.DEFAULT, current)
+        kind = values.get("content_logging", current)
+        if kind not in unproblematic and not self.authenticated_caller.is_admin:
+            raise PermissionDenied("only an admin can set less than the gateway keeps.", field="content_logging")
+
     def rotate(self, request: Request, **kwargs: str) -> Response:
-        """Give a key a new secret. The response is the only place that shows its text.
+        """Give a key a new secret. Only this response shows the key's text.
 
         The key keeps its limits, its history and its counts. The current secret keeps working for `overlapHours`; the
         secret before it ends at once.
@@ -107,6 +150,7 @@ class KeyViewSet(ListMixin):
         overlap = timedelta(hours=values["overlap_hours"]) if "overlap_hours" in values else services.OVERLAP
         with transaction.atomic():
             key = self.selected_key({})
+            self.check_delegation(key.owner_id, key.permissions)
             with self.recorded_change(key):
                 issued = services.rotate_key(key, overlap=overlap)
         return Response(_issued_response(issued))
@@ -131,12 +175,12 @@ class KeyViewSet(ListMixin):
         keys, target = self.get_queryset().live(), self.target_id()
         if target is None or "user" in selection:
             owner_id = selection.get("user", self.authenticated_caller.user.pk)
-            require_access(self.caller, OWNER, owner_id=owner_id)
+            self.require_owner(owner_id)
             keys = keys.filter(owner__in=rows_by_id(User.objects.all(), [owner_id], field="user"))
         if target is not None:
             keys = keys.filter(pk=target)
             for key in keys:  # only keys that the caller may see
-                require_access(self.caller, OWNER, owner_id=key.owner_id)
+                self.require_owner(key.owner_id)
         return keys.filter(name=selection["name"]) if "name" in selection else keys
 
     # -- Deletion ---------------------------------------------------------------------------------------

@@ -1,7 +1,10 @@
 """Users and groups in the console: one's own password, and what lists count."""
 
+from html import unescape
+
 import pytest
 
+from accounts.builtin import RISKS
 from accounts.models import MAX_PASSWORD_LENGTH, Feature, Group, Role, Session, User
 from accounts.services import create_group
 from providers.models import Provider
@@ -31,14 +34,14 @@ def change(console, user: User, **fields: str):
     return console.post(path, fields_of(console.get(path).text) | fields)
 
 
-@pytest.mark.parametrize(("given", "told"), [("", "Required"), ("not this one", "Is wrong.")])
-def test_the_own_password_is_not_changed_without_the_present_one(console, boss, given, told):
-    answer = change(console, boss, password=NEW, present_password=given)
+@pytest.mark.parametrize(("value", "told"), [("", "Required"), ("not this one", "Is wrong.")])
+def test_the_own_password_is_not_changed_without_the_present_one(console, boss, value, told):
+    answer = change(console, boss, password=NEW, present_password=value)
     assert told in answer.text
     boss.refresh_from_db()
     assert boss.check_password(PASSWORD)
     wrong = LogEntry.objects.filter(message="A wrong password was given for boss.")
-    assert wrong.exists() is bool(given)
+    assert wrong.exists() is bool(value)
 
 
 def test_with_it_this_login_goes_on_and_that_alone(console, boss):
@@ -121,6 +124,23 @@ def test_the_features_of_the_role_admin_are_shown_and_not_offered(console):
     assert 'name="_save"' not in page
     assert 'name="features"' in console.get(f"/admin/accounts/role/{user.pk}/change/").text
     assert 'name="features"' in console.get("/admin/accounts/role/add/").text
+
+
+@pytest.mark.parametrize("page", ["accounts/feature/", "accounts/role/add/", "keys/apikey/add/"])
+def test_whoever_grants_a_feature_reads_its_risk(console, page):
+    Feature.objects.create(name="reports.view")
+    shown = unescape(console.get(f"/admin/{page}").text)
+    for risk in (*RISKS.values(), "Allows nothing in the gateway itself."):
+        assert risk in shown
+
+
+def test_a_role_keeps_the_features_that_stay_chosen(console):
+    role = Role.objects.get(name="user")
+    path = f"/admin/accounts/role/{role.pk}/change/"
+    chosen = [str(pk) for pk in Feature.objects.filter(name__in=["work", "rules.view"]).values_list("pk", flat=True)]
+    answer = console.post(path, fields_of(console.get(path).text) | {"features": chosen})
+    assert answer.status_code == 302
+    assert set(role.features.values_list("name", flat=True)) == {"work", "rules.view"}
 
 
 def test_the_page_of_a_user_tells_the_groups_and_of_which_zone_its_times_are(console):

@@ -97,10 +97,10 @@ def test_at_a_terminal_a_password_is_typed_twice(again, told):
     ours, theirs = pty.openpty()
     code = "from accounts.management.passwords import typed_password as typed; print(typed())"
     pipes = {"stdin": theirs, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True}
-    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as asked:
+    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
         for prompt, answer in (("Password: ", "one"), ("\nPassword (again): ", again)):
-            assert asked.stdout.read(len(prompt)) == prompt
+            assert process.stdout.read(len(prompt)) == prompt
             os.write(ours, f"{answer}\n".encode())
-        assert told in asked.stdout.read()
+        assert told in process.stdout.read()
     os.close(ours)
     os.close(theirs)

@@ -7,6 +7,7 @@ import pytest
 from accounts.models import Session
 from tests.support.logins import OWN, cookies_of, logged_in, with_cookies, works
 from tests.support.management import body, new_user, refused
+from tests.support.promises import promise
 
 
 class TestCookies:
@@ -37,10 +38,11 @@ class TestCookies:
         ],
         ids=str,
     )
+    @promise("V-N7, S12: a forged write with a cookie changes nothing", target="403, nothing changed", suite="attack")
     def test_a_forged_write_is_refused_and_changes_nothing(self, nobody, ann, headers):
         cookies = logged_in(nobody)
-        sent = body(displayName="forged")
-        refused(with_cookies(nobody, "PATCH", "/users/", cookies, headers, json=sent), 403, "PermissionDenied")
+        request = body(displayName="forged")
+        refused(with_cookies(nobody, "PATCH", "/users/", cookies, headers, json=request), 403, "PermissionDenied")
         refused(with_cookies(nobody, "POST", "/auth/logout", cookies, headers, json=body()), 403, "PermissionDenied")
         refresh = body(grantType="Bearer", tokenType="refreshToken")
         refused(with_cookies(nobody, "POST", "/auth/login", cookies, headers, json=refresh), 403, "PermissionDenied")
@@ -48,6 +50,7 @@ class TestCookies:
         assert ann.display_name == ""
         assert Session.objects.live().count() == 1
 
+    @promise("V-N7, S12: a forged write with a cookie changes nothing", target="403, nothing changed", suite="attack")
     def test_a_form_cannot_write_even_from_the_own_origin(self, nobody, ann):
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
             headers = OWN | {"Content-Type": kind}
@@ -66,15 +69,16 @@ class TestCookies:
 
     def test_a_refresh_takes_the_cookie_where_the_body_has_none(self, nobody, ann):
         cookies = logged_in(nobody)
-        sent = body(grantType="Bearer", tokenType="refreshToken")
-        response = with_cookies(nobody, "POST", "/auth/login", cookies, OWN, json=sent)
+        request = body(grantType="Bearer", tokenType="refreshToken")
+        response = with_cookies(nobody, "POST", "/auth/login", cookies, OWN, json=request)
         assert response.status_code == 200
         assert works(nobody, response.json()["accessToken"])
         assert cookies_of(response)["SvcAuthCookie"].value == response.json()["refreshToken"]
 
+    @promise("S6: cookies of two logins are not one login", target="401", suite="attack")
     def test_cookies_of_two_logins_are_not_one_login(self, nobody, ann):
         new_user(username="Bob")
         mixed = logged_in(nobody) | {"SvcAuthCookie": logged_in(nobody, username="Bob")["SvcAuthCookie"]}
-        sent = body(grantType="Bearer", tokenType="refreshToken")
-        refused(with_cookies(nobody, "POST", "/auth/login", mixed, OWN, json=sent), 401, "AuthenticationFailed")
+        request = body(grantType="Bearer", tokenType="refreshToken")
+        refused(with_cookies(nobody, "POST", "/auth/login", mixed, OWN, json=request), 401, "AuthenticationFailed")
         assert Session.objects.live().count() == 2

@@ -12,6 +12,7 @@ from accounts.builtin import FEATURES
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.database.names import KEY_SEPARATOR
 from tests.support.management import new_admin, new_user
+from tests.support.promises import promise
 
 
 def test_every_instance_has_the_built_in_features_and_roles(db):
@@ -44,6 +45,7 @@ def test_a_feature_or_a_role_has_letters_digits_and_some_marks_in_its_name(db, k
 
 @pytest.mark.parametrize("kind", [Feature, Role])
 @pytest.mark.parametrize("name", WRONG_NAMES)
+@promise("V-K3: the name of a role has one spelling", target="400", suite="attack")
 def test_a_feature_or_a_role_has_no_other_characters_in_its_name(db, kind, name):
     with pytest.raises(ValidationError):
         kind(name=name).full_clean()

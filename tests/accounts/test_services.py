@@ -81,9 +81,9 @@ def sessions(db):
 
 def test_all_sessions_of_a_user_end_at_once(sessions):
     other = create_user(username="bob", password="a secret")
-    kept = Session.objects.create(user=other, expires_at=timezone.now() + timedelta(hours=1))
+    rest = Session.objects.create(user=other, expires_at=timezone.now() + timedelta(hours=1))
     assert end_sessions(user=sessions[0].user) == 3
-    assert list(Session.objects.live()) == [kept]
+    assert list(Session.objects.live()) == [rest]
 
 
 def test_all_but_one_end_and_ended_ones_keep_their_time(sessions):

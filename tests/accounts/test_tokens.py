@@ -11,15 +11,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from accounts.tokens import AUDIENCE, ISSUER, LEEWAY_SECONDS, AccessToken, issue_access, read_access
+from tests.support.promises import promise
 
 SESSION = "0123456789abcdef" * 2
 
 
 def claims(**changes):
     now = int(time.time())
-    known = {"token_type": "access", "sub": "7", "sid": SESSION, "jti": "x", "iat": now, "exp": now + 900}
-    known |= {"aud": AUDIENCE, "iss": ISSUER} | changes
-    return {name: value for name, value in known.items() if value is not ...}
+    values = {"token_type": "access", "sub": "7", "sid": SESSION, "jti": "x", "iat": now, "exp": now + 900}
+    values |= {"aud": AUDIENCE, "iss": ISSUER} | changes
+    return {name: value for name, value in values.items() if value is not ...}
 
 
 @pytest.fixture
@@ -51,9 +52,9 @@ def test_no_token_is_another(signed):
 def test_a_token_lives_as_long_as_the_setting_says(settings):
     settings.GATEWAY_ACCESS_TOKEN_SECONDS = 100
     payload = issue_access(user_id=7, session=SESSION).split(".")[1]
-    told = json.loads(base64.urlsafe_b64decode(payload + "=="))
-    assert told["exp"] - told["iat"] == 100
-    assert told.keys() == {"token_type", "sub", "sid", "jti", "iat", "exp", "aud", "iss"}
+    body = json.loads(base64.urlsafe_b64decode(payload + "=="))
+    assert body["exp"] - body["iat"] == 100
+    assert body.keys() == {"token_type", "sub", "sid", "jti", "iat", "exp", "aud", "iss"}
 
 
 @pytest.mark.parametrize(("since", "good"), [(LEEWAY_SECONDS // 2, True), (LEEWAY_SECONDS + 5, False), (10**6, False)])
@@ -103,11 +104,13 @@ def test_another_key_signs_nothing(signed, settings):
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
+@promise("S6: a token does not choose how it is checked", target="401", suite="attack")
 def test_another_algorithm_is_nothing(signed, algorithm):
     assert read_access(signed(algorithm=algorithm)) is None
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", None, "RS256", "EdDSA"])
+@promise("S6: a token does not choose how it is checked", target="401", suite="attack")
 def test_a_token_without_our_signature_is_nothing(signed, algorithm):
     header, payload = part({"typ": "JWT", "alg": algorithm}), part(claims())
     signature = signed().rpartition(".")[2]
@@ -115,11 +118,13 @@ def test_a_token_without_our_signature_is_nothing(signed, algorithm):
         assert read_access(text) is None
 
 
+@promise("S6: a token does not choose how it is checked", target="401", suite="attack")
 def test_nothing_in_a_header_makes_us_look_elsewhere_for_the_key(signed):
     for headers in ({"jku": "http://127.0.0.1:1/"}, {"kid": "../../dev/null"}, {"jwk": {"kty": "oct", "k": "AAAA"}}):
         assert read_access(signed(key="another key that is long enough for HMAC", headers=headers)) is None
 
 
+@promise("S6: a token does not choose how it is checked", target="401", suite="attack")
 def test_other_claims_under_an_old_signature_are_nothing(signed):
     header, _, signature = signed().split(".")
     assert read_access(f"{header}.{part(claims(sub='8'))}.{signature}") is None
@@ -145,5 +150,6 @@ def test_a_token_with_one_character_changed_is_nothing(data):
 
 @given(st.text(max_size=100))
 @hypothesis_settings(max_examples=100, deadline=None)
+@promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
 def test_arbitrary_text_is_nothing(text):
     assert read_access(text) is None

@@ -8,6 +8,7 @@ from accounts.models import Group, Session, User
 from gateway_project.api.names import camel
 from tests.accounts.values import WRONG, role
 from tests.support.management import PASSWORD, body, new_admin, new_user, refused, token_of
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
 
@@ -39,6 +40,8 @@ class TestCreatingUsers:
                 "email": "ann@example.org",
                 "active": True,
                 "isDeleted": False,
+                "kind": "person",
+                "groupId": None,
                 "roles": [role("user") | {"name": "user"}],
                 "groups": [],
             }
@@ -71,6 +74,7 @@ class TestCreatingUsers:
     def test_missing_attributes_are_named(self, admin):
         refused(admin.post("/users/", displayName="x"), 400, "ValidationError", "userName", "password")
 
+    @promise("V-L12, S5: only listed attributes can be written", target="400, nothing changed", suite="attack")
     def test_no_other_field_of_the_model_can_be_set(self, admin):
         fields = {field.name for field in User._meta.get_fields()}
         for name in (fields | {camel(field) for field in fields}) - set(KNOWN):
@@ -132,6 +136,7 @@ class TestListingUsers:
         assert one["attributes"]["groups"] == [{"id": group.pk, "name": "team"}]
         refused(admin.get("/users/987654/"), 404, "NotFound", "987654")
 
+    @promise("V-L8, V-N5: no answer shows a password hash", target="0 fields", suite="attack")
     def test_the_list_shows_nothing_of_passwords(self, admin, people):
         text = admin.get("/users/").text
         assert "argon2" not in text
@@ -157,19 +162,20 @@ class TestUpdatingUsers:
         ann.refresh_from_db()
         assert (ann.display_name, ann.email) == ("Annie", "")
 
+    @promise("V-N5: nobody changes others", target="403, nothing changed", suite="attack")
     def test_others_are_the_admins_to_change(self, admin, nobody, ann):
         bob = new_user(username="bob")
         client = nobody.as_user(bob)
         document = body(displayName="x")
         document["data"]["id"] = ann.pk
-        for path, sent in (
+        for path, request in (
             (f"/users/?id={ann.pk}", body(displayName="x")),
             (f"/users/{ann.pk}/", body(displayName="x")),
             ("/users/", document),
             ("/users/", body(displayName="x", id=ann.pk)),
             ("/users/?id=987654", body(displayName="x")),
         ):
-            refused(client.send("PATCH", path, json=sent), 403, "PermissionDenied")
+            refused(client.send("PATCH", path, json=request), 403, "PermissionDenied")
         ann.refresh_from_db()
         assert ann.display_name == ""
         assert admin.patch(f"/users/?id={ann.pk}", displayName="x", active=False).status_code == 200
@@ -181,11 +187,12 @@ class TestUpdatingUsers:
     def test_nobody_finds_out_which_users_there_are(self, nobody, ann, way):
         other, client = new_user(), nobody.as_user(ann)
         for user_id in (other.pk, 987654):
-            sent = body(displayName="x", **({"id": user_id} if way == "attributes" else {}))
-            sent["data"] |= {"id": str(user_id)} if way == "data" else {}
+            request = body(displayName="x", **({"id": user_id} if way == "attributes" else {}))
+            request["data"] |= {"id": str(user_id)} if way == "data" else {}
             path = way.format(user_id) if way.startswith("/") else "/users/"
-            refused(client.send("PATCH", path, json=sent), 403, "PermissionDenied", "owner")
+            refused(client.send("PATCH", path, json=request), 403, "PermissionDenied", "owner")
 
+    @promise("V-L12, V-K3: nobody gives themselves a role", target="403, nothing changed", suite="attack")
     def test_roles_are_the_admins_to_give_and_replace_the_set(self, admin, nobody, ann):
         refused(nobody.as_user(ann).patch("/users/", roles=[role("admin")]), 403, "PermissionDenied", "roles")
         [shown] = nobody.as_user(ann).rows("/users/?currentUser=true")
@@ -250,6 +257,7 @@ class TestUpdatingUsers:
                 assert response.status_code in (400, 409), response.text
                 assert name in response.json()["message"]
 
+    @promise("V-L12, S5: only listed attributes can be written", target="400, nothing changed", suite="attack")
     def test_no_other_field_of_the_model_can_be_set(self, admin, nobody, ann):
         before = User.objects.filter(pk=ann.pk).values().get()
         for client in (admin, nobody.as_user(ann)):

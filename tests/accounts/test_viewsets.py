@@ -106,6 +106,7 @@ class TestGroups:
             "id": team.pk,
             "name": "team",
             "members": [{"name": "ann", "id": people[0].pk}, {"name": "bob", "id": people[1].pk}],
+            "parentId": None,
         }
         assert viewer.rows("/groups/")[0] == shown
         assert viewer.get(f"/groups/{team.pk}/", flat=True).json() == {"data": shown}
@@ -139,7 +140,7 @@ class TestGroups:
 
     def test_members_come_and_go_one_by_one(self, admin, people, team):
         path = f"/groups/{team.pk}/members/"
-        shown = [{"name": person.username, "id": person.pk} for person in people]
+        shown = [{"name": person.username, "id": person.pk, "admin": False} for person in people]
         for flat in (True, False):
             assert admin.get(path, flat=flat).json() == {"data": shown[:2]}
         assert (admin.post(path, id=people[2].pk).status_code, admin.post(path, id=people[2].pk).status_code) == (
@@ -151,8 +152,8 @@ class TestGroups:
         refused(admin.get(f"{path}?page[size]=2&page[number]=3"), 400, "ValidationError", "page[number]")
         refused(admin.post(path, id=987654), 400, "ValidationError", "987654")
         refused(admin.post(path), 400, "ValidationError", "id")
-        for sent in (body(name="x"), body(id=people[1].pk)):
-            assert admin.delete(f"{path}{people[0].pk}/", json=sent).status_code in (400, 409)
+        for request in (body(name="x"), body(id=people[1].pk)):
+            assert admin.delete(f"{path}{people[0].pk}/", json=request).status_code in (400, 409)
         assert admin.get(path).json() == {"data": shown}
         assert admin.delete(f"{path}{people[0].pk}/").json() == {}
         assert admin.get(path).json() == {"data": shown[1:]}
@@ -207,10 +208,10 @@ class TestTheLogOfChanges:
         assert '"before":null' in entry.payload
         entry = self.entry(client.patch(f"/groups/{team}/", name="crew"))
         assert entry.message == f"root changed groups {team}: name."
-        assert f'"before":{{"id":{team},"name":"team","members":[]}}' in entry.payload
-        assert f'"after":{{"id":{team},"name":"crew","members":[]}}' in entry.payload
+        assert f'"before":{{"id":{team},"name":"team","members":[],"parentId":null}}' in entry.payload
+        assert f'"after":{{"id":{team},"name":"crew","members":[],"parentId":null}}' in entry.payload
         entry = self.entry(client.post(f"/groups/{team}/members/", id=root.pk))
-        assert f'"after":{{"name":"root","id":{root.pk}}}' in entry.payload
+        assert f'"after":{{"name":"root","id":{root.pk},"admin":false}}' in entry.payload
         entry = self.entry(client.delete(f"/groups/{team}/members/{root.pk}/"))
         assert '"after":null' in entry.payload
         entry = self.entry(client.delete(f"/groups/{team}/"))

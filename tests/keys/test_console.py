@@ -39,8 +39,8 @@ def test_a_key_without_expiry_is_chosen_and_not_left_out(console):
     assert added(console, owner=new_user().pk, name="for ever", never_expires="on").status_code == 200
     key = ApiKey.objects.get(name="for ever")
     assert key.expiry is None
-    for page in ("/admin/keys/apikey/", f"/admin/keys/apikey/{key.pk}/change/"):
-        assert re.search(r">\s*never\s*<", console.get(page).text)
+    assert re.search(r">\s*never\s*<", console.get("/admin/keys/apikey/").text)
+    assert "Empty: the key never expires." in console.get(f"/admin/keys/apikey/{key.pk}/change/").text
     day = {"expiry_0": "2100-01-01", "expiry_1": "00:00:00"}
     answer = added(console, owner=new_user().pk, name="both", never_expires="on", **day)
     assert answer.context["adminform"].form.errors.keys() == {"never_expires"}
@@ -87,15 +87,15 @@ def test_a_key_whose_owner_is_refused_is_not_called_usable(console):
     assert "usable" in console.get(pages[0]).text
     update_user(ann, is_active=False)
     delete_user(ben)
-    for page, told in zip(pages, ("owner inactive", "owner deleted"), strict=True):
+    for page, result in zip(pages, ("owner inactive", "owner deleted"), strict=True):
         for answer in (console.get(page), console.get("/admin/keys/apikey/")):
-            assert told in answer.text
+            assert result in answer.text
             assert "usable" not in re.sub(r'<a href="\?state=.*?</a>', "", answer.text, flags=re.DOTALL)  # the filter
 
 
 def offered(console, app: str, model: str, field: str) -> list[str]:
-    asked = {"app_label": app, "model_name": model, "field_name": field, "term": ""}
-    return [row["text"] for row in console.get("/admin/autocomplete/", asked).json()["results"]]
+    values = {"app_label": app, "model_name": model, "field_name": field, "term": ""}
+    return [row["text"] for row in console.get("/admin/autocomplete/", values).json()["results"]]
 
 
 def test_forms_offer_nobody_and_no_key_that_is_deleted(console):
@@ -107,8 +107,8 @@ def test_forms_offer_nobody_and_no_key_that_is_deleted(console):
         assert "ann" in offered(console, *form)
         assert "ben" not in offered(console, *form)
     assert offered(console, "licensing", "limit", "key") == [str(new)]
-    for kept in ("accounts/user/?q=ben", "keys/apikey/?q=old"):  # lists go on finding them
-        assert "deleted" in console.get(f"/admin/{kept}").text
+    for rest in ("accounts/user/?q=ben", "keys/apikey/?q=old"):  # lists go on finding them
+        assert "deleted" in console.get(f"/admin/{rest}").text
 
 
 @pytest.mark.parametrize("cut", [1000, 20, 14])
@@ -116,8 +116,8 @@ def test_a_key_that_was_found_somewhere_is_found_here_by_what_was_found(console,
     issued = issue_key(owner=new_user(), name="leaked")
     issue_key(owner=issued.key.owner, name="another")
     page = console.get("/admin/keys/apikey/", {"q": issued.text[:cut], "state": "usable"}, follow=True)
-    asked = page.redirect_chain[0][0]  # and the secret goes no further
-    assert asked == f"?q={issued.key.public_id}&state=usable"
+    request = page.redirect_chain[0][0]  # and the secret goes no further
+    assert request == f"?q={issued.key.public_id}&state=usable"
     assert [key.name for key in page.context["cl"].result_list] == ["leaked"]
 
 
@@ -136,12 +136,74 @@ def test_keys_are_filtered_by_what_the_list_says_of_them(console):
     users = dict.fromkeys(("usable", "locked", "expired", "deleted"), new_user())
     users |= {state: new_user() for state in ("owner inactive", "owner deleted")}
     over = {"locked": True, "expire": True}  # said first: that it is locked, and before that whose it is
-    said = {"locked": over, "expired": {"expire": True}, "owner inactive": over, "owner deleted": {}}
+    values = {"locked": over, "expired": {"expire": True}, "owner inactive": over, "owner deleted": {}}
     for state, owner in users.items():
-        update_key(issue_key(owner=owner, name=state).key, **said.get(state, {}))
+        update_key(issue_key(owner=owner, name=state).key, **values.get(state, {}))
     delete_keys(ApiKey.objects.filter(name="deleted"))
     update_user(users["owner inactive"], is_active=False)
     type(ann := users["owner deleted"]).objects.filter(pk=ann.pk).update(is_deleted=True)  # and their keys are not yet
     for state in users:
         rows = console.get("/admin/keys/apikey/", {"state": state}).context["cl"].result_list
         assert [key.name for key in rows] == [state]
+
+
+RESTRICTIONS = {
+    "models": "gpt-.*\r\n\r\n  fast ",
+    "networks": "192.0.2.7\r\n2001:DB8::/32",
+    "not_before_0": "2026-01-01",
+    "not_before_1": "00:00:00",
+    "tags": "team=search\r\nnote = a=b",
+    "max_tokens_per_request": "500",
+    "content_logging": "redacted",
+}
+
+
+def test_restrictions_are_read_from_lines_and_shown_in_them(console):
+    assert added(console, owner=new_user().pk, **RESTRICTIONS).status_code == 200
+    key = ApiKey.objects.get()
+    assert key.model_patterns == ["gpt-.*", "fast"]
+    assert key.networks == ["192.0.2.7/32", "2001:db8::/32"]
+    assert key.tags == {"team": "search", "note": "a=b"}
+    assert (key.not_before.year, key.max_tokens_per_request, key.content_logging) == (2026, 500, "redacted")
+    form = console.get(f"/admin/keys/apikey/{key.pk}/change/").context["adminform"].form
+    assert form["models"].value() == "gpt-.*\nfast"
+    assert form["tags"].value() == "note=a=b\nteam=search"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("models", "gpt-.*\n(", "Line 2 this is not a valid RE2 pattern"),
+        ("networks", "10.0.0.1/8", "Line 1 has bits behind its prefix: write 10.0.0.0/8."),
+        ("tags", "a b=c", "Must have names of 1 to 64"),
+        ("max_tokens_per_request", "0", "greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_restriction_is_named_beside_its_field(console, field, value, words):
+    errors = added(console, owner=new_user().pk, **{field: value}).context["adminform"].form.errors
+    assert errors.keys() == {field}
+    assert words in errors[field][0]
+
+
+def changed(console, key, **fields):
+    """The response to the key's form with these fields changed."""
+    page = f"/admin/keys/apikey/{key.pk}/change/"
+    form = console.get(page).context["adminform"].form
+    values = {field.html_name: field.value() for field in form}
+    expiry = key.expiry
+    values |= {"expiry_0": f"{expiry:%Y-%m-%d}" if expiry else "", "expiry_1": f"{expiry:%H:%M:%S}" if expiry else ""}
+    sent = {name: value for name, value in values.items() if value is not None} | {"_seen": form.seen_digest}
+    return console.post(page, sent | fields)
+
+
+def test_restrictions_permissions_and_expiry_are_changed_later(console):
+    key = issue_key(owner=new_user(), name="laptop", models=["gpt-.*"], expiry=None).key
+    answer = changed(
+        console, key, models="fast", permissions=["models.create"], expiry_0="2100-01-01", expiry_1="00:00:00"
+    )
+    assert answer.status_code == 302, answer.context["adminform"].form.errors
+    key.refresh_from_db()
+    assert (key.model_patterns, key.permissions, key.expiry.year) == (["fast"], ["models.create"], 2100)
+    assert changed(console, key, models="", expiry_0="", expiry_1="").status_code == 302
+    key.refresh_from_db()
+    assert (key.model_patterns, key.permissions, key.expiry) == ([], ["models.create"], None)

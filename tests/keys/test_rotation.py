@@ -23,11 +23,11 @@ def test_a_key_gets_another_secret_that_is_shown_once(nobody, as_ann, issued):
     assert response.json()["key"] != issued.text
     for text in (issued.text, response.json()["key"]):  # a day unless told
         assert nobody.with_credential(text).get("/keys/").status_code == 200
-    left = ApiKey.objects.get().former_until - timezone.now()
-    assert timedelta(hours=23, minutes=59) < left < timedelta(hours=24)
-    told = LogEntry.objects.latest("id").payload
-    assert parse(response.json()["key"])[0] in told
-    assert response.json()["key"].rpartition("_")[2] not in told
+    rest = ApiKey.objects.get().former_until - timezone.now()
+    assert timedelta(hours=23, minutes=59) < rest < timedelta(hours=24)
+    entry = LogEntry.objects.latest("id").payload
+    assert parse(response.json()["key"])[0] in entry
+    assert response.json()["key"].rpartition("_")[2] not in entry
 
 
 def test_a_new_secret_lasts_no_longer_than_the_bound_and_otherwise_as_long_as_before(ann, settings):

@@ -1,9 +1,10 @@
 """Changes to API keys."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
@@ -11,7 +12,7 @@ from accounts.services import create_feature, create_user, delete_user
 from gateway_project.errors import Conflict, NotFound, PermissionDenied, ValidationError
 from keys.models import ApiKey
 from keys.secrets import matches, parse
-from keys.services import issue_key, rotate_key, update_key
+from keys.services import delete_keys, issue_key, rotate_key, update_key
 from providers.services import create_provider
 
 DAY = timedelta(days=1)
@@ -34,10 +35,10 @@ def test_the_text_of_a_new_key_leads_to_its_row_and_is_not_stored(ann):
 
 def test_a_key_lasts_as_long_as_the_setting_says_unless_told(ann, settings):
     settings.GATEWAY_KEY_DAYS = 10
-    left = issue_key(owner=ann, name="usual").key.expiry - timezone.now()
-    assert timedelta(days=9, hours=23) < left <= timedelta(days=10)
-    told = timezone.now() + timedelta(minutes=1)
-    assert issue_key(owner=ann, name="short", expiry=told).key.expiry == told
+    rest = issue_key(owner=ann, name="usual").key.expiry - timezone.now()
+    assert timedelta(days=9, hours=23) < rest <= timedelta(days=10)
+    result = timezone.now() + timedelta(minutes=1)
+    assert issue_key(owner=ann, name="short", expiry=result).key.expiry == result
 
 
 def test_a_key_gets_no_permission_that_its_owner_lacks(ann):
@@ -51,7 +52,7 @@ def test_a_key_gets_no_permission_that_its_owner_lacks(ann):
 def test_an_admin_may_give_a_key_any_feature_and_only_those(db):
     root = create_user(username="root", password="a secret", roles=["admin"])
     assert issue_key(owner=root, name="all", permissions=["logs.view_all"]).key.pk
-    with pytest.raises(PermissionDenied, match="No feature is named no\0such"):
+    with pytest.raises(ValidationError, match="no feature is named no\0such"):
         issue_key(owner=root, name="more", permissions=["no\0such", "work"])
 
 
@@ -176,3 +177,37 @@ class TestRotation:
         update_key(key, **change)
         with pytest.raises(Conflict):
             rotate_key(key, overlap=DAY)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_user_has_no_more_live_keys_than_the_setting_says(settings):
+    settings.GATEWAY_MAX_KEYS_PER_USER = 3
+    ann, bob = (create_user(username=name, password="a secret") for name in ("ann", "bob"))
+    first, *_ = (issue_key(owner=ann, name=f"key {number}").key for number in range(3))
+    with pytest.raises(Conflict, match="'ann' has 3 keys, the most there may be"):
+        issue_key(owner=ann, name="one more")
+    assert issue_key(owner=bob, name="his own").key.pk
+    delete_keys([first])
+    assert issue_key(owner=ann, name="instead of a deleted one").key.pk
+    ApiKey.objects.filter(owner=ann, name="key 1").update(expiry=timezone.now() - DAY)
+    assert issue_key(owner=ann, name="instead of an expired one").key.pk
+    with pytest.raises(Conflict):
+        issue_key(owner=ann, name="one more")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_keys_that_are_made_at_once_are_no_more_than_that_either(settings):
+    settings.GATEWAY_MAX_KEYS_PER_USER = 5
+    ann = create_user(username="ann", password="a secret")
+
+    def issue(number):
+        try:
+            return issue_key(owner=ann, name=f"key {number}") is not None
+        except Conflict:
+            return False
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(issue, range(12))) == 5
+    assert ApiKey.objects.filter(owner=ann).count() == 5

@@ -10,12 +10,13 @@ from accounts.models import User
 from accounts.services import create_user
 from keys.models import ApiKey
 from keys.states import KeyState
+from tests.support.management import QUICK_HASHERS
 
 NOW = timezone.now()
 HOUR = timedelta(hours=1)
 
 
-def expected_state(*, deleted, owner_deleted, owner_active, locked, expired):
+def expected_state(*, deleted, owner_deleted, owner_active, locked, expired, early):
     if deleted:
         return KeyState.DELETED
     if owner_deleted:
@@ -24,20 +25,24 @@ def expected_state(*, deleted, owner_deleted, owner_active, locked, expired):
         return KeyState.OWNER_INACTIVE
     if locked:
         return KeyState.LOCKED
-    return KeyState.EXPIRED if expired else KeyState.USABLE
+    if expired:
+        return KeyState.EXPIRED
+    return KeyState.NOT_YET_VALID if early else KeyState.USABLE
 
 
 @pytest.fixture
-def keys(db):
+def keys(db, settings):
     """A key for each combination of what a state depends on, with its expected state."""
+    settings.PASSWORD_HASHERS = QUICK_HASHERS
     states = {}
-    names = ("deleted", "owner_deleted", "owner_active", "locked", "expired")
-    for number, facts in enumerate(dict(zip(names, flags, strict=True)) for flags in product((True, False), repeat=5)):
+    names = ("deleted", "owner_deleted", "owner_active", "locked", "expired", "early")
+    for number, facts in enumerate(dict(zip(names, flags, strict=True)) for flags in product((True, False), repeat=6)):
         owner = create_user(username=f"user{number}", password="a secret")
         User.objects.filter(pk=owner.pk).update(is_deleted=facts["owner_deleted"], is_active=facts["owner_active"])
         key = ApiKey.objects.create(
             name="key", owner=owner, public_id=f"id{number}", digest=b"", is_deleted=facts["deleted"],
             locked_time=NOW if facts["locked"] else None,
+            not_before=NOW + HOUR if facts["early"] else None,
             expiry=NOW if facts["expired"] else NOW + HOUR if number % 2 else None,
         )  # fmt: skip
         states[key.pk] = expected_state(**facts)

@@ -47,14 +47,14 @@ def test_a_new_key_is_shown_once_and_never_again(nobody, as_ann, settings):
     assert secret not in "".join(LogEntry.objects.values_list("payload", flat=True))
 
 
-def test_a_key_is_listed_with_all_that_it_may_and_when(as_ann, ann, known_provider):
+def test_a_key_is_listed_with_all_that_it_may_and_when(as_ann, ann, first_provider):
     expiry = timezone.now() + timedelta(days=3)
     key = make(
         as_ann,
         name="laptop",
         expiry=expiry.isoformat(),
         permissions=[{"name": "work"}, {"name": "models.create"}],
-        provider=known_provider.pk,
+        provider=first_provider.pk,
     )
     (row,) = as_ann.rows("/keys/")
     assert row == {
@@ -66,9 +66,15 @@ def test_a_key_is_listed_with_all_that_it_may_and_when(as_ann, ann, known_provid
         "createdBy": ann.pk,
         "creatorName": "ann",
         "expiry": expiry.isoformat().replace("+00:00", "Z"),
-        "provider": known_provider.pk,
+        "provider": first_provider.pk,
         "providerName": "first",
         "permissions": [{"name": "work"}, {"name": "models.create"}],
+        "models": [],
+        "networks": [],
+        "notBefore": None,
+        "tags": {},
+        "maxTokensPerRequest": None,
+        "contentLogging": "default",
         "lockedTime": None,
         "lastUsed": None,
         "isExpired": False,
@@ -128,7 +134,7 @@ def test_a_key_makes_no_keys(nobody, ann):
 
 
 @pytest.mark.parametrize(
-    ("sent", "named"),
+    ("payload", "named"),
     [
         ({"expiry": "2020-01-01T00:00:00Z"}, "expiry"),
         ({"expiry": 5}, "expiry"),
@@ -145,8 +151,8 @@ def test_a_key_makes_no_keys(nobody, ann):
         ({"name": " x"}, "name"),
     ],
 )
-def test_what_is_wrong_is_named_and_nothing_is_written(as_ann, sent, named):
-    refused(as_ann.post("/keys/", **({"name": "x"} | sent)), 400, "ValidationError", named)
+def test_what_is_wrong_is_named_and_nothing_is_written(as_ann, payload, named):
+    refused(as_ann.post("/keys/", **({"name": "x"} | payload)), 400, "ValidationError", named)
     assert not ApiKey.objects.exists()
 
 
@@ -169,8 +175,10 @@ def test_wrong_values_are_never_a_fault_of_ours(admin, as_ann):
         lambda **sent: as_ann.post("/keys/", **sent), ["name", "expiry", "permissions", "provider", "user", "id"], good
     )
     make(admin, name="mine")
-    sent_names = ["newName", "expire", "provider", "user", "locked", "id", "permissions"]
-    try_wrong(lambda **sent: admin.patch("/keys/", **sent), sent_names, lambda: {"name": ApiKey.objects.last().name})
+    requests_names = ["newName", "expire", "provider", "user", "locked", "id", "permissions"]
+    try_wrong(
+        lambda **sent: admin.patch("/keys/", **sent), requests_names, lambda: {"name": ApiKey.objects.last().name}
+    )
     try_wrong(lambda **sent: admin.patch("/keys/", **sent), ["name"], dict)
     from tests.support.management import body
 
@@ -227,26 +235,26 @@ def test_filters(as_ann):
         refused(as_ann.get(f"/keys/?{query}"), 400, "ValidationError", query.partition("=")[0])
 
 
-def test_a_list_costs_the_same_at_any_length(client, ann, known_provider, django_assert_num_queries):
+def test_a_list_costs_the_same_at_any_length(client, ann, first_provider, django_assert_num_queries):
     headers = {"Authorization": f"Bearer {token_of(ann)}"}
     for size in (1, 10):
         for _ in range(size):
-            issue_key(owner=ann, name=f"k{next(_numbers)}", provider=known_provider, created_by=ann)
-        with django_assert_num_queries(6):  # session and user, roles, features, licence; count, page
+            issue_key(owner=ann, name=f"k{next(_numbers)}", provider=first_provider, created_by=ann)
+        with django_assert_num_queries(7):  # session and user, roles, features, licence; groups, count, page
             client.get("/keys/", headers=headers)
 
 
 # -- Changes ---------------------------------------------------------------------------------------------
 
 
-def test_a_key_is_renamed_bound_and_unbound(as_ann, known_provider):
+def test_a_key_is_renamed_bound_and_unbound(as_ann, first_provider):
     key = make(as_ann, name="laptop")
-    response = as_ann.patch("/keys/", name="laptop", newName="phone", provider=known_provider.pk)
+    response = as_ann.patch("/keys/", name="laptop", newName="phone", provider=first_provider.pk)
     assert response.json().keys() == {"message"}
     key.refresh_from_db()
-    assert (key.name, key.provider) == ("phone", known_provider)
+    assert (key.name, key.provider) == ("phone", first_provider)
     for nothing in (0, None):
-        ApiKey.objects.update(provider=known_provider)
+        ApiKey.objects.update(provider=first_provider)
         assert as_ann.patch(f"/keys/{key.pk}/", provider=nothing).status_code == 200
         key.refresh_from_db()
         assert key.provider is None
@@ -283,8 +291,8 @@ def test_an_admin_locks_and_unlocks(admin, as_ann, ann):
 
 def test_nobody_changes_or_deletes_anothers_key(as_ann, admin, bob):
     key = make(admin, user=bob.pk, name="of bob")
-    for sent in ({"name": "of bob"}, {"name": "of bob", "id": key.pk}, {"id": key.pk}):
-        refused(as_ann.patch("/keys/", **sent, newName="mine"), 404, "NotFound")
+    for request in ({"name": "of bob"}, {"name": "of bob", "id": key.pk}, {"id": key.pk}):
+        refused(as_ann.patch("/keys/", **request, newName="mine"), 404, "NotFound")
     refused(as_ann.patch("/keys/", name="of bob", user=bob.pk, newName="mine"), 403, "PermissionDenied")
     refused(as_ann.patch(f"/keys/{key.pk}/", newName="mine"), 404, "NotFound")
     refused(as_ann.delete(f"/keys/{key.pk}/"), 404, "NotFound")
@@ -319,8 +327,8 @@ def deleted() -> set[str]:
 @pytest.mark.parametrize("way", ["query", "attributes"])
 def test_keys_are_deleted_by_user_and_name(admin, as_ann, bob, way):
     def delete(client, **which):
-        sent = {"params": which} if way == "query" else {"json": body(**which)}
-        return client.delete("/keys/", **sent)
+        request = {"params": which} if way == "query" else {"json": body(**which)}
+        return client.delete("/keys/", **request)
 
     for name in ("one", "two", "three"):
         make(admin, user=bob.pk, name=name)
@@ -338,15 +346,17 @@ def test_keys_are_deleted_by_user_and_name(admin, as_ann, bob, way):
 
 @pytest.mark.parametrize("way", ["query", "attributes"])
 def test_keys_of_nobody_are_not_deleted_but_asked_about(admin, as_ann, bob, way):
-    def sent(user):
+    def request_for(user):
         return {"params": {"user": user}} if way == "query" else {"json": body(user=user)}
 
     key = make(admin, user=bob.pk)
-    refused(admin.delete("/keys/", **sent(987654)), 400, "ValidationError", "user: there is none with the id 987654")
+    refused(
+        admin.delete("/keys/", **request_for(987654)), 400, "ValidationError", "user: there is none with the id 987654"
+    )
     refused(admin.patch("/keys/", user=987654, name="x"), 400, "ValidationError", "user")
-    refused(as_ann.delete("/keys/", **sent(987654)), 403, "PermissionDenied")
+    refused(as_ann.delete("/keys/", **request_for(987654)), 403, "PermissionDenied")
     delete_user(bob)
-    assert admin.delete("/keys/", **sent(bob.pk)).status_code == 200
+    assert admin.delete("/keys/", **request_for(bob.pk)).status_code == 200
     assert deleted() == {key.name}
 
 
@@ -393,13 +403,13 @@ def test_query_and_body_that_disagree_delete_nothing(as_ann):
     assert deleted() == set()
 
 
-def test_a_deleted_key_is_not_changed_and_holds_no_provider(admin, as_ann, known_provider):
-    key = make(as_ann, name="laptop", provider=known_provider.pk)
-    refused(admin.delete(f"/providers/{known_provider.pk}/"), 409, "Conflict", "1 API key")
+def test_a_deleted_key_is_not_changed_and_holds_no_provider(admin, as_ann, first_provider):
+    key = make(as_ann, name="laptop", provider=first_provider.pk)
+    refused(admin.delete(f"/providers/{first_provider.pk}/"), 409, "Conflict", "1 API key")
     as_ann.delete("/keys/?name=laptop")
     refused(as_ann.patch(f"/keys/{key.pk}/", newName="phone"), 404, "NotFound")
     refused(admin.patch(f"/keys/{key.pk}/", locked=False), 404, "NotFound")
-    assert admin.delete(f"/providers/{known_provider.pk}/").status_code == 200
+    assert admin.delete(f"/providers/{first_provider.pk}/").status_code == 200
     key.refresh_from_db()
     assert (key.is_deleted, key.provider) == (True, None)
 

@@ -1,9 +1,11 @@
 """Whoever guesses passwords waits, and nobody else."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from accounts.guessing.slowdown import delay_seconds
 from accounts.sessions import log_in
 from gateway_project.errors import AuthenticationFailed, RateLimited
 from tests.support.logins import by_password
@@ -54,11 +56,24 @@ class TestThrottling:
         assert by_password(nobody, username="Bob").status_code == 200
         assert log_in(username="Ann", password=PASSWORD, address="192.0.2.7")
 
-    def test_an_address_that_tries_many_names_waits_too(self, nobody, ann):
-        for number in range(8):
+    def test_an_address_that_tries_many_names_is_slowed_and_other_accounts_stay_open(self, nobody, ann):
+        by_password(nobody, username="touched", password="wrong")
+        for number in range(7):
             refused(by_password(nobody, username=f"guess{number}"), 401, "AuthenticationFailed")
-        refused(by_password(nobody), 429, "RateLimited")
+        response = by_password(nobody, username="touched")
+        refused(response, 429, "RateLimited", "Try again in 5 s.")
+        assert response.headers["Retry-After"] == "5"
+        assert by_password(nobody).status_code == 200, "nobody guessed at this account from here"
         assert log_in(username="Ann", password=PASSWORD, address="192.0.2.7")
+
+    def test_a_slowed_address_has_one_untouched_account_a_second(self, nobody, ann):
+        for number in range(8):
+            by_password(nobody, username=f"guess{number}")
+        start = time.monotonic()
+        codes = [by_password(nobody, username=f"more{number}").status_code for number in range(20)]
+        seconds = time.monotonic() - start
+        assert 1 <= codes.count(401) <= 3 + seconds, "at once only one a second"
+        assert set(codes) == {401, 429}
 
     def test_a_good_login_clears_the_accounts_failures_and_costs_none(self, nobody, ann):
         for _ in range(3):  # six of the eight failures that an address has
@@ -139,3 +154,63 @@ class TestThrottling:
         with pytest.raises(RateLimited):
             log_in(username="ann", password=PASSWORD, address="203.0.113.7")
         assert log_in(username="ann", password=PASSWORD, address="::ffff:203.0.113.8")
+
+
+class TestGuessesFromManyAddresses:
+    @pytest.fixture(autouse=True)
+    def _few(self, settings, nobody, ann):
+        from django.core.cache import caches
+
+        settings.GATEWAY_LOGIN_FAILURES_PER_ACCOUNT = 4
+        caches["default"].clear()
+
+    def guess(self, place, password="wrong"):
+        return log_in(username="ann", password=password, address=f"192.0.2.{place}")
+
+    def fail(self, times):
+        for place in range(times):
+            with pytest.raises(AuthenticationFailed):
+                self.guess(place)
+
+    def test_are_slowed_and_the_owner_gets_in_after_the_delay_whoever_else_guesses(self, monkeypatch):
+        now = time.time()
+        self.fail(4)
+        with pytest.raises(RateLimited) as refusal:
+            self.guess(99, PASSWORD)
+        assert refusal.value.retry_after == 5
+        monkeypatch.setattr("accounts.guessing.slowdown.time.time", lambda: now + 10)
+        for place in range(50, 60):
+            with pytest.raises(RateLimited):
+                self.guess(place)
+        assert self.guess(99, PASSWORD)
+
+    def test_a_turn_is_used_once(self, monkeypatch):
+        now = time.time()
+        self.fail(4)
+        with pytest.raises(RateLimited):
+            self.guess(99)
+        monkeypatch.setattr("accounts.guessing.slowdown.time.time", lambda: now + 10)
+        with pytest.raises(AuthenticationFailed):
+            self.guess(99)
+        with pytest.raises(RateLimited):
+            self.guess(99, PASSWORD)
+
+    def test_who_comes_too_early_keeps_the_turn(self, monkeypatch):
+        now = time.time()
+        self.fail(4)
+        for later in (0, 2, 4):
+            monkeypatch.setattr("accounts.guessing.slowdown.time.time", lambda later=later: now + later)
+            with pytest.raises(RateLimited):
+                self.guess(99, PASSWORD)
+        monkeypatch.setattr("accounts.guessing.slowdown.time.time", lambda: now + 7)
+        assert self.guess(99, PASSWORD)
+
+    def test_the_owner_is_not_slowed_where_they_have_logged_in_before(self):
+        assert self.guess(77, PASSWORD)
+        self.fail(4)
+        with pytest.raises(RateLimited):
+            self.guess(99, PASSWORD)
+        assert self.guess(77, PASSWORD)
+
+    def test_the_delay_grows_and_has_an_end(self):
+        assert [delay_seconds(excess) for excess in (1, 5, 6, 11, 21, 31, 10_000)] == [5, 5, 10, 20, 80, 300, 300]

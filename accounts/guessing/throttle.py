@@ -1,0 +1,189 @@
+"""Throttles password guessing without locking anybody else out.
+
+Failures count per account and address, in windows of fifteen minutes that begin with the first failure; beyond the
+limit, logins are refused until the window ends. They also count per address over all accounts, and per account over all
+addresses in a day; beyond these limits, logins are slowed (slowdown.py). An IPv6 address counts as its /64 network, all
+of which one client has.
+"""
+
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from ipaddress import ip_network
+from typing import TypeVar
+
+from django.conf import settings
+from django.core.cache import caches
+from django.core.cache.backends.base import BaseCache
+
+from accounts.guessing.slowdown import delay_seconds, seconds_until_turn, takes_pace
+from gateway_project.database.names import name_key
+from gateway_project.errors import AuthenticationFailed, RateLimited
+from gateway_project.server.proxies import read_address
+
+log = logging.getLogger("gateway.login")
+
+WINDOW_SECONDS, DAY_SECONDS = 15 * 60, 24 * 3600
+T = TypeVar("T")
+
+
+@contextmanager
+def guess(
+    username: str,
+    address: str,
+    *,
+    on_first_refusal: Callable[[], None] = lambda: None,
+    on_first_delay: Callable[[], None] = lambda: None,
+    is_known: Callable[[str], bool] = lambda _: False,
+) -> Iterator[None]:
+    """Around one password check: AuthenticationFailed counts as a failure. Raises RateLimited instead of checking.
+
+    Each check is counted before it is made, so that concurrent guesses count too. `on_first_refusal` is called once a
+    window, and `on_first_delay` likewise for those that have to wait for their turn: further guesses must not fill the
+    log. `is_known`: whether the account's owner has logged in from there.
+    """
+    account, origin = name_key(username), origin_of(address)
+    store = _store()
+    by_account = FailureCounter(store, settings.GATEWAY_LOGIN_FAILURES, "account", account, origin)
+    by_address = FailureCounter(store, math.inf, "address", origin)
+    everywhere = FailureCounter(store, math.inf, "everywhere", account, window_seconds=DAY_SECONDS)
+    counters = by_address, everywhere, by_account
+    with ExitStack() as counting:
+        for counter in counters:
+            counting.enter_context(counter.counted(on_first_refusal))
+        _slow_down(*counters, is_known=lambda: is_known(origin), on_first_delay=on_first_delay)
+        yield
+    by_account.reset()
+    by_address.decrement()
+    everywhere.decrement()
+
+
+class FailureCounter:
+    """Counts failures in a window against a limit, in the shared cache, or in this process alone while that fails."""
+
+    def __init__(self, store: BaseCache, limit: float, *names: str, window_seconds: int = WINDOW_SECONDS) -> None:
+        # Hashed: names are of any length and may contain characters that cache keys must not have.
+        self.name = "login:" + hashlib.sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
+        self.store, self.limit, self.window_seconds = store, limit, window_seconds
+        self.names, self.count = names, 0
+        self.run(self._find_window)
+
+    @contextmanager
+    def counted(self, on_first_refusal: Callable[[], None]) -> Iterator[None]:
+        """Count one more; it is taken back if the block raises anything but AuthenticationFailed."""
+        self.add(on_first_refusal)
+        try:
+            yield
+        except AuthenticationFailed:
+            raise
+        except BaseException:  # the password was not checked: no guess
+            self.decrement()
+            raise
+
+    def add(self, on_first_refusal: Callable[[], None]) -> None:
+        """Count one more; raises RateLimited, counting nothing, beyond the limit."""
+        self.count = self.run(self._increment)
+        if self.count > self.limit:
+            self.decrement()
+            self.note_refusal(on_first_refusal)
+            wait = min(max(1, self.ends - time.time()), self.window_seconds)
+            raise RateLimited("Too many failed logins; try again later.", retry_after=wait)
+
+    def note_refusal(self, on_first_refusal: Callable[[], None]) -> None:
+        """Call the function if this is the first refusal in the window."""
+        if self.run(lambda: self.store.add(f"{self.key}:told", 1, self.window_seconds)):
+            on_first_refusal()
+
+    def decrement(self) -> None:
+        with suppress(ValueError):  # the key may have expired or been evicted
+            self.run(lambda: self.store.decr(self.key))
+
+    def reset(self) -> None:
+        self.run(lambda: self.store.delete(self.key))
+
+    def run(self, operation: Callable[[], T]) -> T:
+        """The result of an operation on the store; a shared cache that fails is replaced by the process's own."""
+        try:
+            return operation()
+        except Exception as error:  # it is down, full or read-only, or holds a foreign value
+            if self.store is caches["process"] or _is_missing_key(error):
+                raise
+            _warn(error)
+        self.store = caches["process"]
+        self._find_window()
+        return operation()
+
+    def _find_window(self) -> None:
+        seconds = self.window_seconds
+        ends = self.store.get_or_set(self.name, int(time.time()) + seconds, seconds)
+        self.ends = _checked_int(ends)
+        self.key = f"{self.name}:{ends}"
+
+    def _increment(self) -> int:
+        self.store.add(self.key, 0, self.window_seconds)
+        try:
+            return _checked_int(self.store.incr(self.key))
+        except ValueError:  # the key was evicted in between
+            self.store.set(self.key, 1, self.window_seconds)
+            return 1
+
+
+def _slow_down(
+    by_address: FailureCounter,
+    everywhere: FailureCounter,
+    by_account: FailureCounter,
+    *,
+    is_known: Callable[[], bool],
+    on_first_delay: Callable[[], None],
+) -> None:
+    """Raise RateLimited if this login has to wait for its turn; the counters count it already."""
+    excess_of_address = by_address.count - settings.GATEWAY_LOGIN_FAILURES_PER_ADDRESS
+    excess_of_account = everywhere.count - settings.GATEWAY_LOGIN_FAILURES_PER_ACCOUNT
+    if excess_of_address > 0 and by_account.count == 1:  # without a failure from here: stays open, once a second
+        has_room = by_address.run(lambda: takes_pace(by_address.store, *by_address.names))
+        excess_of_address = 0 if has_room else 1
+    if excess_of_account > 0 and is_known():
+        excess_of_account = 0
+    if (excess := max(excess_of_address, excess_of_account)) <= 0:
+        return
+    delay = delay_seconds(excess)
+    wait = by_account.run(lambda: seconds_until_turn(by_account.store, delay, *by_account.names))
+    if wait:
+        (everywhere if excess_of_account > 0 else by_address).note_refusal(on_first_delay)
+        raise RateLimited(f"Too many failed logins. Try again in {wait} s.", retry_after=wait)
+
+
+def origin_of(address: str) -> str:
+    """What counts as one address: the network of an IPv6 address; the text itself where it is none."""
+    read = read_address(address.partition("%")[0])
+    if not read:  # a Unix socket has none
+        return address
+    return str(ip_network((read, 64), strict=False)) if ":" in read else read
+
+
+def _checked_int(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{type(value).__name__} in the place of a number")
+    return value
+
+
+def _is_missing_key(error: Exception) -> bool:
+    """Whether the error is Django's ValueError for incr() and decr() of a missing key."""
+    return type(error) is ValueError
+
+
+def _store() -> BaseCache:
+    """The cache that all processes share; this process's own while that one is down."""
+    try:
+        caches["default"].get("login")
+    except Exception as error:  # of any kind: logins go on without the shared cache
+        _warn(error)
+        return caches["process"]
+    return caches["default"]
+
+
+def _warn(error: Exception) -> None:
+    log.warning("The shared cache fails (%s): failed logins are counted by each process.", type(error).__name__)

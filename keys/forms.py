@@ -1,0 +1,158 @@
+"""The form of a key in the console."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django import forms
+from django.conf import settings
+from django.db.models import Model
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from accounts.models import Feature
+from gateway_project.console.tables import ServiceForm
+from gateway_project.errors import ValidationError
+from gateway_project.json_types import JsonObject
+from keys import services
+from keys.models import ApiKey
+from keys.restrictions import MAX_TOKENS, ContentLogging, read_models, read_networks, read_tags
+
+RESTRICTIONS = ["models", "networks", "not_before", "tags", "max_tokens_per_request", "content_logging"]
+LOGGING_LABELS = {
+    ContentLogging.DEFAULT: "As the gateway",
+    ContentLogging.REDACTED: "Sizes and hashes",
+    ContentLogging.NONE: "Nothing",
+}
+Value = TypeVar("Value")
+
+
+class Lines(forms.CharField):
+    """Several texts, one on each line."""
+
+    widget = UnfoldAdminTextareaWidget
+
+    def __init__(self, help_text: str) -> None:
+        super().__init__(required=False, strip=False, help_text=help_text)
+        self.widget.attrs["rows"] = 3
+
+    def prepare_value(self, value: object) -> object:
+        return "\n".join(map(str, value)) if isinstance(value, list) else value
+
+    def to_python(self, value: object) -> list[str]:  # type: ignore[override]  # lines, not one text
+        lines = value if isinstance(value, list) else str(value or "").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+    def has_changed(self, initial: object, data: object) -> bool:
+        return self.to_python(initial) != self.to_python(data)
+
+
+class KeyForm(ServiceForm):
+    """A key's own fields; its permissions are names of features."""
+
+    permissions = forms.MultipleChoiceField(
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        initial=["work"],
+        help_text="A subset of the owner's permissions. A key never allows more than its owner may currently do.",
+    )
+
+    never_expires = forms.BooleanField(
+        required=False,
+        label="Never expires",
+        widget=UnfoldBooleanSwitchWidget,
+        help_text="The key stays valid until it is locked, expired or deleted.",
+    )
+    models = Lines(
+        "Patterns (RE2, whole name) of the models and aliases that the key may use, of those that the rules allow; one "
+        "on each line. Empty: all of these."
+    )
+    networks = Lines("Networks that the key is accepted from, such as 192.0.2.0/24; one on each line. Empty: all.")
+    tags = Lines("Tags of each request with the key, such as team=search; one on each line.")
+    max_tokens_per_request = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_TOKENS,
+        label="Tokens in a request",
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="The most tokens that an answer may have. Empty: no bound.",
+    )
+    content_logging = forms.ChoiceField(
+        required=False,
+        choices=[(kind.value, label) for kind, label in LOGGING_LABELS.items()],
+        initial=ContentLogging.DEFAULT.value,
+        widget=UnfoldAdminSelectWidget,
+        help_text="What the log keeps of prompts and answers, if the gateway keeps more.",
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ["name", "owner", "expiry", "not_before", "provider"]
+        help_texts = {
+            "provider": "A key linked to a provider uses that provider for every model.",
+            "not_before": "In UTC. The key is refused before this time. Empty: valid at once.",
+        }
+
+    def __init__(self, *args: object, **options: object) -> None:
+        super().__init__(*args, **options)
+        permissions = self.fields.get("permissions")
+        if isinstance(permissions, forms.MultipleChoiceField):
+            permissions.choices = [(feature.name, feature.label) for feature in Feature.objects.all()]
+        if "expiry" in self.fields:
+            self.fields["expiry"].help_text = _expiry_help(is_new=self.instance.pk is None)
+
+    def initial_of(self, row: Model) -> dict[str, object]:
+        assert isinstance(row, ApiKey)
+        return {
+            "permissions": row.permissions,
+            "models": row.model_patterns,
+            "networks": row.networks,
+            "tags": [f"{name}={value}" for name, value in sorted(row.tags.items())],
+            "max_tokens_per_request": row.max_tokens_per_request,
+            "content_logging": row.content_logging,
+        }
+
+    def clean_models(self) -> list[str]:
+        return _read(read_models, self.cleaned_data["models"])
+
+    def clean_networks(self) -> list[str]:
+        return _read(read_networks, self.cleaned_data["networks"])
+
+    def clean_tags(self) -> dict[str, str]:
+        pairs = [line.partition("=") for line in self.cleaned_data["tags"]]
+        return _read(read_tags, {name.strip(): value.strip() for name, _, value in pairs})
+
+    def clean_content_logging(self) -> str:
+        return self.cleaned_data["content_logging"] or ContentLogging.DEFAULT.value
+
+    def clean(self) -> JsonObject:
+        """The values for the service: the expiry is None for a key that never expires, and left out for the default."""
+        values = self.cleaned_data
+        never_expires = values.pop("never_expires", False)
+        if self.instance.pk is not None:
+            return values
+        if never_expires and values.get("expiry"):
+            self.add_error("never_expires", "Set an expiry or choose this, not both.")
+        elif not never_expires and values.get("expiry", ...) is None:
+            del values["expiry"]
+        return values
+
+
+def _read(read: Callable[[object], Value], values: object) -> Value:
+    try:
+        return read(values)
+    except ValidationError as error:
+        number = error.field.strip("[]")
+        place = f"Line {int(number) + 1} " if number.isdigit() else ""
+        message = f"{place}{error.message}"
+        raise forms.ValidationError(message[0].upper() + message[1:]) from None
+
+
+def _expiry_help(*, is_new: bool) -> str:
+    days, maximum = services.default_lifetime().days, settings.GATEWAY_KEY_MAX_DAYS
+    bound = f" At most {maximum} days from now." if maximum else ""
+    default = f"Default: {days} days from now." if is_new else "Empty: the key never expires."
+    return f"In UTC. {default}{bound}"
