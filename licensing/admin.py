@@ -22,13 +22,15 @@ from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing import services
-from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Window
+from licensing.models import SUBJECTS, Limit, LimitStatus, Measure, Unpriced, Window
 from licensing.serializers import shown
 from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import limit_statuses
 from licensing.viewsets import LimitViewSet, install, without_usage
 
 DAYS = 30
+OPTIONS = ["is_strict", "unpriced", "unpriced_price"]
+IS_FIXED = "typeof measure === 'undefined'"  # in the form of a limit that exists: its measure is no field there
 SUBJECT_CHOICES = [(name, "An API key" if name == "key" else f"A {name}") for name in SUBJECTS]
 WINDOW_CHOICES = [choice for choice in Window.choices if choice[0] != Window.NONE]
 
@@ -44,7 +46,7 @@ class LimitForm(ServiceForm):
 
     class Meta:
         model = Limit
-        fields = [*SUBJECTS, "measure", "amount"]
+        fields = [*SUBJECTS, "measure", "amount", "is_strict", "unpriced", "unpriced_price"]
         help_texts = {
             "amount": "0 is unlimited, whatever the default setting says.",
             "group": "Its members share it.",
@@ -106,6 +108,9 @@ class LimitAdmin(ServiceAdmin):
     conditional_fields = {
         **{name: f"subject == '{name}'" for name in SUBJECTS},
         "time_window": f"measure != '{Measure.CONCURRENT}'",
+        "is_strict": f"{IS_FIXED} || measure == '{Measure.TOKENS}' || measure == '{Measure.COST}'",
+        "unpriced": f"{IS_FIXED} || measure == '{Measure.COST}'",
+        "unpriced_price": f"({IS_FIXED} || measure == '{Measure.COST}') && unpriced == '{Unpriced.COUNT}'",
     }
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
@@ -118,10 +123,10 @@ class LimitAdmin(ServiceAdmin):
         if obj is None:
             return [
                 ("Who", {"fields": ["subject", *SUBJECTS]}),
-                ("What", {"fields": ["measure", "time_window", "amount"]}),
+                ("What", {"fields": ["measure", "time_window", "amount", *OPTIONS]}),
             ]
         return [
-            (None, {"fields": ["kind", "subject_name", "measure", "window", "amount"]}),
+            (None, {"fields": ["kind", "subject_name", "measure", "window", "amount", *_options_of(obj)]}),
             ("Now", {"fields": ["used", "share", "resets_at"]}),
         ]
 
@@ -166,7 +171,12 @@ class LimitAdmin(ServiceAdmin):
     def create(self, request: HttpRequest, values: JsonObject) -> Limit:
         subject, measure = values["subject"], values["measure"]
         window = "" if measure == Measure.CONCURRENT else values["time_window"]
-        return services.set_limit(measure=measure, window=window, amount=values["amount"], **{subject: values[subject]})
+        return services.set_limit(
+            measure=measure,
+            window=window,
+            amount=values["amount"],
+            **{name: values[name] for name in (subject, *OPTIONS)},
+        )
 
     def change(self, request: HttpRequest, row: Limit, values: JsonObject) -> None:
         services.change_limit(row, **values)
@@ -176,6 +186,13 @@ class LimitAdmin(ServiceAdmin):
 
     def deletion_effects(self, row: Limit) -> list[str]:
         return [f"The limit of {row.subject} will be deleted. The default limit applies from then on."]
+
+
+def _options_of(limit: Limit) -> list[str]:
+    """The options that mean something for this measure."""
+    if limit.measure == Measure.COST:
+        return OPTIONS
+    return OPTIONS[:1] if limit.measure == Measure.TOKENS else []
 
 
 def _status(limit: Limit) -> LimitStatus:

@@ -1,4 +1,4 @@
-"""The app, and the check of the licence that it provides."""
+"""The app, and what it provides: the check of the licence, and the limits of new keys."""
 
 from django.apps import AppConfig
 
@@ -8,7 +8,10 @@ class LicensingConfig(AppConfig):
     verbose_name = "Access"  # where it stands in the console
 
     def ready(self) -> None:
-        from gateway_project.api import licence
+        from gateway_project.api.access import require_licence
+        from keys.own_limits import set_own_limits
         from licensing import services
+        from licensing.key_limits import set_key_limits
 
-        licence.require_licence.provide(services.require_licence)
+        require_licence.provide(services.require_licence)
+        set_own_limits.provide(set_key_limits)

@@ -15,7 +15,6 @@ from keys.models import ApiKey
 from licensing.querysets import DailyPeakQuerySet, LimitQuerySet
 from providers.models import Provider
 
-CURRENCY = "USD"  # of the amounts of cost limits
 SUBJECTS = ("key", "user", "group", "provider")
 
 
@@ -65,6 +64,14 @@ class Window(models.TextChoices):
     NONE = "none"
 
 
+class Unpriced(models.TextChoices):
+    """What a cost limit does with work whose model has no price."""
+
+    REFUSE = "refuse", "Refuse it"
+    COUNT = "count", "Count it at a price of its own"
+    IGNORE = "ignore", "Let it pass for free"
+
+
 class LimitStatus(NamedTuple):
     """The amount used, reservations included, and the time at which the window ends; None where unknown."""
 
@@ -82,9 +89,30 @@ class Limit(models.Model):
     measure = models.CharField(max_length=10, choices=Measure)
     window = models.CharField(max_length=10, choices=Window)
     amount = models.DecimalField(max_digits=20, decimal_places=6, validators=[MinValueValidator(0)])
+    is_strict = models.BooleanField(
+        "strict",
+        default=False,
+        help_text="A request must fit with its largest possible use, not only with its estimated one.",
+    )
+    unpriced = models.CharField(
+        "without a price",
+        max_length=6,
+        choices=Unpriced,
+        default=Unpriced.REFUSE,
+        help_text="What a cost limit does with a model that has no price.",
+    )
+    unpriced_price = models.DecimalField(
+        "price without a price",
+        max_digits=20,
+        decimal_places=6,
+        default=0,
+        validators=[MinValueValidator(0)],
+        help_text="What a million tokens of such a model count, in the currency of the limit.",
+    )
     # Usage counts from this time (the database's): the creation, or the last change from unlimited to an amount.
     bounds_since = models.DateTimeField(db_default=Now(), editable=False)
     status: LimitStatus  # in rows of the console's list
+    currency = ""  # of a cost limit, in rows of LimitQuerySet.shown()
 
     objects = LimitQuerySet.as_manager()
 
@@ -99,6 +127,17 @@ class Limit(models.Model):
             models.CheckConstraint(condition=Q(amount__gte=0), name="limit_amount_is_not_negative"),
             models.CheckConstraint(condition=Q(measure__in=Measure.values), name="limit_measure_is_known"),
             models.CheckConstraint(condition=Q(window__in=Window.values), name="limit_window_is_known"),
+            models.CheckConstraint(condition=Q(unpriced__in=Unpriced.values), name="limit_unpriced_is_known"),
+            models.CheckConstraint(
+                condition=Q(unpriced_price__gte=0) & (~Q(unpriced=Unpriced.COUNT) | Q(unpriced_price__gt=0)),
+                name="limit_counts_unpriced_at_a_price",
+                violation_error_message="To count work without a price, say what a million tokens count.",
+            ),
+            models.CheckConstraint(
+                condition=Q(is_strict=False) | Q(measure__in=["tokens", "cost"]),
+                name="limit_is_strict_about_tokens_or_cost",
+                violation_error_message="Only limits of tokens and of cost can be strict.",
+            ),
             models.CheckConstraint(
                 condition=Q(measure="concurrent", window="none") | (~Q(measure="concurrent") & ~Q(window="none")),
                 name="limit_window_fits_its_measure",
@@ -120,10 +159,11 @@ class Limit(models.Model):
         amount = f"{self.amount.normalize():f}"
         if self.window == Window.NONE:
             return f"{amount} concurrent {'request' if self.amount == 1 else 'requests'}"
-        unit = CURRENCY if self.measure == Measure.COST else self.measure
-        if self.amount == 1:
-            unit = unit.removesuffix("s")
-        return f"{amount} {unit} per {self.window}"
+        if self.measure == Measure.COST:
+            size = f"{amount} {self.currency}" if self.currency else f"cost of {amount}"
+        else:
+            size = f"{amount} {self.measure.removesuffix('s') if self.amount == 1 else self.measure}"
+        return f"{size} per {self.window}"
 
     @property
     def subject(self) -> models.Model:

@@ -1,4 +1,4 @@
-"""What licence and limits look like on the wire, and what may be sent about them."""
+"""Attributes of the licence, of active uses and of limits: in answers and in requests."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -9,12 +9,12 @@ from rest_framework import serializers
 
 from accounts.models import Group, User
 from gateway_project.api.documents import flat
-from gateway_project.api.fields import Attributes, Choice, Id, Text
+from gateway_project.api.fields import Attributes, Boolean, Choice, Id, Text
 from gateway_project.api.names import camel
 from gateway_project.database.saving import rows_by_id
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
-from licensing.models import SUBJECTS, Limit, Measure, Window
+from licensing.models import SUBJECTS, Limit, Measure, Unpriced, Window
 from licensing.signing import MAX_SENT_LENGTH
 from licensing.status import LimitStatus
 from licensing.terms import Terms
@@ -29,7 +29,7 @@ class LicenceAttributes(Attributes):
 
 
 class LicenceStatus(serializers.Serializer):
-    """The licence status of the specification."""
+    """The status of the licence."""
 
     has_key = serializers.BooleanField()
     type = serializers.CharField()
@@ -60,7 +60,7 @@ class DayPeak(serializers.Serializer):
 
 
 class Stats(serializers.Serializer):
-    """Usage statistics of the specification."""
+    """Statistics of active uses."""
 
     current_uses = serializers.IntegerField()
     peak_daily_uses = DayPeak(many=True)
@@ -79,7 +79,7 @@ class StatsAnswer(serializers.Serializer):
 
 
 def shown(terms: Terms, now: float) -> JsonObject:
-    """The licence status at this moment (seconds since 1970), under the names of the wire."""
+    """The status of the licence at this time (seconds since 1970)."""
     status = {
         "has_key": terms.has_key,
         "type": terms.type,
@@ -97,7 +97,7 @@ def as_number(value: Decimal) -> int | float:
 
 
 class Amount(Money):
-    """An amount of what is measured, as a number."""
+    """An amount of the limit's measure, as a number."""
 
     schema = {"type": ["number", "string"], "minimum": 0}
 
@@ -106,7 +106,7 @@ class Amount(Money):
 
 
 class LimitSerializer(serializers.ModelSerializer):
-    """A limit as lists show it, with its present status; null where that is unknown, or the limit is unlimited."""
+    """A limit with its current status, which is null if it is unknown or if the limit is unlimited."""
 
     key_id = serializers.IntegerField(allow_null=True)
     key_name = serializers.CharField(source="key.name", default=None, allow_null=True)
@@ -117,6 +117,8 @@ class LimitSerializer(serializers.ModelSerializer):
     provider_id = serializers.IntegerField(allow_null=True)
     provider_name = serializers.CharField(source="provider.name", default=None, allow_null=True)
     amount = Amount()
+    strict = serializers.BooleanField(source="is_strict")
+    unpriced_price = Amount()
     used = serializers.SerializerMethodField()
     remaining = serializers.SerializerMethodField()
     resets_at = serializers.SerializerMethodField()
@@ -125,7 +127,8 @@ class LimitSerializer(serializers.ModelSerializer):
         model = Limit
         fields = (
             *("id", "key_id", "key_name", "user_id", "user_name", "group_id", "group_name"),
-            *("provider_id", "provider_name", "measure", "window", "amount", "used", "remaining", "resets_at"),
+            *("provider_id", "provider_name", "measure", "window", "amount", "strict"),
+            *("unpriced", "unpriced_price", "used", "remaining", "resets_at"),
         )
 
     def get_used(self, limit: Limit) -> float | None:
@@ -161,18 +164,22 @@ class RowById(serializers.Field, Generic[Row]):
 
 
 class LimitChanges(Attributes):
-    """What may be changed about a limit; another subject, measure or window is another limit."""
+    """The attributes of a limit that can be changed. Subject, measure and window cannot."""
 
-    amount = Amount()
+    amount = Amount(required=False)
+    strict = Boolean(source="is_strict", required=False)
+    unpriced = Choice(Unpriced.values, required=False)
+    unpriced_price = Amount(required=False)
 
 
 class LimitAttributes(LimitChanges):
-    """What may be sent about a new limit: one subject, a measure, a window, and an amount."""
+    """The attributes of a new limit: one subject, a measure, a window and an amount."""
 
     key_id = RowById(ApiKey.objects.live(), source="key")
     user_id = RowById(User.objects.live(), source="user")
     group_id = RowById(Group.objects.all(), source="group")
     provider_id = RowById(Provider.objects.all(), source="provider")
+    amount = Amount()
     measure = Choice(Measure.values)
     window = Choice(Window.values, required=False)
 

@@ -20,7 +20,7 @@ from gateway_project.errors import LicenceInvalid, ValidationError
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
 from licensing import terms
-from licensing.models import DailyPeak, Licence, Limit, Measure, Window
+from licensing.models import SUBJECTS, DailyPeak, Licence, Limit, Measure, Unpriced, Window
 from licensing.signing import Claims, KeyRefused, verify
 from licensing.statistics import Uses, count_active_uses, daily_peaks
 from licensing.terms import Terms
@@ -117,8 +117,20 @@ def _verified_claims(key: str, public_key: str) -> Claims:
     return verify(key, public_key)
 
 
+class LimitOptions(TypedDict, total=False):
+    """How a limit counts: whether it is strict, and what it does with work that has no price."""
+
+    is_strict: bool
+    unpriced: str
+    unpriced_price: Decimal
+
+
+class LimitValues(Subject, LimitOptions, total=False):
+    """What a new limit may have besides measure, window and amount."""
+
+
 @transaction.atomic
-def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Unpack[Subject]) -> Limit:
+def set_limit(*, measure: str, amount: Decimal, window: str = "", **values: Unpack[LimitValues]) -> Limit:
     """Create a limit of a `key`, `user`, `group` or `provider`; one of concurrent requests has no window.
 
     Raises Conflict if the subject has a limit of this measure and window, and ValidationError.
@@ -126,28 +138,46 @@ def set_limit(*, measure: str, amount: Decimal, window: str = "", **subject: Unp
     window = window or (Window.NONE if measure == Measure.CONCURRENT else "")
     if not window:
         raise ValidationError("is missing; it is minute, day or month.", field="window")
-    limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **subject)
-    conflict = f"This {next(iter(subject), 'subject')} has a limit of this measure and window: change that one."
+    limit = Limit(measure=measure, window=window, amount=_validated_amount(measure, amount), **values)
+    _check_options(limit)
+    subject = next((name for name in SUBJECTS if name in values), "subject")
+    conflict = f"This {subject} has a limit of this measure and window: change that one."
     save_or_refuse(limit, conflict=conflict)
     return limit
 
 
 @transaction.atomic
-def change_limit(limit: Limit, *, amount: Decimal | None = None) -> None:
-    """Change the amount of a limit, where one is given; 0 is unlimited. Raises NotFound and ValidationError."""
+def change_limit(limit: Limit, *, amount: Decimal | None = None, **options: Unpack[LimitOptions]) -> None:
+    """Change the amount of a limit, where one is given (0 is unlimited), and how it counts.
+
+    Raises NotFound and ValidationError.
+    """
     lock_row(limit, Limit.objects.all())
-    if amount is None:
-        return
-    values: dict[str, Decimal | Now] = {"amount": _validated_amount(limit.measure, amount)}
-    if amount and not limit.amount:
-        values["bounds_since"] = Now()
-    Limit.objects.filter(pk=limit.pk).update(**values)
-    limit.refresh_from_db(fields=values)
+    values: dict[str, object] = {**options}
+    for name, value in options.items():
+        setattr(limit, name, value)
+    _check_options(limit)
+    if amount is not None:
+        values["amount"] = _validated_amount(limit.measure, amount)
+        if amount and not limit.amount:
+            values["bounds_since"] = Now()
+    if values:
+        Limit.objects.filter(pk=limit.pk).update(**values)
+        limit.refresh_from_db(fields=values)
 
 
 def delete_limit(limit: Limit) -> None:
     """Delete a limit; the default applies to its subject from then on."""
     limit.delete()
+
+
+def _check_options(limit: Limit) -> None:
+    if limit.is_strict and limit.measure not in (Measure.TOKENS, Measure.COST):
+        raise ValidationError("only limits of tokens and of cost can be strict.", field="is_strict")
+    if limit.unpriced == Unpriced.COUNT and not limit.unpriced_price:
+        raise ValidationError("is missing: what a million tokens without a price count.", field="unpriced_price")
+    if limit.unpriced_price != round(limit.unpriced_price, COST_DECIMALS) or limit.unpriced_price > MAX_COST:
+        raise ValidationError(f"is at most {MAX_COST}, with {COST_DECIMALS} decimals.", field="unpriced_price")
 
 
 def _validated_amount(measure: str, amount: Decimal) -> Decimal:

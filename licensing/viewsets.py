@@ -11,12 +11,14 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.managing.groups import administered_groups
 from gateway_project.api.documents import Plain
-from gateway_project.api.filters import Choice, Filter, Integer
+from gateway_project.api.filters import ChoiceFilter, Filter, IntegerFilter
 from gateway_project.api.response_specs import CodeAndMessage, ResponseSpec
 from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.json_types import JsonObject
 from licensing import services
+from licensing.group_limits import check_group_limit, check_subject
 from licensing.models import SUBJECTS, Limit, Measure, Window
 from licensing.querysets import LimitQuerySet
 from licensing.serializers import (
@@ -110,15 +112,19 @@ class LimitViewSet(ListMixin[Limit], CreateMixin[Limit], UpdateMixin[Limit], Des
     create_attributes = LimitAttributes
     update_attributes = LimitChanges
     filters = {
-        "id": Integer("id"),
-        **{f"{subject}Id": Integer(f"{subject}_id") for subject in SUBJECTS},
-        "measure": Choice("measure", Measure.values),
-        "window": Choice("window", Window.values),
+        "id": IntegerFilter("id"),
+        **{f"{subject}Id": IntegerFilter(f"{subject}_id") for subject in SUBJECTS},
+        "measure": ChoiceFilter("measure", Measure.values),
+        "window": ChoiceFilter("window", Window.values),
     }
 
     def get_queryset(self) -> LimitQuerySet[Limit]:
         limits = Limit.objects.shown().order_by("id")
-        return limits if self.authenticated_caller.is_admin else limits.of(self.authenticated_caller.user)
+        caller = self.authenticated_caller
+        if caller.is_admin:
+            return limits
+        own, groups = limits.of(caller.user), administered_groups(caller)
+        return own | limits.in_groups(groups) if groups else own
 
     def paginate_queryset(  # type: ignore[override]  # this view pages limits only, the base any rows
         self, queryset: QuerySet[Limit]
@@ -140,10 +146,16 @@ class LimitViewSet(ListMixin[Limit], CreateMixin[Limit], UpdateMixin[Limit], Des
         return without_usage(super().serialized(row))
 
     def perform_create(self, values: JsonObject) -> Limit:
-        return services.set_limit(**values)
+        limit = services.set_limit(**values)
+        check_group_limit(self.authenticated_caller, limit)
+        return limit
 
     def perform_update(self, row: Limit, values: JsonObject) -> None:
+        check_subject(self.authenticated_caller, row)
         services.change_limit(row, **values)
+        if values:
+            check_group_limit(self.authenticated_caller, row)
 
     def perform_destroy(self, row: Limit) -> None:
+        check_subject(self.authenticated_caller, row)
         services.delete_limit(row)

@@ -27,15 +27,16 @@ from gateway_project.console.site import view_name
 from gateway_project.console.tables import ReadOnlyAdmin
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
+from providers.models import Provider
 from telemetry import services
 from telemetry.details import LONG_FIELDS, all_input, details
 from telemetry.export import log_as_csv, log_as_json_lines
 from telemetry.models import CacheEntry, EntryType, LogEntry, Outcome
 from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
-from telemetry.querysets import EntryQuerySet
+from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
 OUTCOMES = {
-    "completed": "success", "denied": "warning", "failed": "danger", "truncated": "danger",
+    "completed": "success", "denied": "warning", "blocked": "warning", "failed": "danger", "truncated": "danger",
     "client_closed": "info", "aborted": "danger",
 }  # fmt: skip
 TAIL = 50
@@ -55,6 +56,20 @@ class TagFilter(TextFilter):
         # SQLite cannot look for a part of a JSON document.
         has_value = equals and connection.features.supports_json_field_contains
         return entries.filter(tags__contains={name: value}) if has_value else _by_key(entries, name, value)
+
+
+class AttemptedFilter(TextFilter):
+    """Entries of requests that a provider answered, or was asked for before another one answered."""
+
+    title, parameter_name = "attempted provider", "attempted"
+
+    def queryset(self, request: HttpRequest, entries: QuerySet) -> QuerySet:
+        name = self.value()
+        if not name:
+            return entries
+        assert isinstance(entries, LogEntryQuerySet)
+        # The log has ids of attempts alone. 0 is no provider's.
+        return entries.asking(Provider.objects.filter(name=name).values_list("pk", flat=True).first() or 0)
 
 
 def _by_key(entries: QuerySet, name: str, value: str) -> QuerySet:
@@ -160,7 +175,9 @@ class LogAdmin(EntryAdmin):
         ("cache_status", ChoicesDropdownFilter),
         equals("user", "user", "username"),
         equals("model", "model_name", "model"),
+        equals("alias", "alias", "alias"),
         equals("provider", "provider", "provider_name"),
+        AttemptedFilter,
         equals("key", "key", "key_name"),
         equals("request id", "request", "correlation_id"),
         TagFilter,
@@ -290,6 +307,7 @@ class CacheAdmin(EntryAdmin):
     def details_context(self, entry: CacheEntry) -> JsonObject:
         facts = [
             ("Model", entry.model),
+            ("Served by model", entry.served_model or entry.model),
             ("Provider", entry.provider_name),
             ("Stored (UTC)", f"{entry.created_at:%Y-%m-%d %H:%M:%S}"),
             ("Expires (UTC)", f"{entry.expires_at:%Y-%m-%d %H:%M:%S}"),

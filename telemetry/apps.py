@@ -11,7 +11,8 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         from gateway_project.api import audit
-        from telemetry.audit import record
+        from telemetry.audit import admin  # noqa: F401  it adds its pages to the site
+        from telemetry.audit.recording import record
 
         audit.store_change.provide(record)
         post_migrate.connect(make_partitions, sender=self, dispatch_uid="telemetry.retention.partitions")

@@ -23,11 +23,14 @@ from telemetry.viewsets import csv_response
 
 MAX_TABLE_ROWS, MAX_CHART_ROWS, LABEL_LENGTH = 100, 30, 40
 TIMES = ("hour", "day")
+ATTEMPTS = ("attempts", "failed_attempts")  # shown of providers: beside requests they say little of other things
 FIELDS = {"from": "start", "to": "end"}  # the form's fields by the parameters of the API
 # The measures that a chart can show; rows are sorted by it unless they are times.
 CHARTS = {
     "requests": "Requests",
     "errors": "Errors",
+    "attempts": "Attempts",
+    "failed_attempts": "Failed attempts",
     "cache_hits": "From the cache",
     "input_tokens": "Tokens in",
     "output_tokens": "Tokens out",
@@ -90,6 +93,7 @@ def _period_fields(query: UsageQuery) -> dict[str, str]:
 def _usage_context(query: UsageQuery, measure: str) -> JsonObject:
     by = query.by[0]
     page = services.usage(query, 0, MAX_TABLE_ROWS)
+    services.add_health(page.rows)
     names = [_name(row, by) for row in page.rows]
     sets = _sets(page.rows[:MAX_CHART_ROWS], measure)
     return {
@@ -127,9 +131,11 @@ def _name(row: JsonObject, by: str) -> str:
 
 def _cells(row: JsonObject) -> list[tuple[str, str]]:
     """The columns of the table with formatted values; money has a line for each currency."""
-    counts = ("requests", "errors", "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
+    attempts = ATTEMPTS if "health" in row else ()
+    counts = ("requests", "errors", *attempts, "denied", "cache_hits", "input_tokens", "output_tokens", "saved_tokens")
     titles = CHARTS | {"denied": "Denied", "cache_hits": "Cached"}
     return [
+        *([("State", row["health"] or "")] if "health" in row else []),
         *((titles[name], f"{row[name]:,}") for name in counts),
         ("Cost", "\n".join(map(_cost, row["costs"]))),
         ("Saved", "\n".join(_saved(cost) for cost in row["costs"] if cost["saved"] != "0")),

@@ -2,19 +2,22 @@
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from django.urls import reverse
 
 from gateway_project.console.money import exactly
 from gateway_project.json_types import JsonObject
+from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
 from telemetry.models import Candidate, EntryType, LogEntry
 
-LONG_FIELDS = ("payload", "stages", "candidates")  # not loaded by lists of entries
+LONG_FIELDS = ("payload", "stages", "candidates", "provider_calls", "guardrails")  # not loaded by lists of entries
 LABEL_VARIANTS = {
     Candidate.ANSWERED: "success", Candidate.STORED: "success", Candidate.FAILED: "danger",
     Candidate.INTERRUPTED: "warning", Candidate.RESTING: "warning", Candidate.FULL: "warning",
 }  # fmt: skip
+CAUSE_VARIANTS = {ANSWERED: "success", INTERRUPTED: "warning", REJECTED: "warning"}
 # Facts that link to an admin page: its url name, and the field with the id.
 FACT_PAGES = {
     "User": ("accounts_user", "user_id"),
@@ -35,6 +38,8 @@ def details(entry: LogEntry) -> JsonObject:
         "response_text": response,
         "stages": list(_bars(entry)),
         "candidates": list(_candidates(entry)),
+        "calls": list(_calls(entry)),
+        "explain_pages": list(_explain_pages(entry)),
         "related": related.newest_first().defer(*LONG_FIELDS)[:20] if entry.correlation_id else [],
     }
 
@@ -52,6 +57,8 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Key": entry.key_name,
         "Rule": entry.rule_name,
         "Model": entry.model,
+        "Alias": entry.alias,
+        "Served by model": entry.served_model if entry.served_model != entry.model else "",
         "Provider": entry.provider_name,
         "Attempts": entry.attempts or "",
         "Cache": entry.cache_status,
@@ -63,6 +70,7 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
         "Finish reason": " / ".join(filter(None, (entry.finish_reason, entry.provider_finish_reason))),
         "Took": "" if entry.duration_ms is None else f"{entry.duration_ms:,.1f} ms",
         "First byte after": "" if entry.first_byte_ms is None else f"{entry.first_byte_ms:,.1f} ms",
+        "Guardrails": _guardrails(entry),
         "Tags": ", ".join(f"{name}={value}" for name, value in entry.tags.items()),
         "Address": entry.address,
         "Request id": entry.correlation_id,
@@ -70,10 +78,27 @@ def _facts(entry: LogEntry) -> Iterator[tuple[str, Any, str]]:
     return ((name, value, _page(entry, name)) for name, value in facts.items() if value not in ("", None))
 
 
+def _guardrails(entry: LogEntry) -> str:
+    """Each guardrail that ran, with its result and how often it found what."""
+    return "; ".join(
+        f"{one['name']} ({one['direction']}): {one['result']}"
+        + "".join(f", {count} × {category}" for category, count in one["counts"].items())
+        for one in entry.guardrails or ()
+    )
+
+
 def _page(entry: LogEntry, fact: str) -> str:
     table, column = FACT_PAGES.get(fact, ("", ""))
     number = getattr(entry, column) if column else None
     return reverse(f"admin:{table}_change", args=[number]) if number else ""
+
+
+def _explain_pages(entry: LogEntry) -> Iterator[tuple[str, str]]:
+    """Where the request, and another like it, is explained; nothing for an entry that is of no request."""
+    if entry.entry_type in (EntryType.WORK_REQUEST, EntryType.MIRROR):
+        yield "Explain what happened", reverse("admin:explain-entry", args=[entry.pk])
+    if entry.entry_type == EntryType.WORK_REQUEST and entry.user_id:
+        yield "Explain such a request now", f"{reverse('admin:explain')}?entry={entry.pk}"
 
 
 def _bodies(payload: str) -> tuple[str, str]:
@@ -111,6 +136,29 @@ def _candidates(entry: LogEntry) -> Iterator[dict[str, str]]:
             "label": labels.get(result, result),
             "detail": detail,
         }
+
+
+def _calls(entry: LogEntry) -> Iterator[dict[str, str]]:
+    """Each attempt at a provider, with its cause as a label."""
+    for attempt in map(LoggedAttempt._make, entry.provider_calls or []):
+        yield {
+            "provider": attempt.provider_name,
+            "model": attempt.model,
+            "kind": CAUSE_VARIANTS.get(attempt.cause, "danger"),
+            "label": attempt.cause or "answered",
+            "detail": ", ".join(filter(None, _attempt_parts(attempt))),
+        }
+
+
+def _attempt_parts(attempt: LoggedAttempt) -> tuple[str, ...]:
+    cost = exactly(Decimal(attempt.cost), attempt.currency) if attempt.cost else ""
+    unknown = f"cost {attempt.cost_status}" if attempt.cost_status else ""
+    return (
+        attempt.exception,
+        f"status {attempt.status}",
+        f"after {attempt.begin_ms:,.1f} ms, for {attempt.duration_ms:,.1f} ms",
+        cost or unknown,
+    )
 
 
 def all_input(row: LogEntry) -> int:

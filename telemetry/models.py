@@ -5,17 +5,22 @@ a default in the database too. Users, providers, keys and rules are plain number
 """
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from gateway_project.database.names import SearchedText
+from telemetry.audit.models import AuditEntry, AuditSegment
 from telemetry.querysets import CacheEntryQuerySet, LogEntryQuerySet
+
+__all__ = ["AuditEntry", "AuditSegment"]
 
 
 class EntryType(models.TextChoices):
     NOT_SET = "Not Set"
     MESSAGE = "Message"
     WORK_REQUEST = "WorkRequest"
+    MIRROR = "Mirror"  # a request that another target got too; usage does not count it
 
 
 class EntrySource(models.TextChoices):
@@ -37,6 +42,7 @@ class Outcome(models.TextChoices):
     DENIED = "denied"
     FAILED = "failed"
     TRUNCATED = "truncated"
+    BLOCKED = "blocked"  # by a guardrail
     CLIENT_CLOSED = "client_closed"
     ABORTED = "aborted"
 
@@ -89,6 +95,11 @@ def _long_text() -> SearchedText:
     return SearchedText(blank=True, default="", db_default="")
 
 
+def _name() -> models.CharField:
+    """A name that may be unknown: entries that an older version has written to its journal do not have it."""
+    return models.CharField(max_length=200, null=True, blank=True)
+
+
 def _number() -> models.BigIntegerField:
     """A number that may be unknown."""
     return models.BigIntegerField(null=True, blank=True)
@@ -128,7 +139,9 @@ class LogEntry(models.Model):
     exception = _text(64)
     operation = _text(20, Operation)
     stream = _flag()
-    model = _text(200)
+    model = _text(200)  # as it was asked for
+    alias = _name()  # that the model's name stands for
+    served_model = _name()  # by the provider's name for clients
     provider_id = _number()
     provider_name = _text(100)
     key_id = _number()
@@ -136,6 +149,8 @@ class LogEntry(models.Model):
     rule_id = _number()
     rule_name = _text(100)
     attempts = models.PositiveIntegerField(default=0, db_default=0)
+    failed_attempts = models.PositiveIntegerField(null=True, blank=True)  # null: none
+    provider_calls = models.JSONField(null=True, blank=True)  # each attempt (attempts.py); null: none, or unknown
     asked_before = models.JSONField(null=True, blank=True)  # ids of the other providers that were asked; null: none
     cache_status = _text(10, CacheStatus)
     cache_hash = _text(64)
@@ -156,6 +171,8 @@ class LogEntry(models.Model):
     stages = _list()  # [name, begin, length] of each stage, in milliseconds
     # [name, Candidate, detail] of each provider with the model of a work request; null in other entries
     candidates = models.JSONField(null=True, blank=True)
+    # {id, name, direction, result, milliseconds, counts} of each guardrail that ran; null: none
+    guardrails = models.JSONField(null=True, blank=True)
     tags = _mapping()
     address = _text(45)
 
@@ -170,6 +187,17 @@ class LogEntry(models.Model):
             models.Index(fields=["user_id", "-timestamp", "-id"], name="log_of_a_user_newest_first"),
             models.Index(fields=["entry_type", "-timestamp", "-id"], name="log_of_a_type_newest_first"),
             models.Index(fields=["entry_source", "-timestamp", "-id"], name="log_of_a_source_newest_first"),
+            models.Index(fields=["provider_id", "-timestamp", "-id"], name="log_of_a_provider_newest_first"),
+            models.Index(
+                fields=["-timestamp", "-id"],
+                condition=Q(asked_before__isnull=False),
+                name="log_of_failovers_newest_first",
+            ),
+            models.Index(
+                fields=["-timestamp", "-id"],
+                condition=Q(guardrails__isnull=False),
+                name="log_of_guardrails_newest_first",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -186,6 +214,7 @@ class CacheEntry(models.Model):
     provider_id = _number()
     provider_name = _text(100)
     model = _text(200)
+    served_model = _name()
     user_id = _number()
     username = _text(150)
     created_at = _moment()
@@ -240,7 +269,8 @@ class Usage(models.Model):
     group_ids = _list()
     key_id = _number()
     provider_id = _number()
-    model = _text(200)
+    model = _text(200)  # that served
+    alias = _name()
     tags = _mapping()
     currency = _text(3)
     requests = _sum()
@@ -260,9 +290,12 @@ class Usage(models.Model):
     estimated_cost = _money()
     saved_cost = _money()  # what stored answers would have cost, as far as they have a price
     unknown_cost_requests = _sum()
+    unpriced_tokens = _sum()  # those of requests whose cost is unknown
     duration_us = _sum()  # of completed requests, as the latencies are
     first_byte_us = _sum()
     first_bytes = _sum()  # how many of them told when their first byte went out
+    attempts = _sum()  # requests that were sent to the provider, also before another one was asked
+    failed_attempts = _sum()
     limited = _sum()  # requests that a limit refused, and of all others those for which a provider was asked
     asked = _sum()
 
@@ -291,6 +324,39 @@ class UsageDay(Usage):
     class Meta:
         verbose_name_plural = "days of usage"
         indexes = [models.Index(fields=["merged", "hour"], name="usage_by_day")]
+
+
+class TagValue(models.Model):
+    """A value of a tag that the statistics tell apart from others; tags.py says which do."""
+
+    name = models.CharField(max_length=64)
+    value = models.CharField(max_length=256)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "value"], name="one_row_a_value_of_a_tag")]
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+class KeptState(models.Model):
+    """Whose something is that a provider keeps under the gateway's account, such as a response or a conversation.
+
+    `digest` is a hash of its id (gateway_project/work/ownership/owners.py); `is_lasting`: the provider keeps it until
+    somebody deletes it, so that it must not become anybody else's.
+    """
+
+    digest = models.CharField(max_length=32)
+    user_id = models.BigIntegerField()
+    created_at = _moment()
+    is_lasting = _flag()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["digest"], name="one_owner_of_kept_state")]
+        indexes = [models.Index(fields=["is_lasting", "created_at"], name="kept_state_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.digest} of user {self.user_id}"
 
 
 class JournalPosition(models.Model):

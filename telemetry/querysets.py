@@ -1,6 +1,7 @@
 """Every question to the database about what happened."""
 
 import json
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -32,6 +33,10 @@ class EntryQuerySet(models.QuerySet[Row]):
     def of_user(self, user_id: int) -> Self:
         """Entries of one user."""
         return self.filter(user_id=user_id)
+
+    def of_groups(self, group_ids: Collection[int]) -> Self:
+        """Entries of requests whose user was in one of these groups, or in one below, at that moment."""
+        return self.filter(reduce(or_, (_in_list("group_ids", number) for number in group_ids), Q(pk__in=())))
 
     def between(self, start: datetime | None = None, end: datetime | None = None) -> Self:
         """Entries from start on and before end; either may be left open."""
@@ -69,6 +74,18 @@ class LogEntryQuerySet(EntryQuerySet[Row]):
                 return rows
         return super().newest(first, end)
 
+    def asking(self, provider_id: int) -> Self:
+        """Entries of requests that this provider answered, or was asked for before another one."""
+        return self.filter(Q(provider_id=provider_id) | asked_before(provider_id))
+
+    def guarded_by(self, guardrail_id: int) -> Self:
+        """Entries of requests that this guardrail has searched."""
+        return self.filter(_guarded(id=guardrail_id))
+
+    def guarded_with(self, result: str) -> Self:
+        """Entries of requests of which a guardrail had this result."""
+        return self.filter(_guarded(result=result))
+
     def containing(self, text: str) -> Self:
         """Entries with this text in the model, the correlation id, the user's name, the message or the payload."""
         names = Q(model__icontains=text) | Q(correlation_id__icontains=text) | Q(username__icontains=text)
@@ -90,6 +107,45 @@ def newest(rows: models.QuerySet[Any, Values], first: int, end: int, until: date
     """newest() of an EntryQuerySet, for one of values() or values_list(), whose type is that of any queryset."""
     assert isinstance(rows, EntryQuerySet)
     return rows.newest(first, end, until=until)
+
+
+class Contains(models.Func):
+    """Whether a column with a JSON array has a number among its elements: SQLite's own way to ask that."""
+
+    template = "EXISTS (SELECT 1 FROM json_each(%(expressions)s) AS element WHERE element.value = %(number)d)"
+    output_field = models.BooleanField()
+
+
+def asked_before(provider_id: int) -> Q:
+    """Entries of requests for which this provider was asked, but another one in the end."""
+    # The condition of the index, which is as small as failures are rare.
+    return Q(asked_before__isnull=False) & _in_list("asked_before", provider_id)
+
+
+def _in_list(field: str, number: int) -> Q:
+    """Entries whose field, a JSON array, has the number among its elements."""
+    if connection.features.supports_json_field_contains:
+        return Q(**{f"{field}__contains": [number]})
+    return Q(Contains(field, number=number))
+
+
+class HasGuardrail(models.Func):
+    """Whether a guardrail with such a member is in a column: SQLite's own way to ask that."""
+
+    template = (
+        "EXISTS (SELECT 1 FROM json_each(%(expressions)s) AS element"
+        " WHERE json_extract(element.value, '$.%(member)s') = %(value)s)"
+    )
+    output_field = models.BooleanField()
+
+
+def _guarded(**member: int | str) -> Q:
+    """Entries with a guardrail with this member: an id, or a result, which is one of a few words."""
+    contains = Q(guardrails__contains=[member])
+    if not connection.features.supports_json_field_contains:
+        ((name, value),) = member.items()
+        contains = Q(HasGuardrail("guardrails", member=name, value=value if isinstance(value, int) else f"'{value}'"))
+    return Q(guardrails__isnull=False) & contains
 
 
 def _in_json(field: str, text: str) -> Q:

@@ -1,9 +1,13 @@
-"""What log and cache entries look like on the wire."""
+"""Attributes of log entries, cache entries and usage in answers."""
 
 from typing import ClassVar
 
 from rest_framework import serializers
 
+from gateway_project.api.names import camel
+from gateway_project.json_types import JsonObject
+from providers.health.status import HealthState
+from telemetry.attempts import ATTEMPT_FIELDS
 from telemetry.models import CacheEntry, LogEntry
 
 USED = (
@@ -13,7 +17,7 @@ USED = (
 
 
 class CandidatesField(serializers.JSONField):
-    """Name, result and detail of each provider that was considered; null where none was."""
+    """Name, result and detail of each provider that was considered; null if there was none."""
 
     schema: ClassVar = {
         "type": "array",
@@ -21,24 +25,82 @@ class CandidatesField(serializers.JSONField):
     }
 
 
+class LoggedAttemptsField(serializers.Field):
+    """Each sending of the request to a provider, in order; null without one, or if the process ended before it."""
+
+    schema: ClassVar = {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "providerId": {"type": "integer"},
+                "providerName": {"type": "string"},
+                "credentialId": {"type": "integer", "description": "0: the provider's own."},
+                "model": {"type": "string", "description": "The name of the model at this provider."},
+                "status": {"type": "integer"},
+                "cause": {"type": "string", "description": "Why it failed; empty if it answered."},
+                "exception": {"type": "string"},
+                "beginMs": {"type": "number", "description": "Since the request came."},
+                "durationMs": {"type": "number"},
+                "cost": {"type": ["string", "null"]},
+                "currency": {"type": "string"},
+                "costStatus": {"type": "string"},
+            },
+            "required": [camel(name) for name in ATTEMPT_FIELDS],
+        },
+    }
+
+    def to_representation(self, value: list[list[object]]) -> list[JsonObject]:
+        names = [camel(name) for name in ATTEMPT_FIELDS]
+        return [dict(zip(names, attempt, strict=True)) for attempt in value]
+
+
+class LoggedGuardrailsField(serializers.JSONField):
+    """Each guardrail that ran, and what it came to, never what it found; null if none did."""
+
+    schema: ClassVar = {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "integer"},
+                "name": {"type": "string"},
+                "direction": {"type": "string", "enum": ["request", "response"]},
+                "result": {"type": "string", "enum": ["passed", "blocked", "redacted", "monitored", "failed"]},
+                "milliseconds": {"type": "number"},
+                "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+            },
+            "required": ["id", "name", "direction", "result", "milliseconds", "counts"],
+        },
+    }
+
+
 class LogEntrySerializer(serializers.ModelSerializer):
-    """A log entry as lists show it."""
+    """A log entry."""
 
     time_stamp = serializers.DateTimeField(source="timestamp")
     candidates = CandidatesField(allow_null=True)
+    failed_attempts = serializers.SerializerMethodField()
+    provider_calls = LoggedAttemptsField(allow_null=True)
+    guardrails = LoggedGuardrailsField(allow_null=True)
 
     class Meta:
         model = LogEntry
         fields = (
             *("id", "correlation_id", "entry_source", "entry_type", "message", "payload", "time_stamp", "user_id"),
-            *("username", "severity", "outcome", "status", "exception", "operation", "stream", "model", "provider_id"),
-            *("provider_name", "key_id", "key_name", "rule_id", "rule_name", "attempts", "cache_status", *USED),
-            *("finish_reason", "stages", "candidates", "tags", "address"),
+            *("username", "severity", "outcome", "status", "exception", "operation", "stream", "model"),
+            *("alias", "served_model", "provider_id"),
+            *("provider_name", "key_id", "key_name", "rule_id", "rule_name", "attempts", "failed_attempts"),
+            *("provider_calls", "cache_status", *USED, "finish_reason", "stages", "candidates", "guardrails"),
+            *("tags", "address"),
         )
+
+    def get_failed_attempts(self, entry: LogEntry) -> int:
+        return entry.failed_attempts or 0
 
 
 class CacheEntrySerializer(serializers.ModelSerializer):
-    """A stored response as lists show it."""
+    """A stored response."""
 
     hash = serializers.CharField(source="request_hash")
     time_stamp = serializers.DateTimeField(source="created_at")
@@ -49,12 +111,12 @@ class CacheEntrySerializer(serializers.ModelSerializer):
         model = CacheEntry
         fields = (
             *("id", "hash", "response", "content_type", "user_id", "username", "time_stamp", "expiry"),
-            *("provider_id", "provider_name", "model", "size", "hits", "last_hit_at"),
+            *("provider_id", "provider_name", "model", "served_model", "size", "hits", "last_hit_at"),
         )
 
 
 class CostSerializer(serializers.Serializer):
-    """What was spent in one currency, and what stored answers would have cost."""
+    """The cost in one currency, and the cost that cached answers have saved."""
 
     currency = serializers.CharField()
     known = serializers.CharField()
@@ -78,8 +140,14 @@ def _milliseconds() -> serializers.FloatField:
     return serializers.FloatField(allow_null=True)
 
 
+class ProviderState(serializers.CharField):
+    """How the provider is now; null if usage is not grouped by it, or if it was deleted."""
+
+    schema: ClassVar = {"type": "string", "enum": [state.value for state in HealthState]}
+
+
 class UsageSerializer(serializers.Serializer):
-    """What was used of one thing; null is what it was not added up by, or a request had none of."""
+    """The usage of one combination. An attribute is null if usage is not grouped by it, or if the requests had none."""
 
     id = serializers.IntegerField()  # its place in the list
     hour = _name()
@@ -92,7 +160,9 @@ class UsageSerializer(serializers.Serializer):
     key_name = _name()
     provider_id = _id()
     provider_name = _name()
+    health = ProviderState(allow_null=True, default=None)
     model = _name()
+    alias = _name()
     tag = _name()
     requests = _count()
     completed = _count()
@@ -100,6 +170,8 @@ class UsageSerializer(serializers.Serializer):
     client_closed = _count()
     errors = _count()  # type: ignore[assignment]  # the wire's name; the rows are never validated
     cache_hits = _count()
+    attempts = _count()
+    failed_attempts = _count()
     input_tokens = _count()
     cache_read_tokens = _count()
     cache_write_tokens = _count()
@@ -116,7 +188,7 @@ class UsageSerializer(serializers.Serializer):
 
 
 class UnpricedSerializer(serializers.Serializer):
-    """A model that was used and has no price."""
+    """A model that was used without a price."""
 
     id = serializers.IntegerField()  # its place in the list
     provider_id = serializers.IntegerField()

@@ -13,6 +13,7 @@ from gateway_project.errors import ServiceUnavailable, ValidationError
 from gateway_project.hooks import Hook
 from gateway_project.json_types import JsonObject
 from keys.models import ApiKey
+from providers.health.status import health_of
 from providers.models import Model, ModelPrice, Provider
 from telemetry.export import usage_as_csv
 from telemetry.models import CacheEntry
@@ -98,6 +99,17 @@ def usage(query: UsageQuery, first: int, most: int) -> Page:
     return page
 
 
+def add_health(rows: list[JsonObject]) -> None:
+    """Add to rows of providers how each is now, None for those that were deleted."""
+    if not rows or "provider_id" not in rows[0]:
+        return
+    providers = list(Provider.objects.filter(pk__in={row["provider_id"] for row in rows}))
+    healths = zip(providers, health_of(providers), strict=True)
+    states = {provider.pk: health.state.value for provider, health in healths}
+    for row in rows:
+        row["health"] = states.get(row["provider_id"])
+
+
 def usage_csv(query: UsageQuery) -> str:
     """The whole answer as CSV; raises ValidationError for more than MAX_EXPORTED_ROWS."""
     page = usage(query, 0, MAX_EXPORTED_ROWS)
@@ -115,12 +127,15 @@ def unpriced(start: datetime, end: datetime) -> list[JsonObject]:
         return []
     hosts = {row.pk: urlsplit(row.url).hostname or "" for row in Provider.objects.all()}
     book, now = ModelPrice.objects.not_over().book(), timezone.now().timestamp()
+    upstream_names = Model.objects.upstream_names()
     _add_names(rows)
-    without = [
-        row
-        for row in _by_priced_name(rows)
-        if book.price(row["provider_id"], hosts.get(row["provider_id"], ""), row["model"], now) is None
-    ]
+
+    def has_price(row: JsonObject) -> bool:
+        provider_id, model = row["provider_id"], row["model"]
+        upstream = upstream_names.get((provider_id, model), "")
+        return book.price(provider_id, hosts.get(provider_id, ""), model, now, upstream) is not None
+
+    without = [row for row in _by_priced_name(rows) if not has_price(row)]
     return [{"id": place, **row} for place, row in enumerate(without, start=1)]
 
 

@@ -1,5 +1,6 @@
 """Log entries, cache entries and usage as resources of the management API."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from django.db import transaction
@@ -8,16 +9,17 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from accounts.managing.groups import administered_groups
 from gateway_project.api.documents import Plain, prefers
 from gateway_project.api.fields import read_id
-from gateway_project.api.filters import Choice, DateTime, Filter, Integer, Text, read_parameters
+from gateway_project.api.filters import ChoiceFilter, DateTimeFilter, Filter, IntegerFilter, TextFilter, read_parameters
 from gateway_project.api.names import camel, snake
 from gateway_project.api.paging import ApiPagination, PagePosition, listing
 from gateway_project.api.viewsets import PAGING, ApiViewSet, ListMixin
 from gateway_project.errors import NotFound, PermissionDenied, ValidationError
 from gateway_project.json_types import JsonObject
 from telemetry import services
-from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry
+from telemetry.models import CacheEntry, EntrySource, EntryType, LogEntry, Outcome
 from telemetry.paging import EntryPagination
 from telemetry.querysets import EntryQuerySet
 from telemetry.serializers import CacheEntrySerializer, LogEntrySerializer, UnpricedSerializer, UsageSerializer
@@ -25,15 +27,15 @@ from telemetry.usage import statistics
 
 CSV = "text/csv"
 COMMON = {
-    "start": DateTime(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
-    "end": DateTime(lambda entries, moment: entries.between(end=moment), "Only entries before this time."),
-    "search": Text(lambda entries, text: entries.containing(text), "Part of their text."),
-    "id": Integer("user_id", "The user who caused them."),
+    "start": DateTimeFilter(lambda entries, moment: entries.between(start=moment), "The earliest moment."),
+    "end": DateTimeFilter(lambda entries, moment: entries.between(end=moment), "Only entries before this time."),
+    "search": TextFilter(lambda entries, text: entries.containing(text), "Part of their text."),
+    "id": IntegerFilter("user_id", "The user who caused them."),
 }
 
 
 class EntryViewSet(ListMixin):
-    """Entries that the caller's own requests left; everybody's with the feature `sees_all`."""
+    """Entries of the caller's own requests; all entries with the feature `sees_all`."""
 
     sees_all: ClassVar[str]
     pagination_class = EntryPagination
@@ -46,7 +48,10 @@ class EntryViewSet(ListMixin):
 
 
 class LogViewSet(EntryViewSet):
-    """What happened."""
+    """The log: one entry per work request, and messages about all other events.
+
+    Admins of a group see, besides their own, the requests that its members made as members.
+    """
 
     resource_name = "logs"
     sees_all = "logs.view_all"
@@ -54,9 +59,35 @@ class LogViewSet(EntryViewSet):
     serializer_class = LogEntrySerializer
     filters = {
         **COMMON,
-        "type": Choice("entry_type", EntryType.values),
-        "source": Choice("entry_source", EntrySource.values),
+        "type": ChoiceFilter("entry_type", EntryType.values),
+        "source": ChoiceFilter("entry_source", EntrySource.values),
+        "guardrail": IntegerFilter(
+            lambda entries, number: entries.guarded_by(number), "A guardrail that searched the request or its answer."
+        ),
+        "guardrailResult": ChoiceFilter(
+            lambda entries, result: entries.guarded_with(result),
+            ["passed", "blocked", "redacted", "monitored", "failed"],
+            "What one of the guardrails came to.",
+        ),
+        "outcome": ChoiceFilter("outcome", [value for value in Outcome.values if value]),
+        "attemptedProvider": IntegerFilter(
+            lambda entries, number: entries.asking(number),
+            "A provider that answered or was asked, also if another one served the request in the end.",
+        ),
+        "groupId": IntegerFilter(
+            lambda entries, number: entries.of_groups([number]),
+            "Requests whose user was in the group, or in one below, at that moment.",
+        ),
     }
+
+    def get_queryset(self) -> EntryQuerySet:
+        own, caller = super().get_queryset(), self.authenticated_caller
+        if caller.has(self.sees_all) or not (groups := administered_groups(caller)):
+            return own
+        if self.action == "list":
+            group_id = self.filter_values().get("groupId")
+            return own if group_id not in groups else LogEntry.objects.newest_first().of_groups([group_id])
+        return own | LogEntry.objects.newest_first().of_groups(groups)
 
 
 class CacheViewSet(EntryViewSet):
@@ -70,7 +101,7 @@ class CacheViewSet(EntryViewSet):
     parameters = {"destroy": COMMON}
 
     def destroy(self, request: Request, **kwargs: str) -> Response:
-        """Purge one entry, by its path, or those that the filters of the list select.
+        """Delete one entry by its path, or all entries that the filters of the list select.
 
         With both, the entry goes if the filters select it.
         They are gone from the list and from the cache that serves them.
@@ -85,7 +116,7 @@ class CacheViewSet(EntryViewSet):
         return Response(Plain())
 
     def chosen(self) -> EntryQuerySet:
-        """The entries that are meant: an id in the path narrows what the filters select, and never puts them aside.
+        """The selected entries: an id in the path applies in addition to the filters.
 
         Raises ValidationError and NotFound.
         """
@@ -99,12 +130,12 @@ class CacheViewSet(EntryViewSet):
         return entries.filter(pk=target)
 
     def target_entry(self) -> int | None:
-        """The id in the path; the one in the query is a user's."""
+        """The id in the path. The parameter `id` in the query is a user's."""
         return read_id(self.kwargs["id"]) if "id" in self.kwargs else None
 
 
 class Dimensions(Filter):
-    """By what usage is added up."""
+    """The attributes by which usage is grouped."""
 
     expected = f"one or two of {', '.join(statistics.DIMENSIONS)}, separated by a comma"
     schema = {"type": "string", "default": "day", "examples": ["day", "model", "day,user"]}
@@ -117,7 +148,7 @@ class Dimensions(Filter):
 
 
 class Tag(Filter):
-    """A tag as requests carry it."""
+    """A tag, as in the header X-Svc-Tags: name=value."""
 
     expected = "name=value"
     schema = {"type": "string", "pattern": "^[^=]+="}
@@ -130,7 +161,7 @@ class Tag(Filter):
 
 
 class Sort(Filter):
-    """What comes first."""
+    """The order of the rows."""
 
     expected = f"one of {', '.join(map(camel, statistics.SORTED_BY))} or of `by`, with a minus for the greatest first"
     schema = {"type": "string"}
@@ -143,7 +174,7 @@ class Sort(Filter):
 
 
 class Form(Filter):
-    """What the answer is written in."""
+    """The format of the answer."""
 
     expected = "csv or json"
     schema = {"type": "string", "enum": ["csv", "json"]}
@@ -153,13 +184,13 @@ class Form(Filter):
 
 
 PERIOD = {
-    "from": DateTime("", "Starts with the hour of this time; defaults to 30 days including today (UTC)."),
-    "to": DateTime("", "Rounded up to the next full hour; exclusive."),
+    "from": DateTimeFilter("", "Starts with the hour of this time; defaults to 30 days including today (UTC)."),
+    "to": DateTimeFilter("", "Rounded up to the next full hour; exclusive."),
 }
 
 
 class UsageViewSet(ApiViewSet):
-    """What was used, and what it cost; one's own without the feature stats.view."""
+    """Usage and its cost: the caller's own, or all with the feature stats.view."""
 
     resource_name = "usage"
     serializer_class = UsageSerializer
@@ -173,16 +204,17 @@ class UsageViewSet(ApiViewSet):
             "The order; defaults to time if the first dimension is hour or day, otherwise to the most requests first.",
         ),
         "format": Form("", "csv returns all rows as comma-separated values, as Accept: text/csv does."),
-        "userId": Integer("user_id"),
-        "groupId": Integer("group"),
-        "keyId": Integer("key_id"),
-        "providerId": Integer("provider_id"),
-        "model": Text("model"),
+        "userId": IntegerFilter("user_id"),
+        "groupId": IntegerFilter("group"),
+        "keyId": IntegerFilter("key_id"),
+        "providerId": IntegerFilter("provider_id"),
+        "model": TextFilter("model"),
+        "alias": TextFilter("alias"),
         "tag": Tag("tag", "A tag of the requests, as name=value."),
     }
 
     def list(self, request: Request, **kwargs: str) -> HttpResponseBase:
-        """Usage by day, user, group, key, provider, model or tag
+        """Usage by day, user, group, key, provider, model, alias or tag
 
         Added up from hours, so in full hours. A user with several groups counts for each of them, a request with
         several tags for each of those.
@@ -197,30 +229,40 @@ class UsageViewSet(ApiViewSet):
         page = services.usage(query, (number - 1) * size, size)
         if number > 1 and not page.rows:
             raise ValidationError("there are fewer pages.", parameter="page[number]")
+        services.add_health(page.rows)
         position = PagePosition(number, size, page.total, has_next=number * size < page.total)
         response = listing(request, self.get_serializer(page.rows, many=True).data, position)
         response.data["meta"] |= {"from": query.start, "to": query.end}
         return response
 
     def refuse_paging(self) -> None:
-        """A file has all rows; raises ValidationError where a page of it is asked for."""
+        """Raises ValidationError for a page of a CSV file, which always has all rows."""
         if parameters := [name for name in PAGING if name in self.request.query_params]:
             raise ValidationError("comma-separated values have no pages; omit it.", parameter=parameters[0])
 
     def usage_query(self, values: JsonObject) -> statistics.UsageQuery:
-        """What is asked; raises ValidationError, and PermissionDenied for what is somebody else's."""
+        """The query. Raises ValidationError, and PermissionDenied for somebody else's usage."""
         by, sort = values.get("by", ("day",)), values.get("sort", "")
         if sort.removeprefix("-") not in ("", *statistics.SORTED_BY, *by):
             raise ValidationError("must be a measure or one of the dimensions that are grouped by.", parameter="sort")
         filters = {str(self.filters[name].lookup): value for name, value in values.items() if self.filters[name].lookup}
-        own = self.authenticated_caller.user.pk
-        if not self.authenticated_caller.has("stats.view") and filters.setdefault("user_id", own) != own:
-            raise PermissionDenied("Seeing the usage of others needs the permission stats.view.")
+        if not self.authenticated_caller.has("stats.view"):
+            self.narrow(filters, by)
         return statistics.UsageQuery(*services.period(values.get("from"), values.get("to")), by, filters, sort)
+
+    def narrow(self, filters: JsonObject, by: Sequence[str]) -> None:
+        """Leave the usage of a group that the caller administers, or else their own; raises PermissionDenied."""
+        caller = self.authenticated_caller
+        if "group" in filters and filters["group"] in administered_groups(caller):
+            if "group" in by:  # it would name the other groups of the members
+                raise PermissionDenied("Usage by group needs the permission stats.view.")
+            return
+        if filters.setdefault("user_id", caller.user.pk) != caller.user.pk:
+            raise PermissionDenied("Seeing the usage of others needs the permission stats.view.")
 
 
 def csv_response(text: str, query: statistics.UsageQuery) -> HttpResponse:
-    """A file of comma-separated values."""
+    """Usage as comma-separated values."""
     name = f"usage-{query.start:%Y-%m-%d}-{query.end:%Y-%m-%d}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return HttpResponse(text, content_type=f"{CSV}; charset=utf-8", headers=headers)
@@ -235,7 +277,7 @@ class UnpricedViewSet(ApiViewSet):
     filters = PERIOD
 
     def list(self, request: Request, **kwargs: str) -> Response:
-        """Models with traffic and no price."""
+        """List models that were used and have no price."""
         values = self.filter_values()
         rows = services.unpriced(*services.period(values.get("from"), values.get("to")))
         assert isinstance(self.paginator, ApiPagination)

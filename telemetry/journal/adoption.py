@@ -26,7 +26,7 @@ def adopt(folder: Path) -> int:
         _adopt_segment(f"{folder.name}/{path.name}", path, started, ended)
     aborted = [payload for number, payload in started.items() if number not in ended]
     closed = f"{folder.name}/closed"
-    # Once closed, some files may be removed, and with them end records: open requests are not counted again.
+    # After this, files may be removed, and with them end records: open requests are not counted again.
     if aborted and not stored_position(closed):
         _log_aborted(f"{folder.name}/aborted", aborted, folder.parent)
     if paths:
@@ -58,7 +58,7 @@ def _adopt_segment(name: str, path: Path, started: dict[int, bytes], ended: set[
 
 
 def _log_aborted(name: str, starts: list[bytes], root: Path) -> None:
-    """Log requests as aborted, each once: the number logged so far is stored like a segment's position."""
+    """Log requests as aborted, each once. The number logged so far is stored like a segment's position."""
     entries = [Record(END, 0, _aborted_entry(start), number) for number, start in enumerate(starts, start=1)]
     position = stored_position(name)
     while batch := next_batch(entries[position:]):
@@ -67,7 +67,7 @@ def _log_aborted(name: str, starts: list[bytes], root: Path) -> None:
 
 
 def _remove_segment(path: Path) -> None:
-    """Delete a segment whose records are stored; one with damaged bytes is kept aside."""
+    """Delete a segment whose records are stored. One with damaged bytes is renamed and kept."""
     if path.stat().st_size:
         with _mapped(path) as data:
             damaged = journals.is_damaged(data)

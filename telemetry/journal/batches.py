@@ -1,6 +1,6 @@
 """Bulk inserts: one statement, in which the database itself parses the JSON records and aggregates them.
 
-Inserting row by row through the ORM costs the gateway's processes about as much CPU as a whole request.
+Inserting an entry through the ORM would cost about as much CPU as a whole request.
 """
 
 from collections import Counter
@@ -13,18 +13,22 @@ from django.db.models import Max
 from django.utils import timezone
 from psycopg.types.json import Json
 
-from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS
-from telemetry.models import CacheEntry, LogEntry
-from telemetry.usage import rollups
+from telemetry.journal.records import CACHE_COLUMNS, LOG_COLUMNS, OWNER_COLUMNS
+from telemetry.models import CacheEntry, KeptState, LogEntry
+from telemetry.usage import rollups, tags
 
 LOG_TABLE, CACHE_TABLE = LogEntry._meta.db_table, CacheEntry._meta.db_table
-# Columns have a fixed order, and none before these is an object: the first match is the column, not a client's text.
+OWNER_TABLE = KeptState._meta.db_table
+# Columns have a fixed order, and no column before these is an object: the first match is the column, never a client's
+# text.
 STATUS_FIELD, HIT_PREFIX = b'"cache_status":"', b'"cache_status":"HIT","cache_hash":"'
 CACHE_PREFIX = b'{"request_hash":"'
 # A new answer to the same request replaces the old one and resets its hits.
 _ON_CONFLICT_REPLACE = "ON CONFLICT (request_hash) DO UPDATE SET " + ", ".join(
     f"{column} = excluded.{column}" for column in CACHE_COLUMNS if column != "request_hash"
 )
+# The owner of an id never changes.
+_ON_CONFLICT_KEEP = "ON CONFLICT (digest) DO NOTHING"
 # As SQL text: the ORM compiles the query for each answer that was hit, which takes longer than running it.
 _ADD_HITS = f'UPDATE "{CACHE_TABLE}" SET "hits" = "hits" + %s, "last_hit_at" = %s WHERE "request_hash" = %s'
 
@@ -33,28 +37,41 @@ def insert_log_entries(records: Sequence[bytes]) -> None:
     """Store log entries in their order and add them to the hourly usage."""
     if not records:
         return
+    has_overflow = tags.admit(records)
     with _cursor() as cursor:
         if connection.vendor == "postgresql":
             # RETURNING aggregates the new rows in the same statement, without reading them again.
-            stored = _insert_sql(LOG_TABLE, LOG_COLUMNS, f"RETURNING entry_type, {rollups.entry_columns()}")
+            stored = _insert_sql(
+                LOG_TABLE, LOG_COLUMNS, f"RETURNING entry_type, {rollups.entry_columns(has_overflow=has_overflow)}"
+            )
             added = rollups.aggregate_insert(f"stored WHERE {rollups.IS_WORK_REQUEST}")
             cursor.execute(f"WITH stored AS ({stored}) {added}", [_json_array(records)])
             return
         last = LogEntry.objects.aggregate(last=Max("id", default=0))["last"]
         cursor.execute(_insert_sql(LOG_TABLE, LOG_COLUMNS), [_json_array(records)])
-        cursor.execute(rollups.aggregate_insert(rollups.log_rows("id > %s")), [last])
+        cursor.execute(rollups.aggregate_insert(rollups.log_rows("id > %s", has_overflow=has_overflow)), [last])
 
 
 def insert_cache_entries(records: Sequence[bytes]) -> None:
-    """Store cache entries; of several for the same request, the last.
+    """Store cache entries; of several for the same request, the last one.
 
-    In the order of their hashes: two processes that insert the same ones in different orders could deadlock.
+    They are sorted by hash: two processes that insert the same ones in different orders could deadlock.
     """
     last = {_until_quote(record, len(CACHE_PREFIX)): record for record in records}
     if last:
         rows = _json_array([last[request_hash] for request_hash in sorted(last)])
         with _cursor() as cursor:
             cursor.execute(_insert_sql(CACHE_TABLE, CACHE_COLUMNS, _ON_CONFLICT_REPLACE), [rows])
+
+
+def insert_owners(records: Sequence[bytes]) -> None:
+    """Store the owners of what providers keep: for each id the first one that is recorded.
+
+    They are sorted by digest, their first column, against deadlocks.
+    """
+    if records:
+        with _cursor() as cursor:
+            cursor.execute(_insert_sql(OWNER_TABLE, OWNER_COLUMNS, _ON_CONFLICT_KEEP), [_json_array(sorted(records))])
 
 
 def count_hits(records: Sequence[bytes]) -> dict[str, int]:
@@ -76,14 +93,14 @@ def add_hits(hits: Mapping[str, int]) -> dict[str, int]:
         cursor.executemany(_ADD_HITS, rows)
         if cursor.rowcount == len(rows):
             return {}
-    # By last_hit_at: an entry that was inserted meanwhile exists but has none of these hits.
+    # By last_hit_at: an entry that was inserted meanwhile exists, but has none of these hits.
     counted = CacheEntry.objects.filter(request_hash__in=list(hits), last_hit_at=now)
     existing_hashes = set(counted.values_list("request_hash", flat=True))
     return {request_hash: number for request_hash, number in hits.items() if request_hash not in existing_hashes}
 
 
 def _hash_of_hit(record: bytes) -> str:
-    """The hash of the cached answer that was served, '' if none was; without parsing the whole record."""
+    """The hash of the cached answer that was served, '' if none was. The record is not parsed as a whole."""
     start = record.find(STATUS_FIELD)
     if not record.startswith(HIT_PREFIX, max(start, 0)):
         return ""
@@ -96,10 +113,9 @@ def _until_quote(record: bytes, start: int) -> str:
 
 
 def _cursor() -> Any:
-    """A cursor with Django's error handling that binds the records on the server instead of into the SQL text.
+    """A cursor with Django's error handling that sends the records as a parameter, not inside the SQL text.
 
-    In the text, PostgreSQL would scan a megabyte literal and copy it between its parse trees: a sixth of the cost of
-    storing a batch.
+    In the text, PostgreSQL would scan and copy a literal of a megabyte.
     """
     if connection.vendor != "postgresql":
         return connection.cursor()

@@ -1,13 +1,13 @@
 """A local append-only journal: its records survive the death of their process.
 
-A journal is one process's folder of numbered segments. A segment gets its full size on disk when it is
-created and is mapped into memory: appending is a copy without a system call, and a full disk shows when
-a segment is created, not in the middle of a record. A record is framed with its length and a checksum;
-a process killed while writing a record loses only that record.
+A journal is one process's folder of numbered segments. A segment gets its full size on disk when it is created, and it
+is mapped into memory. So appending is a copy without a system call, and a full disk shows when a segment is created,
+not in the middle of a record. A record is framed with its length and a checksum. A process that is killed while it
+writes a record loses only that record.
 
     kind (1) | number (8) | length (4) | CRC-32 of kind, number and payload (4) | payload
 
-Segment files are zero-filled behind their last record; kind 0 ends the reading.
+Behind their last record, segment files are filled with zeros; kind 0 ends the reading.
 """
 
 import fcntl
@@ -28,17 +28,17 @@ from uuid import uuid4
 
 log = logging.getLogger("gateway.journal")
 
-START, END, EVENT, CACHED = 1, 2, 3, 4
+START, END, EVENT, CACHED, OWNED = 1, 2, 3, 4, 5
 
 _FRAME = struct.Struct("<BQII")
 HEADER_BYTES = _FRAME.size
-# Written pages stay in this process's memory up to this many bytes a segment, and in the system's page cache beyond.
+# Up to so many bytes per segment stay in this process's memory; all others are only in the system's page cache.
 RESIDENT_BYTES = 2 * 1024 * 1024
-# Kept free for the end of each open request, so that an end always finds room.
+# Reserved for the end of each open request, so that an end always has room.
 RESERVE_BYTES = 4096
 LOCK_NAME = "lock"
 # The first bytes of a frame. Payloads are JSON, which contains none of these bytes.
-_FRAME_START = re.compile(rb"[\x01-\x04].{5}\0\0\0", re.DOTALL)
+_FRAME_START = re.compile(rb"[\x01-\x05].{5}\0\0\0", re.DOTALL)
 
 
 # A segment's content: its map, or in tests its bytes.
@@ -91,16 +91,16 @@ class Segment:
         return self.size - self.end
 
     def records(self, start: int, end: int | None = None) -> Iterator[Record]:
-        """The records between two offsets; without an end, all that are written now."""
+        """The records between two offsets; without an end, all records so far."""
         return read_records(self._map, start, self.end if end is None else end)
 
     def sync(self) -> None:
-        """Flush to disk, in case the machine dies."""
+        """Flush to disk, so that the records survive a crash of the machine."""
         with suppress(OSError, ValueError):
             self._map.flush()
 
     def release(self, end: int) -> None:
-        """Give the memory before this offset back; the file keeps what was written, and reading maps it again."""
+        """Release the memory before this offset. The file keeps its bytes; reading maps them again."""
         self._resident_from = end
         if whole_pages := end // mmap.PAGESIZE * mmap.PAGESIZE:
             self._map.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
@@ -142,7 +142,7 @@ class Journal:
         self._write(START, payload, number)
 
     def append_end(self, number: int, payload: bytes, fallback: Callable[[], bytes]) -> None:
-        """Record the end of a request; where the payload finds no room, the one of `fallback`, within RESERVE_BYTES.
+        """Record the end of a request: `payload`, or if there is no room that of `fallback`, within RESERVE_BYTES.
 
         Neither is ever truncated.
         """
@@ -168,8 +168,12 @@ class Journal:
         """Record an answer that was stored in the cache. Raises JournalFull."""
         self._write(CACHED, payload)
 
+    def append_owner(self, payload: bytes) -> None:
+        """Record the owner of what a provider keeps. Raises JournalFull."""
+        self._write(OWNED, payload)
+
     def preallocate(self) -> None:
-        """Create the next segment before it is needed (called in the background)."""
+        """Create the next segment before it is needed; called in the background."""
         self._abandon_deleted_files()
         with self._lock:
             is_spare_due = self._spare is None and (
@@ -182,7 +186,7 @@ class Journal:
                     self._spare = new
 
     def seal(self) -> None:
-        """Close the present segments to writing, so that they can be removed once shipped."""
+        """End the writing to the present segments, so that they can be removed once they are shipped."""
         with self._lock:
             for segment in self.segments:
                 segment.sealed = True
@@ -205,9 +209,9 @@ class Journal:
                 self.folder.rmdir()
 
     def _abandon_deleted_files(self) -> None:
-        """Write no more to segments whose files were deleted, and restore a deleted lock file.
+        """Stop writing to segments whose files were deleted, and restore a deleted lock file.
 
-        The records of a deleted file die with the process; a journal without its lock is never adopted.
+        The records of a deleted file are lost when the process ends. A journal without its lock is never adopted.
         """
         if self._lock_handle is not None:
             with suppress(OSError):
@@ -267,7 +271,7 @@ class Journal:
 
 
 def lock_folder(folder: Path) -> int | None:
-    """Lock a journal's folder until this process ends; returns the handle, None while another process holds it."""
+    """Lock a journal's folder until this process ends; returns the handle, or None if another process has locked it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -279,7 +283,7 @@ def lock_folder(folder: Path) -> int | None:
 
 
 def lock_own_folder(folder: Path) -> int:
-    """Create a journal's folder and lock it; returns the handle. Nobody sees the lock file before it is locked."""
+    """Create a journal's folder and lock it; returns the handle. The lock file is locked before others can see it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = folder / f"{LOCK_NAME}.new"
     handle = os.open(new, os.O_RDWR | os.O_CREAT, 0o600)
@@ -289,7 +293,7 @@ def lock_own_folder(folder: Path) -> int:
 
 
 def abandoned_journals(root: Path, *, older_than: float = 5.0) -> Iterator[tuple[Path, int]]:
-    """The folders of dead processes' journals, each locked for us, with the handle of its lock."""
+    """The journal folders of dead processes, each locked by this process, with the handle of its lock."""
     if not root.is_dir():
         return
     for folder in sorted(root.iterdir()):
@@ -303,7 +307,7 @@ def abandoned_journals(root: Path, *, older_than: float = 5.0) -> Iterator[tuple
 
 
 def segment_paths(folder: Path) -> list[Path]:
-    """The segment files of a journal in the order of their creation; a spare one may be written later."""
+    """The segment files of a journal in the order of their creation; a spare one may be used later."""
     return sorted(folder.glob("*.segment"))
 
 
@@ -322,7 +326,7 @@ def read_records(data: Buffer, start: int, stop: int) -> Iterator[Record]:
 
 
 def recover_records(data: Buffer, start: int = 0) -> Iterator[Record]:
-    """The intact records from an offset to the end of a segment, those behind damaged bytes included."""
+    """The intact records from an offset to the end of a segment, also those behind damaged bytes."""
     offset: int | None = start
     while offset is not None:
         for record in read_records(data, offset, len(data)):
@@ -334,7 +338,7 @@ def recover_records(data: Buffer, start: int = 0) -> Iterator[Record]:
 def is_damaged(data: Buffer) -> bool:
     """Whether a segment has bytes that belong to no intact record.
 
-    Zeros do not count, nor does a last record without a header, which the process was writing when it died.
+    Zeros do not count. Nor does a last record without a header: the process died while it wrote this one.
     """
     end = 0
     for record in recover_records(data):

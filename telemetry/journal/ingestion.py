@@ -1,7 +1,7 @@
 """Stores batches of journal records in the database, each record exactly once.
 
-The position up to which a segment is stored is a row written in the same transaction as the entries:
-either both are committed or neither is.
+The position up to which a segment is stored is a row. It is written in the same transaction as the entries: both are
+committed, or neither is.
 """
 
 import errno
@@ -14,8 +14,8 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from telemetry.journal.batches import count_hits, insert_cache_entries, insert_log_entries
-from telemetry.journal.files import CACHED, END, EVENT, Record
+from telemetry.journal.batches import count_hits, insert_cache_entries, insert_log_entries, insert_owners
+from telemetry.journal.files import CACHED, END, EVENT, OWNED, Record
 from telemetry.journal.hits import PendingHits
 from telemetry.journal.records import empty_log_entry, to_record
 from telemetry.models import JournalPosition
@@ -23,7 +23,7 @@ from telemetry.models import JournalPosition
 log = logging.getLogger("gateway.shipper")
 pending_hits = PendingHits()
 
-# Large: a statement costs PostgreSQL as much before its first row as fifty rows do.
+# Large, because the fixed cost of a statement in PostgreSQL is that of fifty rows.
 BATCH_RECORDS = 1000
 BATCH_BYTES = 2 * 1024 * 1024
 MAX_TRIES = 3
@@ -36,11 +36,11 @@ _ADVANCE_POSITION = (
 
 
 class PositionConflict(Exception):
-    """The stored position is not where this process left it, such as when another process adopted the journal."""
+    """The stored position differs from this process's, for example because another process adopted the journal."""
 
 
 def next_batch(records: Iterable[Record]) -> list[Record]:
-    """The first of the records, as many as one statement stores."""
+    """The first of these records, as many as one statement stores."""
     batch, size = [], 0
     for record in records:
         batch.append(record)
@@ -56,7 +56,7 @@ def stored_position(name: str) -> int:
 
 
 def store_batch(name: str, start: int, batch: list[Record], root: Path) -> None:
-    """Store a batch; a record that the database refuses while it accepts others goes to the rejected file.
+    """Store a batch. Records that the database refuses, while it accepts others, go to the file of rejected records.
 
     A refused batch is split in halves until its bad records are found. Raises DatabaseError and OSError.
     """
@@ -85,7 +85,7 @@ def database_accepts(size: int) -> bool:
 
 
 def _reject(root: Path, record: Record) -> None:
-    """Append a record that the database refuses to a file for people. Raises OSError, with nothing written."""
+    """Append a refused record to the file of rejected records, for operators. Raises OSError if nothing was written."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (root / REJECTED_FILE).open("ab", buffering=0) as file:
         before, line = file.tell(), record.payload + b"\n"
@@ -96,7 +96,7 @@ def _reject(root: Path, record: Record) -> None:
 
 
 def _try_to_store(name: str, start: int, batch: list[Record]) -> bool:
-    """Store a batch; False if its content is refused. Raises DatabaseError if the database refuses any entry."""
+    """Store a batch; returns False if its content is refused. Raises DatabaseError if every entry is refused."""
     for _ in range(MAX_TRIES if len(batch) == 1 else 1):  # a lock may have been in the way
         try:
             _store_once(name, start, batch)
@@ -116,12 +116,13 @@ def _store_once(name: str, start: int, batch: list[Record]) -> None:
         entries = [record.payload for record in batch if record.kind in (END, EVENT)]
         insert_log_entries(entries)
         insert_cache_entries([record.payload for record in batch if record.kind == CACHED])
+        insert_owners([record.payload for record in batch if record.kind == OWNED])
         missing = count_hits(entries)
     pending_hits.add(missing)
 
 
 def _advance_position(name: str, start: int, end: int) -> None:
-    """Move a segment's position from start to end; only one of several processes succeeds, PositionConflict else."""
+    """Move a segment's position from start to end. Raises PositionConflict if another process has moved it."""
     if start == 0:
         moved = JournalPosition.objects.get_or_create(journal=name, defaults={"position": end})[1]
     else:

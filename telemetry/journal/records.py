@@ -6,9 +6,9 @@ import orjson
 from django.db import models
 
 from gateway_project.json_types import JsonObject
-from telemetry.models import CacheEntry, LogEntry
+from telemetry.models import CacheEntry, KeptState, LogEntry
 
-# JSON's escape of NUL without its backslash: records are full of backslashes, which slow the search down three times.
+# JSON's escape of NUL without its backslash: records are full of backslashes, which make a search slow.
 NUL_ESCAPE = b"u0000"
 
 
@@ -18,15 +18,16 @@ def _empty(model: type[models.Model]) -> JsonObject:
 
 _EMPTY_LOG, _EMPTY_CACHE = _empty(LogEntry), _empty(CacheEntry)
 LOG_COLUMNS, CACHE_COLUMNS = tuple(_EMPTY_LOG), tuple(_EMPTY_CACHE)
+OWNER_COLUMNS = tuple(_empty(KeptState))
 
 
 def empty_log_entry() -> JsonObject:
-    """A log entry with every column at its default; `timestamp` has to be set."""
+    """A log entry with every column at its default; the caller sets `timestamp`."""
     return _EMPTY_LOG.copy()
 
 
 def empty_cache_entry() -> JsonObject:
-    """A cache entry with every column at its default; the hash and the times have to be set."""
+    """A cache entry with every column at its default; the caller sets the hash and the times."""
     return _EMPTY_CACHE.copy()
 
 

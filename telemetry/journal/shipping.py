@@ -31,7 +31,7 @@ BATCH_KEYS = 1000
 PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
 ADOPT_EVERY_SECONDS = 3.0
-MIN_AGE_SECONDS = 5.0  # of a journal that is adopted, unless everything is wanted now
+MIN_AGE_SECONDS = 5.0  # of an abandoned journal before it is adopted; 0 for ship_soon()
 KEYS_EVERY_SECONDS = 5.0
 # As SQL text: with the ORM, compiling the query for each key takes most of the time.
 _UPDATE_LAST_USED = f'''
@@ -41,7 +41,7 @@ _UPDATE_LAST_USED = f'''
 
 
 class Backlog(NamedTuple):
-    """Bytes in the journal that are not in the database yet, and the greatest age they can have in seconds."""
+    """The bytes in the journal that are not in the database yet, and their greatest possible age in seconds."""
 
     bytes: int
     seconds: float
@@ -50,7 +50,7 @@ class Backlog(NamedTuple):
 class Shipper(BackgroundThread):
     """The thread that ships this process's journal and those of dead processes.
 
-    When stopped it ships what is left; what it cannot ship in time waits for the next start.
+    When it is stopped, it ships what is left. What it cannot ship in time waits for the next start.
     """
 
     stop_seconds = 10.0
@@ -64,7 +64,6 @@ class Shipper(BackgroundThread):
         self._used_keys: dict[int, float] = {}
         self._last_adoption = self._last_key_write = self._caught_up = time.monotonic()
         self._all_stored = self._wants_all = 0.0
-        self.has_adopted = False  # whether the journals of processes that died before this one are stored
         self._failed_adoptions: set[Path] = set()
         self._failures = 0
         self._in_doubt: set[Path] = set()
@@ -74,18 +73,14 @@ class Shipper(BackgroundThread):
         waiting = sum(segment.end - self._shipped.get(segment.path, 0) for segment in list(self._journal.segments))
         return Backlog(waiting, time.monotonic() - self._caught_up if waiting else 0.0)
 
-    def has_shipped(self, until: float) -> bool:
-        """Whether everything this process logged up to a moment (seconds since 1970) is in the database."""
-        return time.time() - (time.monotonic() - self._caught_up) >= until
-
     def ship_soon(self) -> float:
-        """Begin a run now, which also adopts every abandoned journal; returns the moment, for has_stored_all()."""
+        """Begin a run now, which also adopts all abandoned journals. Returns the time, for has_stored_all()."""
         self._wants_all = time.monotonic()
         self.wake()
         return self._wants_all
 
     def has_stored_all(self, moment: float) -> bool:
-        """Whether the database has what this process, and dead ones of this machine, had logged at a moment."""
+        """Whether the database has all that this process, and dead ones on this machine, logged up to a moment."""
         return self._all_stored >= moment
 
     def stop(self) -> None:
@@ -94,13 +89,13 @@ class Shipper(BackgroundThread):
             self._journal.close()
 
     def record_key_use(self, key_id: int, at: float) -> None:
-        """Note when a key was last used; written every few seconds."""
+        """Note when a key was last used; the times are written every few seconds."""
         self._used_keys[key_id] = at
 
     def ship(self) -> bool:
         """Ship all new records; returns whether they are stored."""
         begun = time.monotonic()
-        # Records that are written from now on wait for the next run: otherwise this one would never end.
+        # Records that are written from now on wait for the next run. Otherwise this one might never end.
         ends = [(segment, segment.end) for segment in list(self._journal.segments)]
         try:
             for segment, end in ends:
@@ -113,7 +108,7 @@ class Shipper(BackgroundThread):
         except (DatabaseError, OSError) as error:
             self._pause_shipping(error)
             return False
-        # Adopted by another process, or a commit came late, or the database was restored to an earlier state.
+        # Another process adopted the journal, or a commit came late, or the database was restored to an earlier state.
         except PositionConflict as error:
             if not self._failures:
                 log.warning("The database is at another position than expected in %s; continuing from there.", error)
@@ -155,7 +150,7 @@ class Shipper(BackgroundThread):
             segment.release(batch[-1].end)
             self._track_open_requests(segment, batch)
         is_shipped = segment.sealed and self._shipped.get(segment.path, 0) == segment.end
-        # Oldest first: a start record must not outlive the segment of its end record, or it would seem aborted.
+        # Oldest first: without the segment of its end record, a start record would look like an aborted request.
         if is_shipped and segment is self._journal.segments[0] and segment not in self._open_segments.values():
             self._journal.remove_segment(segment)
             self._shipped.pop(segment.path, None)
@@ -163,7 +158,7 @@ class Shipper(BackgroundThread):
             JournalPosition.objects.filter(journal=name).delete()
 
     def _catch_up(self, name: str, segment: Segment) -> None:
-        """Read the position from the database: a connection that broke at a commit leaves it unknown."""
+        """Read the position from the database. After a connection broke during a commit, it is not known."""
         start, stored = self._shipped.get(segment.path, 0), stored_position(name)
         self._shipped[segment.path] = stored
         if stored > start:
@@ -171,7 +166,7 @@ class Shipper(BackgroundThread):
         self._in_doubt.discard(segment.path)
 
     def _track_open_requests(self, segment: Segment, batch: list[Record]) -> None:
-        """Note which segment open requests began in: it stays until they have ended, as a restart may abort them."""
+        """Note in which segment open requests began. It stays until they have ended, since a restart may abort them."""
         for record in batch:
             if record.kind == START:
                 self._open_segments[record.number] = segment
@@ -190,7 +185,7 @@ class Shipper(BackgroundThread):
             raise
 
     def _adopt(self) -> bool:
-        """Adopt the journals of dead processes when it is time to; returns whether it was."""
+        """Adopt the journals of dead processes if it is time to; returns whether it was."""
         is_wanted = self._all_stored < self._wants_all
         if not is_wanted and time.monotonic() - self._last_adoption < ADOPT_EVERY_SECONDS:
             return False
@@ -209,7 +204,6 @@ class Shipper(BackgroundThread):
             finally:
                 os.close(handle)
         self._failed_adoptions = failed
-        self.has_adopted = True
         return True
 
     def _pause_shipping(self, error: Exception) -> None:
@@ -224,9 +218,9 @@ class Shipper(BackgroundThread):
 
 
 def _write_last_used(used: dict[int, float]) -> None:
-    """Write when keys were last used, ordered by id against deadlocks; a later time that is stored stays."""
+    """Write when keys were last used. They are sorted by id against deadlocks, and a later stored time stays."""
     moment = connection.ops.adapt_datetimefield_value
     rows = [{"id": key_id, "at": moment(datetime.fromtimestamp(at, UTC))} for key_id, at in sorted(used.items())]
     with connection.cursor() as cursor:
-        for start in range(0, len(rows), BATCH_KEYS):  # the statement timeout counts for each batch
+        for start in range(0, len(rows), BATCH_KEYS):  # the statement timeout applies to each batch
             cursor.executemany(_UPDATE_LAST_USED, rows[start : start + BATCH_KEYS])

@@ -10,13 +10,14 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import orjson
 
 from gateway_project.errors import LIMIT_ERROR_NAMES
 from gateway_project.json_types import JsonObject
 from telemetry.metrics import slots
+from telemetry.metrics.attempts import AttemptBook, Began, Failed, Succeeded
 from telemetry.metrics.slots import Slots
 from telemetry.metrics.sums import OTHER, Labels, Sums, SumsAsJson
 
@@ -27,8 +28,18 @@ log = logging.getLogger("gateway.metrics")
 TOKENS = ("input", "cache_read", "cache_write", "output", "reasoning")
 # The values of an entry that wait in the queue, instead of the whole entry: a thousand requests may end at once.
 _entry_values = itemgetter(
-    *("provider_name", "operation", "model", "status", "outcome", "exception", "entry_source", "cache_status"),
-    *("duration_ms", "first_byte_ms", "cost", "currency", *(f"{kind}_tokens" for kind in TOKENS)),
+    *(
+        "provider_name",
+        "operation",
+        "model",
+        "served_model",
+        "status",
+        "outcome",
+        "exception",
+        "entry_source",
+        "cache_status",
+    ),
+    *("guardrails", "duration_ms", "first_byte_ms", "cost", "currency", *(f"{kind}_tokens" for kind in TOKENS)),
 )
 
 # The present values of a process: by metric name, pairs of label values and a number.
@@ -40,6 +51,7 @@ class Published(TypedDict):
 
     pid: int
     sums: SumsAsJson
+    attempts: list[JsonObject]
     gauges: Gauges
 
 
@@ -47,18 +59,14 @@ class Published(TypedDict):
 EntryValues = tuple[Any, ...]
 
 
-class Failure(NamedTuple):
-    """An attempt at a provider that failed."""
-
-    provider: str
-    exception: str
+AttemptEvent = Began | Succeeded | Failed
 
 
 class Metrics:
     """The metrics of one process, and its slot in the shared memory, if it has one."""
 
     def __init__(self, shared: Slots | None = None, slot: int | None = None) -> None:
-        self._queue: deque[EntryValues | Failure | None] = deque()
+        self._queue: deque[EntryValues | AttemptEvent | None] = deque()
         self._lock = threading.Lock()
         self._slots = shared if slot is not None else None
         self._slot = slot
@@ -67,6 +75,7 @@ class Metrics:
         self.in_flight = 0
         published = self._read(slot) if slot is not None else None
         self.sums = Sums.from_json(published["sums"]) if published else Sums()
+        self.attempts = AttemptBook.from_json(published["attempts"]) if published else AttemptBook()
 
     # -- On the path of a request -----------------------------------------------------------------------
 
@@ -78,9 +87,9 @@ class Metrics:
         """Count a request by its log entry, and as in flight no more."""
         self._queue.append(_entry_values(entry))
 
-    def attempt_failed(self, provider: str, exception: str) -> None:
-        """Count a failed attempt at a provider."""
-        self._queue.append(Failure(provider, exception))
+    def note_attempt(self, event: AttemptEvent) -> None:
+        """Count what happened to an attempt at a provider."""
+        self._queue.append(event)
 
     # -- In the background ------------------------------------------------------------------------------
 
@@ -91,8 +100,9 @@ class Metrics:
                 item = self._queue.popleft()
                 if item is None:
                     self.in_flight += 1
-                elif isinstance(item, Failure):
-                    self.sums.count("provider_failures", tuple(item))
+                elif isinstance(item, AttemptEvent):
+                    self.attempts.note(item)
+                    _count_attempt(self.sums, item)
                 else:
                     self.in_flight -= 1
                     _add(self.sums, item, model_names)
@@ -102,7 +112,8 @@ class Metrics:
         if self._slots is None or self._slot is None:
             return
         with self._lock:
-            published = orjson.dumps({"pid": os.getpid(), "sums": self.sums.to_json(), "gauges": gauges})
+            counts = {"sums": self.sums.to_json(), "attempts": self.attempts.to_json()}
+            published = orjson.dumps({"pid": os.getpid(), **counts, "gauges": gauges})
         fits = self._slots.write(self._slot, published)
         if not fits and not self._too_large:
             log.warning("There are too many metrics: this process no longer updates its metrics for the others.")
@@ -118,6 +129,15 @@ class Metrics:
             if _is_alive(published["pid"]):
                 processes[slot] = published["gauges"]
         return sums, processes
+
+    def gather_attempts(self) -> AttemptBook:
+        """What the attempts of all processes came to (those of others up to a second ago)."""
+        book = AttemptBook()
+        with self._lock:
+            book.add(self.attempts)
+        for _, published in self._published_by_others():
+            book.add(AttemptBook.from_json(published["attempts"]))
+        return book
 
     def _published_by_others(self) -> Iterator[tuple[int, Published]]:
         for slot in range(self._slots.number if self._slots else 0):
@@ -139,14 +159,19 @@ def own_metrics() -> Metrics:
 
 
 def _add(sums: Sums, values: EntryValues, model_names: Collection[str]) -> None:
-    provider, operation, model, status, outcome, exception, source, cache, took, first, cost, currency, *tokens = values
-    model = _model_label(model, model_names)
+    provider, operation, model, served_model, status, outcome, exception, source, cache, *others = values
+    guardrails, took, first, cost, currency, *tokens = others
+    model = _model_label(served_model or model, model_names)
     sums.count("requests", (operation, provider, model, outcome, f"{(status or 0) // 100}xx"))
     sums.observe("request_duration_seconds", (operation, provider, model), (took or 0) / 1000)
     if first is not None:
         sums.observe("first_byte_seconds", (provider, model), first / 1000)
     if cache:
         sums.count("cache_lookups", (cache.lower(),))
+    for guardrail in guardrails or ():
+        labels = (guardrail["name"], guardrail["direction"])
+        sums.count("guardrail_results", (*labels, guardrail["result"]))
+        sums.count("guardrail_seconds", labels, guardrail["milliseconds"] / 1000)
     if exception in LIMIT_ERROR_NAMES:
         sums.count("limit_refusals", (exception,))
     source = "cache" if source == "Cache" else "provider"
@@ -155,6 +180,16 @@ def _add(sums: Sums, values: EntryValues, model_names: Collection[str]) -> None:
             sums.count("tokens", (provider, model, kind, source), amount)
     if cost:
         sums.count("cost", (provider, currency), float(cost))
+
+
+def _count_attempt(sums: Sums, event: AttemptEvent) -> None:
+    _, *labels = event.subject
+    kind = "checks" if event.is_check else "attempts"
+    if isinstance(event, Began):
+        sums.count(f"provider_{kind}", tuple(labels))
+    elif isinstance(event, Failed):
+        failures = "failed_checks" if event.is_check else "failures"
+        sums.count(f"provider_{failures}", (*labels, event.exception))
 
 
 def _model_label(model: str, names: Collection[str]) -> str:

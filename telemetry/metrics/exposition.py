@@ -45,11 +45,51 @@ SUMS = (
     Family(CounterMetricFamily, "cache_lookups", "Requests that were looked up in the cache.", ("result",)),
     Family(
         CounterMetricFamily,
+        "provider_attempts",
+        "Requests that were sent to a provider, including those after which another provider was asked.",
+        ("provider", "model"),
+    ),
+    Family(
+        CounterMetricFamily,
         "provider_failures",
         "Failed attempts at a provider, including those after which another provider answered.",
-        ("provider", "exception"),
+        ("provider", "model", "exception"),
     ),
+    Family(
+        CounterMetricFamily,
+        "provider_checks",
+        "Active checks of a provider's health.",
+        ("provider", "model"),
+    ),
+    Family(
+        CounterMetricFamily,
+        "provider_failed_checks",
+        "Active checks of a provider's health that failed.",
+        ("provider", "model", "exception"),
+    ),
+    Family(
+        CounterMetricFamily,
+        "guardrail_results",
+        "Requests and answers that a guardrail has searched, by what it came to.",
+        ("guardrail", "direction", "result"),
+    ),
+    Family(CounterMetricFamily, "guardrail_seconds", "Time that a guardrail took.", ("guardrail", "direction")),
     Family(CounterMetricFamily, "limit_refusals", "Requests refused because of a limit.", ("exception",)),
+)
+# Of the whole machine, and not of each process.
+MACHINE = (
+    Family(
+        GaugeMetricFamily,
+        "provider_health",
+        "1 for the present health of each enabled provider: healthy, failing, resting or unknown.",
+        ("provider", "health"),
+    ),
+    Family(
+        GaugeMetricFamily,
+        "provider_model_failing",
+        "1 while at least half of the latest attempts at a provider's model fail.",
+        ("provider", "model"),
+    ),
 )
 GAUGES = (
     Family(GaugeMetricFamily, "requests_in_flight", "Work requests being served."),
@@ -67,6 +107,9 @@ GAUGES = (
         GaugeMetricFamily, "snapshot_age_seconds", "Time since keys, rules and providers were last known to be current."
     ),
     Family(GaugeMetricFamily, "snapshot_entries", "Number of rows in memory, by kind.", ("kind",)),
+    Family(
+        GaugeMetricFamily, "audit_head", "Id of the newest audit entry that a process knows, with its hash.", ("hash",)
+    ),
     Family(GaugeMetricFamily, "store_available", "1 while the store answers.", ("store",)),
     Family(GaugeMetricFamily, "process_resident_memory_bytes", "Memory of a process."),
     Family(CounterMetricFamily, "process_cpu_seconds", "User and system time of a process."),
@@ -76,9 +119,14 @@ GAUGES = (
 )
 
 
-def render(sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str]) -> bytes:
-    """The text format of the sums of all processes, the gauges of each with its slot as a label, and the build info."""
-    return generate_latest(_Collector(lambda: _families(sums, processes, info)))
+def render(
+    sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str], machine: Gauges | None = None
+) -> bytes:
+    """The text format of the sums of all processes, the gauges of each with its slot as a label, and the build info.
+
+    `machine` are the gauges of all processes together.
+    """
+    return generate_latest(_Collector(lambda: _families(sums, processes, info, machine or {})))
 
 
 class _Collector:
@@ -88,10 +136,14 @@ class _Collector:
         self.collect = collect
 
 
-def _families(sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str]) -> Iterator[Metric]:
+def _families(
+    sums: Sums, processes: Mapping[int, Gauges], info: Mapping[str, str], machine: Gauges
+) -> Iterator[Metric]:
     yield _family(Family(GaugeMetricFamily, "info", "What runs here.", tuple(info)), [(tuple(info.values()), 1)])
     for family in SUMS:
         yield _family(family, sums.metrics.get(family.name, {}).items())
+    for family in MACHINE:
+        yield _family(family, machine.get(family.name, ()))
     for family in GAUGES:
         labelled = family._replace(labels=("process", *family.labels))
         yield _family(labelled, _of_processes(family.name, processes))

@@ -59,3 +59,5 @@ class Slots:
 # Created by the server before it forks, and the slot assigned to this worker (gunicorn.conf.py).
 shared: Slots | None = None
 own_slot: int | None = None
+# What each worker has measured of the providers' models, in the slot of the same number.
+signals: Slots | None = None

@@ -4,13 +4,16 @@ Each task does one batch of bounded size in the caller's transaction and returns
 Usage is kept, and merged.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
 
-from telemetry.models import CacheEntry, LogEntry, Usage, UsageDay, UsageHour
+from gateway_project.errors import AuthenticationFailed
+from telemetry.models import CacheEntry, KeptState, LogEntry, Usage, UsageDay, UsageHour
+from telemetry.querysets import LogEntryQuerySet
 from telemetry.retention import partitions
 from telemetry.usage import rollups
 
@@ -25,7 +28,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def kept_since(now: datetime) -> datetime | None:
     """The moment since which the log has every entry; None where entries are never removed."""
-    return now - timedelta(days=settings.GATEWAY_LOG_DAYS) if settings.GATEWAY_LOG_DAYS else None
+    periods = [days for days in (settings.GATEWAY_LOG_DAYS, settings.GATEWAY_REFUSAL_DAYS) if days]
+    return now - timedelta(days=min(periods)) if periods else None
 
 
 def make_partitions(now: datetime) -> bool:
@@ -36,20 +40,21 @@ def make_partitions(now: datetime) -> bool:
 
 def delete_entries(now: datetime) -> bool:
     """Delete entries older than GATEWAY_LOG_DAYS: a whole partition on PostgreSQL where there is one, else a batch."""
-    limit = kept_since(now)
-    if limit is None:
+    if not settings.GATEWAY_LOG_DAYS:
         return False
+    limit = now - timedelta(days=settings.GATEWAY_LOG_DAYS)
     if partitions.drop_before(limit):
         return True
     table = partitions.DEFAULT if connection.vendor == "postgresql" else LOG
     oldest = f'SELECT id FROM "{table}" WHERE "timestamp" < %s ORDER BY "timestamp" LIMIT {BATCH}'
     with connection.cursor() as cursor:
-        cursor.execute(f'DELETE FROM "{table}" WHERE id IN ({oldest})', [rollups.sql_timestamp(limit)])
+        delete = f'DELETE FROM "{table}" WHERE id IN ({oldest})'
+        cursor.execute(delete, [rollups.sql_timestamp(limit)])
         return cursor.rowcount == BATCH
 
 
-class PayloadEraser:
-    """Empties payloads older than GATEWAY_PAYLOAD_DAYS; their entries stay.
+class OldEntries(ABC):
+    """A task on old entries of one kind.
 
     Each batch continues from the last and looks at MAX_SCANNED entries at most. Once a day it starts over, for entries
     that came late.
@@ -58,18 +63,31 @@ class PayloadEraser:
     def __init__(self) -> None:
         self._begun = self._done = EPOCH
 
+    @property
+    @abstractmethod
+    def days(self) -> int:
+        """After how many days an entry is old; 0: never."""
+
+    @abstractmethod
+    def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
+        """Those of these entries that there is something to do with."""
+
+    @abstractmethod
+    def act(self, entries: LogEntryQuerySet) -> None:
+        """Do it, in one statement."""
+
     def __call__(self, now: datetime) -> bool:
-        if not settings.GATEWAY_PAYLOAD_DAYS:
+        if not self.days:
             return False
         if now - self._begun > timedelta(days=1):
             self._begun, self._done = now, EPOCH
-        limit = now - timedelta(days=settings.GATEWAY_PAYLOAD_DAYS)
+        limit = now - timedelta(days=self.days)
         end = self._batch_end(limit)
-        full = LogEntry.objects.between(self._done, end).exclude(payload="").order_by("timestamp")
-        batch = list(full.values_list("id", "timestamp")[:BATCH])
+        found = self.remaining(LogEntry.objects.between(self._done, end)).order_by("timestamp")
+        batch = list(found.values_list("id", "timestamp")[:BATCH])
         if batch:
             first, last = batch[0][1], batch[-1][1]  # so that PostgreSQL reads only their partitions
-            LogEntry.objects.filter(timestamp__range=(first, last), pk__in=[row[0] for row in batch]).update(payload="")
+            self.act(LogEntry.objects.filter(timestamp__range=(first, last), pk__in=[row[0] for row in batch]))
         self._done = batch[-1][1] if len(batch) == BATCH else end
         return self._done < limit
 
@@ -80,6 +98,34 @@ class PayloadEraser:
         return limit if later is None else max(later, self._done + timedelta(microseconds=1))
 
 
+class PayloadEraser(OldEntries):
+    """Empties payloads older than GATEWAY_PAYLOAD_DAYS; their entries stay."""
+
+    @property
+    def days(self) -> int:
+        return settings.GATEWAY_PAYLOAD_DAYS
+
+    def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
+        return entries.exclude(payload="")
+
+    def act(self, entries: LogEntryQuerySet) -> None:
+        entries.update(payload="")
+
+
+class RefusalEraser(OldEntries):
+    """Deletes entries of unknown credentials older than GATEWAY_REFUSAL_DAYS: anybody can cause them."""
+
+    @property
+    def days(self) -> int:
+        return settings.GATEWAY_REFUSAL_DAYS
+
+    def remaining(self, entries: LogEntryQuerySet) -> LogEntryQuerySet:
+        return entries.filter(status=401, exception=AuthenticationFailed.__name__, user_id=None)
+
+    def act(self, entries: LogEntryQuerySet) -> None:
+        entries.delete()
+
+
 def delete_cache_records(now: datetime) -> bool:
     """Delete the records of cached answers GATEWAY_CACHE_RECORD_DAYS after the answers expired."""
     if not settings.GATEWAY_CACHE_RECORD_DAYS:
@@ -87,6 +133,16 @@ def delete_cache_records(now: datetime) -> bool:
     limit = now - timedelta(days=settings.GATEWAY_CACHE_RECORD_DAYS)
     over = CacheEntry.objects.filter(expires_at__lt=limit).order_by("expires_at").values_list("pk", flat=True)[:BATCH]
     return CacheEntry.objects.filter(pk__in=list(over)).delete()[0] == BATCH
+
+
+def delete_owners(now: datetime) -> bool:
+    """Delete whose responses were after GATEWAY_STORED_RESPONSE_DAYS, when the provider has deleted them too."""
+    if not settings.GATEWAY_STORED_RESPONSE_DAYS:
+        return False
+    limit = now - timedelta(days=settings.GATEWAY_STORED_RESPONSE_DAYS)
+    old = KeptState.objects.filter(is_lasting=False, created_at__lt=limit).order_by("created_at")
+    batch = list(old.values_list("pk", flat=True)[:BATCH])
+    return KeptState.objects.filter(pk__in=batch).delete()[0] == BATCH
 
 
 def merge_hours(now: datetime) -> bool:

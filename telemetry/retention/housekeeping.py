@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from gateway_project.background import PeriodicTask, PeriodicTasks
+from telemetry.audit.retention import delete_segment, look_at_head
 from telemetry.retention import deletion
 
 # A task that takes longer continues in the next round.
@@ -27,8 +28,12 @@ def batches() -> dict[str, Batch]:
     return {
         "partitions": deletion.make_partitions,
         "entries": deletion.delete_entries,
+        "refusals": deletion.RefusalEraser(),
         "payloads": deletion.PayloadEraser(),
         "cache records": deletion.delete_cache_records,
+        "audit": delete_segment,
+        "head of the audit": look_at_head,
+        "owners of stored responses": deletion.delete_owners,
         "hours of usage": deletion.merge_hours,
         "days of usage": deletion.merge_days,
     }

@@ -75,9 +75,11 @@ def create(start: datetime, end: datetime) -> None:
     delete = f'DELETE FROM "{DEFAULT}" WHERE "timestamp" >= %s AND "timestamp" < %s RETURNING *'
     with _with_lock_timeout() as cursor:
         cursor.execute(f'CREATE TEMPORARY TABLE misplaced (LIKE "{LOG}") ON COMMIT DROP')
-        cursor.execute(f"WITH gone AS ({delete}) INSERT INTO misplaced SELECT * FROM gone", [start, end])
+        move = f"WITH gone AS ({delete}) INSERT INTO misplaced SELECT * FROM gone"
+        cursor.execute(move, [start, end])
         cursor.execute(f'CREATE TABLE "{name}" PARTITION OF "{LOG}" FOR VALUES {bounds}')
-        cursor.execute(f'INSERT INTO "{LOG}" SELECT * FROM misplaced')
+        insert = f'INSERT INTO "{LOG}" SELECT * FROM misplaced'
+        cursor.execute(insert)
 
 
 def drop_before(limit: datetime) -> int:

@@ -28,7 +28,7 @@ Rows = list[JsonObject]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period up to now; with `days` its charts have a point for each day, else for each hour."""
+    """A period up to now. Its charts have a point for each day (`days`) or for each hour."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class Period:
     days: bool = False
 
     def start(self, now: datetime) -> datetime:
-        """The full hour, or with `days` the full day, with which it begins (UTC)."""
+        """The full hour or, with `days`, the full day at which it begins (UTC)."""
         begin = (now - self.length).replace(minute=0, second=0, microsecond=0)
         return begin.replace(hour=0) if self.days else begin
 
@@ -116,21 +116,22 @@ def _series(rows: Rows, period: Period, now: datetime) -> dict[str, list[Any]]:
 def _sums(start: datetime, by: Sequence[str], names: Sequence[str], *, most: int = 0, by_hour: bool = False) -> Rows:
     """Sums from a full hour on, by dimensions (`at` is the day, or with `by_hour` the hour).
 
-    `most` limits them to the rows that are greatest in the first measure; rows whose first dimension is null are left
-    out then.
+    `most` limits them to the rows with the greatest first measure; rows whose first dimension is null are then left
+    out.
     """
     used, parameters = rollups.usage_rows(start, END, by_hour=by_hour)
     used = rollups.with_served_models(used) if "model" in by else used
     at = '"hour"' if by_hour else rollups.day_expression()
     sums = ", ".join(f'coalesce(sum("{name}"), 0) AS "{name}"' for name in names)
     groups = rollups.columns(by)
-    # Rows without requests are of providers that were asked before another one served: they are for quotas.
+    # Rows without requests count providers that failed before another one served. They are for quotas.
     served = f'WHERE "{by[0]}" IS NOT NULL GROUP BY {groups} HAVING sum("requests") > 0'
     greatest = f"{served} ORDER BY {len(by) + 1} DESC LIMIT {most}"
     ending = greatest if most else f"GROUP BY {groups}"
     rows = f'(SELECT {at} AS "at", used.* FROM {used}) AS used'
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {groups}, {sums} FROM {rows} {ending}", parameters)
+        query = f"SELECT {groups}, {sums} FROM {rows} {ending}"
+        cursor.execute(query, parameters)
         return [dict(zip((*by, *names), _read(row, len(by)), strict=True)) for row in cursor.fetchall()]
 
 

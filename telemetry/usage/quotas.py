@@ -1,7 +1,7 @@
 """Quota usage recalculated from the log, for counters that were lost.
 
-Hours in which every request has ended are read from the usage tables (rollups.py), the last ones from the log entries:
-so a month of ten million entries takes as long as one of a thousand, and is as exact.
+Hours in which every request has ended are read from the usage tables (rollups.py), the last hours from log entries. So
+the time does not depend on the number of entries, and the result is exact.
 """
 
 from collections.abc import Iterable
@@ -19,20 +19,22 @@ from providers.models import Provider
 from telemetry.usage import rollups
 from telemetry.usage.rollups import SUM_OF_COSTS, TOKENS
 
-# A request lasts at most its timeout and this margin, for waiting before the call and finishing after it.
+# A request lasts at most its timeout and this margin, for the wait before the call and the end after it.
 SPAN_MARGIN = timedelta(minutes=10)
 _REQUESTS = 'coalesce(sum("requests"), 0) - coalesce(sum("limited"), 0)'
 _ASKED = 'coalesce(sum("asked"), 0)'
+_UNPRICED = 'coalesce(sum("unpriced_tokens"), 0)'
 _ALL_TOKENS = " + ".join(f'coalesce(sum("{name}"), 0)' for name in TOKENS)
 
 
 @dataclass(frozen=True)
 class QuotaUsage:
-    """Requests, tokens and money."""
+    """Requests, tokens and cost, and how many of the tokens have no price."""
 
     requests: int
     tokens: int
     cost: Decimal
+    unpriced_tokens: int = 0
 
 
 NO_USAGE = QuotaUsage(0, 0, Decimal(0))
@@ -41,9 +43,9 @@ NO_USAGE = QuotaUsage(0, 0, Decimal(0))
 def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float) -> dict[int, QuotaUsage]:
     """The usage of keys, users, groups or providers by id: requests that began from `begin` on and ended by `until`.
 
-    Moments are seconds since 1970. It is fastest where `begin` is a full hour: else the entries up to the next full
-    hour are read, as far as they are kept. A cached answer counts as a request of its caller and costs nothing; a
-    provider's requests are those that it was asked. A request that a limit refused uses nothing.
+    Times are seconds since 1970. It is fastest if `begin` is a full hour: otherwise the entries up to the next full
+    hour are read, as far as they are kept. A cached answer counts as a request of its caller and costs nothing. The
+    requests of a provider are those that were sent to it. A request that a limit refused uses nothing.
     """
     ids = [int(number) for number in ids]
     listed = ", ".join(map(str, ids))
@@ -60,30 +62,30 @@ def quota_usage(subject: str, ids: Iterable[int], *, begin: float, until: float)
     entries = rollups.log_rows(f'{maybe} AND {times} AND "timestamp" <= %s AND {ended} <= %s')
     parts = f"SELECT * FROM {hours} WHERE {whose} UNION ALL {rollups.aggregation(entries)}"
     counted = _ASKED if subject == "provider" else _REQUESTS
+    query = (
+        f"SELECT {number}, {counted}, {_ALL_TOKENS}, {SUM_OF_COSTS}, {_UNPRICED} FROM ({parts}) AS used {each}"
+        f" WHERE {number} IN ({listed}) GROUP BY {number}"
+    )
     with connection.cursor() as cursor:
-        # One statement has one snapshot: no entry moves from one part to the other meanwhile.
-        cursor.execute(
-            f"SELECT {number}, {counted}, {_ALL_TOKENS}, {SUM_OF_COSTS} FROM ({parts}) AS used {each}"
-            f" WHERE {number} IN ({listed}) GROUP BY {number}",
-            [*parameters, *map(rollups.sql_timestamp, [*bounds, end]), until],
-        )
+        # One statement reads one snapshot: no entry moves from one part to the other meanwhile.
+        cursor.execute(query, [*parameters, *map(rollups.sql_timestamp, [*bounds, end]), until])
         return dict.fromkeys(ids, NO_USAGE) | {row_id: _quota_usage(*sums) for row_id, *sums in cursor.fetchall()}
 
 
 def _subject_sql(subject: str, listed: str) -> tuple[str, str, str]:
-    """SQL: the condition that a row belongs to one of these, the expression of its id, and the join that it needs."""
+    """SQL for rows of these subjects: the condition, the expression of the id, and the join that both need."""
     if subject != "group":
         return f'"{subject}_id" IN ({listed})', f'"{subject}_id"', ""
     dialect = _DIALECTS[connection.vendor]
     return dialect["some group"].format(listed), dialect["group"], dialect["each group"]
 
 
-def _quota_usage(requests: Any, tokens: Any, cost: Any) -> QuotaUsage:
-    return QuotaUsage(int(requests), int(tokens), round(Decimal(str(cost)), MONEY_DECIMALS))
+def _quota_usage(requests: Any, tokens: Any, cost: Any, unpriced_tokens: Any) -> QuotaUsage:
+    return QuotaUsage(int(requests), int(tokens), round(Decimal(str(cost)), MONEY_DECIMALS), int(unpriced_tokens))
 
 
 def _max_request_span() -> timedelta:
-    """How long ago a request that has not ended can have begun."""
+    """The greatest age of a request that has not ended."""
     own = Provider.objects.aggregate(most=Max("total_timeout_seconds"))["most"] or 0
     return timedelta(seconds=max(own, settings.GATEWAY_TOTAL_TIMEOUT)) + SPAN_MARGIN
 

@@ -1,11 +1,11 @@
 """Hourly and daily usage, aggregated by the database from the log's own rows, so that log and usage agree.
 
-The same SQL aggregates a batch of new entries (batches.py) and a period of the log (verification.py). A row is what one
-batch added for one hour and set of dimensions. Rows of the same hour and dimensions are parts of one sum, which
-merge_hour() merges. Rows are only inserted, never updated, so that shippers never wait for each other.
+The same SQL aggregates a batch of new entries (batches.py) and a period of the log (verification.py). A row is the sum
+of one batch for one hour and set of dimensions. merge_hour() merges rows of the same hour and dimensions. Rows are
+inserted, never updated, so that shippers never wait for each other.
 
-merge_hour() also adds what it merges to the usage of the day: a day is always the sum of its merged hours. So a month
-is read from days and from the rows of hours that are not merged yet.
+merge_hour() also adds the rows to the usage of their day: a day is always the sum of its merged hours. A month is read
+from days, and from the hours that are not merged yet.
 
 Durations are in microseconds, because sums of integers are exact. Money is exact on PostgreSQL; SQLite stores decimals
 as floating point, which is exact to fifteen digits.
@@ -20,11 +20,13 @@ from django.db import connection, transaction
 
 from gateway_project.errors import LIMIT_ERROR_NAMES
 from providers.models import Model, Provider
-from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, UsageDay, UsageHour
+from telemetry.attempts import ATTEMPT_FIELDS, BLAMELESS
+from telemetry.models import LATENCY_COLUMNS, LATENCY_MS, LogEntry, TagValue, UsageDay, UsageHour
+from telemetry.usage.tags import ALL_TAGS, OTHER, have_overflowed
 
 LOG, USAGE, DAYS = (model._meta.db_table for model in (LogEntry, UsageHour, UsageDay))
+_TAG_VALUES = TagValue._meta.db_table
 _MODELS, _PROVIDERS = (f'"{model._meta.db_table}"' for model in (Model, Provider))
-ALL_TAGS = "*"
 
 IS_WORK_REQUEST = "entry_type = 'WorkRequest'"
 FROM_PROVIDER, FROM_CACHE, COMPLETED = "cache_status <> 'HIT'", "cache_status = 'HIT'", "outcome = 'completed'"
@@ -32,25 +34,30 @@ TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tok
 _ALL_TOKENS = " + ".join(f"coalesce({column}, 0)" for column in TOKENS)
 # A request that a limit refused uses nothing of a quota.
 _LIMIT_ERRORS_SQL = ", ".join(f"'{name}'" for name in LIMIT_ERROR_NAMES)
+# Whose attempts are all the entry's own provider's and none of which failed; others are counted one by one.
+IS_PLAIN = "failed_attempts IS NULL AND asked_before IS NULL"
 LIMITED = f"exception IN ({_LIMIT_ERRORS_SQL})"
-# Measures that count the entries under a condition, and those that sum an integer expression under one.
+# Measures that count entries, each with its condition, and measures that sum an integer expression.
 _COUNT_CONDITIONS = {
     "requests": "TRUE",
     "completed": COMPLETED,
-    "denied": "outcome = 'denied'",
+    "denied": "outcome IN ('denied', 'blocked')",
     "client_closed": "outcome = 'client_closed'",
-    "errors": "outcome NOT IN ('completed', 'denied', 'client_closed')",
+    "errors": "outcome NOT IN ('completed', 'denied', 'blocked', 'client_closed')",
     "cache_hits": FROM_CACHE,
     "estimated_requests": "usage_estimated",
     "unknown_cost_requests": "cost_status = 'unknown'",
     "first_bytes": f"{COMPLETED} AND first IS NOT NULL",
     "limited": LIMITED,
     "asked": f"attempts > others_asked AND {FROM_PROVIDER} AND NOT {LIMITED}",
+    "failed_attempts": "FALSE",  # counted by _attempts()
     **{column: f"latency = {number}" for number, column in enumerate(LATENCY_COLUMNS)},
 }
 _SUM_EXPRESSIONS = {
     **{column: (column, FROM_PROVIDER) for column in (*TOKENS, "reasoning_tokens")},
     "saved_tokens": (_ALL_TOKENS, FROM_CACHE),
+    "attempts": ("attempts", IS_PLAIN),
+    "unpriced_tokens": (_ALL_TOKENS, f"cost_status = 'unknown' AND {FROM_PROVIDER}"),
     "cost": ("cost", "cost_status = 'known'"),
     "estimated_cost": ("cost", "cost_status = 'estimated'"),
     "saved_cost": ("saved_cost", FROM_CACHE),
@@ -59,9 +66,9 @@ _SUM_EXPRESSIONS = {
 }
 # The total cost of requests, known or estimated.
 SUM_OF_COSTS = 'coalesce(sum("cost"), 0) + coalesce(sum("estimated_cost"), 0)'
-DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "tags", "currency")
+DIMENSIONS = ("hour", "user_id", "group_ids", "key_id", "provider_id", "model", "alias", "tags", "currency")
 MEASURES = (*_COUNT_CONDITIONS, *_SUM_EXPRESSIONS)
-ANY_MERGED = '"merged" IN (TRUE, FALSE)'  # so that the indexes on (merged, hour) are used
+ANY_MERGED = '"merged" IN (TRUE, FALSE)'  # makes databases use the indexes on (merged, hour)
 HOUR_EQUALS = f'{ANY_MERGED} AND "hour" = %s'
 HOUR_BETWEEN = '"hour" >= %s AND "hour" < %s'
 HOUR, DAY, MICROSECOND = timedelta(hours=1), timedelta(days=1), timedelta(microseconds=1)
@@ -76,6 +83,9 @@ _PLAIN_COLUMNS = (
     *TOKENS,
     "reasoning_tokens",
     "saved_cost",
+    "failed_attempts",
+    "asked_before",
+    "provider_calls",
 )
 
 
@@ -86,8 +96,11 @@ def columns(names: Sequence[str]) -> str:
 _SUMS = columns((*DIMENSIONS, *MEASURES))
 
 
-def entry_columns() -> str:
-    """The SELECT list of the columns that the aggregation needs from a log entry, in this database's SQL."""
+def entry_columns(*, has_overflow: bool = False) -> str:
+    """The SELECT list of the columns that the aggregation needs from a log entry, in this database's SQL.
+
+    `has_overflow`: some tags may have values that count as OTHER (tags.py).
+    """
     dialect = _DIALECTS[connection.vendor]
     selected = {
         "hour": dialect["hour"],
@@ -95,30 +108,32 @@ def entry_columns() -> str:
         "group_ids": "group_ids",
         "key_id": "key_id",
         "provider_id": "provider_id",
-        # Without a provider the name is a client's own, of which there may be any number.
-        "model": "CASE WHEN provider_id IS NULL THEN '' ELSE model END",
-        "tags": _tags_expression(dialect),
+        # Without a provider the name is the client's: there may be any number of them.
+        "model": "CASE WHEN provider_id IS NULL THEN '' ELSE coalesce(served_model, model) END",
+        "alias": "CASE WHEN provider_id IS NOT NULL THEN alias END",
+        "tags": _tags_expression(dialect, has_overflow=has_overflow),
         "currency": "currency",
         "latency": f"CASE WHEN {COMPLETED} THEN {dialect['latency']} END",
         "cost": "cost",
         "took": dialect["whole"].format("duration_ms * 1000"),
         "first": dialect["whole"].format("first_byte_ms * 1000"),
         "others_asked": f"coalesce({dialect['length']}, 0)",
-        "asked_before": "asked_before",
         **{name: name for name in _PLAIN_COLUMNS},
     }
     return ", ".join(f'{expression} AS "{name}"' for name, expression in selected.items())
 
 
-def log_rows(condition: str) -> str:
+def log_rows(condition: str, *, has_overflow: bool = False) -> str:
     """The log entries of work requests under a condition, as a subquery with the columns of entry_columns()."""
-    return f'(SELECT {entry_columns()} FROM "{LOG}" WHERE {IS_WORK_REQUEST} AND {condition}) AS entries'
+    selected = entry_columns(has_overflow=has_overflow)
+    return f'(SELECT {selected} FROM "{LOG}" WHERE {IS_WORK_REQUEST} AND {condition}) AS entries'
 
 
 def aggregation(rows: str) -> str:
     """The SELECT that aggregates such rows by the dimensions; sums of nothing are NULL.
 
-    Providers that were asked before the one of an entry get rows of their own, with the measure `asked` alone.
+    Providers that failed before the one of an entry have rows of their own, with the measure `asked` only. So do
+    attempts of which one failed or was at another provider.
     """
     counts = {name: f"nullif(count(*) FILTER (WHERE {condition}), 0)" for name, condition in _COUNT_CONDITIONS.items()}
     sums = {name: f"sum({value}) FILTER (WHERE {condition})" for name, (value, condition) in _SUM_EXPRESSIONS.items()}
@@ -129,7 +144,8 @@ def aggregation(rows: str) -> str:
     return (
         f"SELECT * FROM (WITH entries AS (SELECT * FROM {rows})"
         f" SELECT {groups}, {selected} FROM entries GROUP BY {groups} UNION ALL"
-        f" SELECT {other_groups}, {only_asked} FROM entries, {dialect['others']} GROUP BY {other_groups}) AS added"
+        f" SELECT {other_groups}, {only_asked} FROM entries, {dialect['others']} GROUP BY {other_groups} UNION ALL"
+        f" {_attempts(groups, dialect)}) AS added"
     )
 
 
@@ -151,7 +167,7 @@ def merge_day(day: datetime) -> None:
 
 def rebuild_hour(hour: datetime) -> None:
     """Replace the rows of one hour with ones aggregated from the log, and rebuild its day."""
-    entries = log_rows('"timestamp" >= %s AND "timestamp" < %s')
+    entries = log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
     with transaction.atomic():
         _replace(USAGE, hour, aggregate_insert(entries), parameters=[sql_timestamp(hour), sql_timestamp(hour + HOUR)])
         rebuild_day(floor_day(hour))
@@ -181,10 +197,10 @@ def usage_rows(start: datetime, end: datetime, *, by_hour: bool = False) -> tupl
 
 
 def with_served_models(used: str) -> str:
-    """The rows of usage_rows() with the provider's model name where clients had asked for `provider/model`.
+    """The rows of usage_rows(), with the provider's model name if clients asked for `provider/model`.
 
-    A provider's model whose own name contains that prefix (literally) keeps it. Names stay as they were asked for where
-    the provider was deleted or renamed.
+    A model whose own name begins like that keeps its name. If the provider was deleted or renamed, the name stays as
+    clients sent it.
     """
     others = ", ".join(f'used."{name}"' for name in (*DIMENSIONS, *MEASURES) if name != "model")
     return (
@@ -233,6 +249,17 @@ def parse_timestamp(value: Any) -> datetime:
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
+def _attempts(groups: str, dialect: dict[str, str]) -> str:
+    """The SELECT that counts the attempts in the lists of entries, each for its own provider and model."""
+    value = {name: dialect["call"].format(place) for place, name in enumerate(ATTEMPT_FIELDS)}
+    provider_id = dialect["whole"].format(value["provider_id"])
+    groups = groups.replace('"provider_id"', provider_id).replace('"model"', value["model"])
+    has_failed = f"{value['cause']} NOT IN ({', '.join(map(repr, BLAMELESS))})"
+    counts = {"attempts": "count(*)", "failed_attempts": f"nullif(count(*) FILTER (WHERE {has_failed}), 0)"}
+    measures = ", ".join(counts.get(name, "NULL") for name in MEASURES)
+    return f"SELECT {groups}, {measures} FROM entries, {dialect['calls']} WHERE NOT ({IS_PLAIN}) GROUP BY {groups}"
+
+
 def _merge_insert(table: str, rows: str, replacements: dict[str, str] | None = None) -> str:
     """The INSERT of one merged row for each set of dimensions."""
     summed = _sum_select(rows, replacements or {})
@@ -253,30 +280,37 @@ def _replace(table: str, hour: datetime, *inserts: str, parameters: Sequence[Any
     """
     with transaction.atomic(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            # One transaction at a time: one that waited for deleted rows would not see the rows that replace them.
+            # One transaction at a time: a second one that waits for deleted rows would not see the new rows.
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('gateway usage'))")
-            # One statement has one snapshot: rows inserted meanwhile are neither read nor deleted.
+            # One statement reads one snapshot: rows inserted meanwhile are neither read nor deleted.
             old_rows = f'WITH gone AS (DELETE FROM "{table}" WHERE {HOUR_EQUALS} RETURNING *)'
             *others, last = inserts
             also = "".join(f", also_{number} AS ({other})" for number, other in enumerate(others))
             cursor.execute(f"{old_rows}{also} {last}", [sql_timestamp(hour), *parameters])
             return
-        cursor.execute(f'SELECT coalesce(max("id"), 0) FROM "{table}"')
+        newest_row = f'SELECT coalesce(max("id"), 0) FROM "{table}"'
+        cursor.execute(newest_row)
         (newest,) = cursor.fetchone()
         old_rows = f'WITH gone AS (SELECT * FROM "{table}" WHERE {HOUR_EQUALS})'
         for insert in inserts:
             own = parameters if insert is inserts[-1] else ()
             cursor.execute(f"{old_rows} {insert}", [sql_timestamp(hour), *own])
-        cursor.execute(f'DELETE FROM "{table}" WHERE {HOUR_EQUALS} AND "id" <= %s', [sql_timestamp(hour), newest])
+        delete = f'DELETE FROM "{table}" WHERE {HOUR_EQUALS} AND "id" <= %s'
+        cursor.execute(delete, [sql_timestamp(hour), newest])
 
 
-def _tags_expression(dialect: dict[str, str]) -> str:
-    """The tags that usage is aggregated by: all, or those in GATEWAY_STATS_TAGS."""
+def _tags_expression(dialect: dict[str, str], *, has_overflow: bool) -> str:
+    """The tags by which usage is aggregated: all, or those in GATEWAY_STATS_TAGS; values without room are OTHER."""
     names = settings.GATEWAY_STATS_TAGS
-    if names == [ALL_TAGS]:
+    if names == [ALL_TAGS] and not has_overflow:
         return "tags"
     listed = ", ".join("'" + name.replace("'", "''").replace("%", "%%") + "'" for name in names) or "NULL"
-    return dialect["tags"].format(listed)
+    condition = "TRUE" if names == [ALL_TAGS] else f"key IN ({listed})"
+    if not has_overflow:
+        return dialect["tags"].format("value", condition)
+    of_name = f'SELECT 1 FROM "{_TAG_VALUES}" AS counted WHERE counted.name = tag.key'
+    value = f"CASE WHEN EXISTS ({of_name} AND counted.value = {dialect['text']}) THEN tag.value"
+    return dialect["tags"].format(f"{value} ELSE {dialect['surplus']} END", f"{condition} AND EXISTS ({of_name})")
 
 
 def _latency_bucket(bounds: Sequence[int]) -> str:
@@ -292,8 +326,12 @@ _DIALECTS = {
         "length": "jsonb_array_length(asked_before)",
         "others": "jsonb_array_elements_text(asked_before) AS one(id)",
         "other": "one.id::bigint",
+        "calls": "jsonb_array_elements(provider_calls) AS call",
+        "call": "(call ->> {})",
         "latency": f"width_bucket(duration_ms, ARRAY{list(map(float, LATENCY_MS))})",
-        "tags": "(SELECT coalesce(jsonb_object_agg(key, value), '{{}}') FROM jsonb_each(tags) WHERE key IN ({}))",
+        "tags": "(SELECT coalesce(jsonb_object_agg(key, {}), '{{}}') FROM jsonb_each(tags) AS tag WHERE {})",
+        "text": "tag.value #>> '{}'",
+        "surplus": f"'\"{OTHER}\"'::jsonb",
     },
     "sqlite": {
         "hour": "substr(\"timestamp\", 1, 13) || ':00:00'",
@@ -302,7 +340,11 @@ _DIALECTS = {
         "length": "json_array_length(asked_before)",
         "others": "json_each(asked_before) AS one",
         "other": "one.value",
+        "calls": "json_each(provider_calls) AS call",
+        "call": "json_extract(call.value, '$[{}]')",
         "latency": _latency_bucket(LATENCY_MS),
-        "tags": "(SELECT json_group_object(key, value) FROM json_each(tags) WHERE key IN ({}))",
+        "tags": "(SELECT json_group_object(key, {}) FROM json_each(tags) AS tag WHERE {})",
+        "text": "tag.value",
+        "surplus": f"'{OTHER}'",
     },
 }

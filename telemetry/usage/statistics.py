@@ -1,7 +1,7 @@
-"""Usage aggregated from its days and hours by one or two of hour, day, user, group, key, provider, model and tag.
+"""Usage aggregated from its days and hours by one or two dimensions, such as day, user, model or alias.
 
-A user in several groups counts for each group, and a request with several tags for each tag: by group or by tag the
-rows can sum up to more than the total. Usage without a group or tag is a row with null.
+A user in several groups counts for each group, and a request with several tags for each tag. So the rows by group or by
+tag can sum up to more than the total. Usage without a group or tag is a row with null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,37 +30,47 @@ DIMENSIONS = {
     "key": "key_id",
     "provider": "provider_id",
     "model": "model",
+    "alias": "alias",
     "tag": "tag",
 }
 MAX_DIMENSIONS = 2
 SORTED_BY = (
     *("requests", "completed", "denied", "client_closed", "errors", "cache_hits", "saved_tokens"),
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-    *("cost", "unknown_cost_requests"),
+    *("cost", "unknown_cost_requests", "attempts", "failed_attempts"),
 )
 
-# Measures that no row lists: costs are listed by currency, and the others are for quotas.
+# Measures that are not part of a row: costs are listed by currency, the others are for quotas.
 UNLISTED = ("cost", "estimated_cost", "saved_cost", "limited", "asked")
 # The columns of a row beside its dimensions and costs.
 SHOWN = (
     *SORTED_BY[: SORTED_BY.index("cost")],
-    *("estimated_requests", "unknown_cost_requests", "average_ms", "p50_ms", "p95_ms", "average_first_byte_ms"),
+    *(
+        "attempts",
+        "failed_attempts",
+        "estimated_requests",
+        "unknown_cost_requests",
+        "average_ms",
+        "p50_ms",
+        "p95_ms",
+        "average_first_byte_ms",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """A query: full hours from start on and before end, aggregated by dimensions, as far as the filters match."""
+    """A query: the full hours from start to end, aggregated by dimensions, if the filters match."""
 
     start: datetime
     end: datetime
     by: tuple[str, ...]
     filters: Mapping[str, Any] = field(default_factory=dict)  # names of FILTERS
-    sort: str = ""  # one of SORTED_BY or of `by`, with a minus for the greatest first
+    sort: str = ""  # one of SORTED_BY or of `by`; a minus before it: descending
 
 
 class Page(NamedTuple):
-    """Some rows of the answer, and the number of all rows."""
+    """A page of rows, and the number of all rows."""
 
     rows: list[JsonObject]
     total: int
@@ -69,7 +79,7 @@ class Page(NamedTuple):
 def unknown_costs(start: datetime, end: datetime) -> list[JsonObject]:
     """For each provider and model with requests of unknown cost: their number, their tokens and the last hour.
 
-    Without tokens it is not listed: those calls failed, and no price would have given them a cost.
+    Requests without tokens are not listed: these calls failed and cost nothing, whatever the price.
     """
     sums = {name: Sum(name) for name in ("unknown_cost_requests", "requests", "input_tokens", "output_tokens")}
     used = sum((Coalesce(Sum(name), 0) for name in rollups.TOKENS), Value(0))
@@ -115,8 +125,8 @@ def _statement(query: UsageQuery) -> tuple[str, list[Any]]:
     each = f'SELECT {groups}, "currency", {sums} FROM ({hours}) AS hours GROUP BY {groups}, "currency"'
     return (
         f"SELECT {groups}, {sums}, {dialect['costs']} AS costs, count(*) OVER () AS total"
-        # Rows without requests are of providers that were asked before another one served: they are for quotas.
-        f' FROM ({each}) AS each_currency GROUP BY {groups} HAVING sum("requests") > 0'
+        # Rows without either count providers that failed before another one served. They are for quotas.
+        f' FROM ({each}) AS each_currency GROUP BY {groups} HAVING sum("requests") > 0 OR sum("attempts") > 0'
         f" ORDER BY {_order(query, names)}",
         [*parameters, *values],
     )
@@ -184,6 +194,7 @@ _COLUMNS = {
     "key": '"key_id"',
     "provider": '"provider_id"',
     "model": "nullif(\"model\", '')",
+    "alias": '"alias"',
 }
 _DIALECTS = {
     "postgresql": {

@@ -14,6 +14,7 @@ from telemetry.models import LogEntry
 from telemetry.retention.deletion import kept_since
 from telemetry.usage import rollups
 from telemetry.usage.rollups import ANY_MERGED, DAY, DAYS, DIMENSIONS, HOUR_BETWEEN, MEASURES, USAGE, columns
+from telemetry.usage.tags import have_overflowed
 
 MONEY = ("cost", "estimated_cost", "saved_cost")
 EMPTY: tuple[object, ...] = (None, "", [], {}, "[]", "{}")
@@ -21,7 +22,7 @@ EMPTY: tuple[object, ...] = (None, "", [], {}, "[]", "{}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Log minus hourly usage for one hour and set of dimensions; with `of_day`, merged hours minus daily usage."""
+    """Log minus hourly usage of one hour and set of dimensions; with `of_day`, merged hours minus daily usage."""
 
     dimensions: JsonObject
     amounts: dict[str, int | Decimal]
@@ -44,9 +45,10 @@ class Difference:
 def differences(start: datetime, end: datetime) -> list[Difference]:
     """The differences between log and hours, and between hours and days, in full hours; the first hundred of each.
 
-    One statement reads both sides from one snapshot: entries that arrive meanwhile are in both or in neither.
+    One statement reads both sides from one snapshot: an entry that arrives meanwhile is in both or in neither.
     """
-    log = rollups.aggregation(rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s'))
+    entries = rollups.log_rows('"timestamp" >= %s AND "timestamp" < %s', has_overflow=have_overflowed())
+    log = rollups.aggregation(entries)
     hours = _differences(log, USAGE, start, end)
     merged = f'SELECT * FROM "{USAGE}" WHERE "merged" = TRUE AND {HOUR_BETWEEN}'
     others = columns((*DIMENSIONS[1:], *MEASURES))
@@ -56,7 +58,7 @@ def differences(start: datetime, end: datetime) -> list[Difference]:
 
 
 def _differences(truth: str, table: str, start: datetime, end: datetime, limit: int = 100) -> list[Difference]:
-    """The sums in which a SELECT and a usage table with the same columns differ."""
+    """The sums that differ between a SELECT and a usage table with the same columns."""
     negative = ", ".join(f'-"{name}"' for name in MEASURES)
     usage = f'SELECT {columns(DIMENSIONS)}, {negative} FROM "{table}" WHERE {ANY_MERGED} AND {HOUR_BETWEEN}'
     sums = {name: _sum(name) for name in MEASURES}
@@ -71,7 +73,7 @@ def _differences(truth: str, table: str, start: datetime, end: datetime, limit: 
 
 
 def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:
-    """A period in full hours; by default all hours of which the log still has every entry, up to now."""
+    """A period in full hours; by default all hours up to now of which the log still has every entry."""
     if start is None:
         oldest = LogEntry.objects.aggregate(oldest=Min("timestamp"))["oldest"] or now
         limit = kept_since(now)
@@ -81,7 +83,7 @@ def full_hours(start: datetime | None, end: datetime | None, now: datetime) -> t
 
 
 def days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The period in parts of at most a day, so that no statement reads more."""
+    """The period in parts of at most a day, the most that one statement reads."""
     while start < end:
         next_start = min(start + DAY, end)
         yield start, next_start
@@ -100,7 +102,7 @@ def repair(start: datetime, end: datetime) -> int:
 
 
 def _sum(name: str) -> str:
-    """The sum of a measure; SQLite sums decimals as floating point, which is rounded to compare."""
+    """The sum of a measure. SQLite sums decimals as floating point: these sums are rounded before they are compared."""
     sum_ = f'coalesce(sum("{name}"), 0)'
     return f"round({sum_}, 9)" if connection.vendor == "sqlite" and name in MONEY else sum_
 

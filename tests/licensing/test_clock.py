@@ -20,7 +20,7 @@ def installed(db, vendor):
     install(vendor.licence(issued=in_days(-20)))
 
 
-def seen():
+def latest_time():
     return Licence.objects.get().latest_seen
 
 
@@ -32,17 +32,17 @@ def as_if_seen(moment):
 def test_how_late_it_is_is_noted_once_an_hour_and_never_falls(installed):
     begun = timezone.now() - timedelta(seconds=1)
     note_time()
-    first = seen()
+    first = latest_time()
     assert begun <= first <= timezone.now() + timedelta(seconds=1)
     note_time()
-    assert seen() == first
+    assert latest_time() == first
     as_if_seen(first - timedelta(hours=2))
     note_time()
-    assert seen() >= first
+    assert latest_time() >= first
     later = first + 3 * DAY
     as_if_seen(later)
     note_time()
-    assert seen() == later
+    assert latest_time() == later
 
 
 def test_nothing_is_noted_without_a_licence(db):
@@ -67,9 +67,9 @@ def test_the_same_licence_again_or_an_older_one_is_no_way_out_and_a_newer_one_is
     as_if_seen(ahead)
     for issued in (in_days(-20), in_days(-30), None, in_days(-20)):
         assert install(vendor.licence(issued=issued)).problem(timezone.now().timestamp())
-        assert seen() == ahead
+        assert latest_time() == ahead
     assert install(vendor.licence(issued=in_days(-1))).problem(timezone.now().timestamp()) == ""
-    assert seen() == datetime.combine(in_days(-1), datetime.min.time(), UTC)
+    assert latest_time() == datetime.combine(in_days(-1), datetime.min.time(), UTC)
 
 
 def test_a_licence_that_was_issued_tomorrow_or_later_tells_that_the_clock_is_behind(db, vendor):

@@ -22,10 +22,10 @@ def run(*arguments: str) -> str:
 @pytest.fixture
 def pair(tmp_path, settings) -> dict[str, str]:
     """Keys as keygen prints them; the private one is in a file, the public one is set."""
-    made = json.loads(run("keygen", "--json"))
-    (tmp_path / "private").write_text(made["privateKey"])
-    settings.GATEWAY_LICENCE_PUBLIC_KEY = made["publicKey"]
-    return made
+    body = json.loads(run("keygen", "--json"))
+    (tmp_path / "private").write_text(body["privateKey"])
+    settings.GATEWAY_LICENCE_PUBLIC_KEY = body["publicKey"]
+    return body
 
 
 def issue(tmp_path, *, expiry: str = "2030-12-31", uses: str = "25", seconds: str = "60") -> str:
@@ -48,8 +48,8 @@ def test_what_was_issued_is_installed_and_told(db, pair, tmp_path):
     key = issue(tmp_path).strip()
     assert "enterprise, for Example Ltd, valid until the end of 2030-12-31" in run("install", key)
     assert Licence.objects.get().key == key
-    told = json.loads(run("status", "--json"))
-    assert (told["hasKey"], told["valid"], told["maxActiveUses"], told["activeUseLifeTime"]) == (True, True, 25, 60)
+    body = json.loads(run("status", "--json"))
+    assert (body["hasKey"], body["valid"], body["maxActiveUses"], body["activeUseLifeTime"]) == (True, True, 25, 60)
     assert "Active uses: 25; each ends 60 s" in run("status")
 
 
@@ -82,9 +82,9 @@ def test_an_installation_is_in_the_log_as_through_the_api_and_the_key_is_not(db,
     run("install", key)
     (entry,) = LogEntry.objects.filter(entry_type="Message")
     assert entry.message.endswith(" created licence: licenceKey, by manage.py.")
-    told = json.loads(entry.payload)
-    assert (told["resource"], told["operation"], told["attributes"]) == ("licence", "create", ["licenceKey"])
-    assert (told["before"]["type"], told["after"]["hasKey"]) == ("community", True)
+    body = json.loads(entry.payload)
+    assert (body["resource"], body["operation"], body["attributes"]) == ("licence", "create", ["licenceKey"])
+    assert (body["before"]["type"], body["after"]["hasKey"]) == ("community", True)
     assert key not in entry.payload
     with pytest.raises(CommandError):
         run("install", Vendor().licence())

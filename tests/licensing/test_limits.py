@@ -36,14 +36,14 @@ def test_a_limit_is_set_for_each_kind_of_subject(admin, ann, subject):
     row = rows[subject]()
     response = admin.post("/limits/", **{f"{subject}Id": row.pk}, measure="tokens", window="month", amount=1000)
     assert (response.status_code, response.text) == (201, "{}")
-    (found,) = admin.rows(f"/limits/?{subject}Id={row.pk}")
-    assert response.headers["LimitId"] == str(found["id"])
-    assert response.headers["Location"].endswith(f"/limits/{found['id']}/")
-    told = {f"{kind}Id": row.pk if kind == subject else None for kind in ("key", "user", "group", "provider")}
-    assert {name: found[name] for name in told} == told
-    assert found[f"{subject}Name"]
-    resets = found.pop("resetsAt")
-    assert [found[name] for name in ("measure", "window", "amount", "used", "remaining")] == [
+    (result,) = admin.rows(f"/limits/?{subject}Id={row.pk}")
+    assert response.headers["LimitId"] == str(result["id"])
+    assert response.headers["Location"].endswith(f"/limits/{result['id']}/")
+    values = {f"{kind}Id": row.pk if kind == subject else None for kind in ("key", "user", "group", "provider")}
+    assert {name: result[name] for name in values} == values
+    assert result[f"{subject}Name"]
+    resets = result.pop("resetsAt")
+    assert [result[name] for name in ("measure", "window", "amount", "used", "remaining")] == [
         "tokens",
         "month",
         1000,
@@ -77,8 +77,8 @@ def test_a_limit_is_set_for_each_kind_of_subject(admin, ann, subject):
     ids=str,
 )
 def test_what_makes_no_limit_is_refused(admin, ann, changes, words):
-    given = {"userId": ann.pk, "measure": "requests", "window": "day", "amount": 5} | changes
-    refused(admin.post("/limits/", **given), 400, "ValidationError", words)
+    values = {"userId": ann.pk, "measure": "requests", "window": "day", "amount": 5} | changes
+    refused(admin.post("/limits/", **values), 400, "ValidationError", words)
     assert not Limit.objects.exists()
 
 
@@ -89,18 +89,18 @@ def test_a_limit_may_be_sent_as_lists_show_its_subjects(admin, ann):
 
 
 def test_a_limit_has_one_subject_and_a_window(admin, ann):
-    given = {"measure": "requests", "amount": 5}
-    refused(admin.post("/limits/", **given, window="day"), 400, "ValidationError", "one of keyId, userId")
-    refused(admin.post("/limits/", **given, userId=ann.pk), 400, "ValidationError", "window: is missing")
+    values = {"measure": "requests", "amount": 5}
+    refused(admin.post("/limits/", **values, window="day"), 400, "ValidationError", "one of keyId, userId")
+    refused(admin.post("/limits/", **values, userId=ann.pk), 400, "ValidationError", "window: is missing")
     assert admin.post("/limits/", userId=ann.pk, measure="concurrent", amount=2).status_code == 201
     assert admin.rows("/limits/")[0]["window"] == "none"
 
 
 def test_a_subject_has_one_limit_of_a_kind(admin, ann):
-    given = {"userId": ann.pk, "measure": "cost", "window": "day", "amount": "12.5"}
-    assert admin.post("/limits/", **given).status_code == 201
-    refused(admin.post("/limits/", **given), 409, "Conflict", "change that one")
-    assert admin.post("/limits/", **(given | {"window": "month"})).status_code == 201
+    values = {"userId": ann.pk, "measure": "cost", "window": "day", "amount": "12.5"}
+    assert admin.post("/limits/", **values).status_code == 201
+    refused(admin.post("/limits/", **values), 409, "Conflict", "change that one")
+    assert admin.post("/limits/", **(values | {"window": "month"})).status_code == 201
     assert [row["amount"] for row in admin.rows("/limits/")] == [12.5, 12.5]
 
 
@@ -110,8 +110,8 @@ def test_the_amount_is_all_that_changes(admin, ann):
     assert admin.patch("/limits/", id=row.pk, amount=0).status_code == 200
     refused(admin.patch(f"/limits/{row.pk}/", measure="tokens"), 400, "ValidationError", "measure")
     refused(admin.patch(f"/limits/{row.pk}/", amount=1.5), 400, "ValidationError", "whole")
-    (found,) = admin.rows("/limits/")
-    assert (found["amount"], found["remaining"]) == (0, None)
+    (result,) = admin.rows("/limits/")
+    assert (result["amount"], result["remaining"]) == (0, None)
 
 
 def test_a_change_without_an_amount_changes_nothing(admin, ann):
@@ -160,9 +160,9 @@ def test_what_was_used_is_told_from_the_log_before_anything_was_counted(admin, a
     limits = [("requests", 5), ("tokens", 100), ("cost", "1.5")]
     for measure, amount in limits:
         limit(user=ann, measure=measure, amount=Decimal(amount), window="month")
-    told = [(row["used"], row["remaining"]) for row in admin.rows("/limits/")]
+    rows = [(row["used"], row["remaining"]) for row in admin.rows("/limits/")]
     if timezone.now().minute > 2 or timezone.now().day > 1:
-        assert told == [(2, 3), (80, 20), (0.5, 1)]
+        assert rows == [(2, 3), (80, 20), (0.5, 1)]
 
 
 def test_one_sees_the_limits_of_oneself_ones_keys_and_groups(nobody, admin, ann):
@@ -189,13 +189,13 @@ def test_one_sees_the_limits_of_oneself_ones_keys_and_groups(nobody, admin, ann)
 def test_filters(admin, ann):
     rows = [limit(user=ann), limit(user=ann, measure="tokens"), limit(user=ann, window="month"), limit(user=new_user())]
 
-    def found(query):
+    def ids_of(query):
         return [row["id"] for row in admin.rows(f"/limits/?{query}")]
 
-    assert found("measure=tokens") == [rows[1].pk]
-    assert found("window=month") == [rows[2].pk]
-    assert found(f"userId={ann.pk}") == [row.pk for row in rows[:3]]
-    assert found(f"id={rows[3].pk}") == [rows[3].pk]
+    assert ids_of("measure=tokens") == [rows[1].pk]
+    assert ids_of("window=month") == [rows[2].pk]
+    assert ids_of(f"userId={ann.pk}") == [row.pk for row in rows[:3]]
+    assert ids_of(f"id={rows[3].pk}") == [rows[3].pk]
     refused(admin.get("/limits/?month=1"), 400, "ValidationError", "month")
 
 

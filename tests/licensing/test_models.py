@@ -9,6 +9,8 @@ from django.db import IntegrityError, transaction
 from accounts.models import Group
 from accounts.services import create_user
 from licensing.models import DailyPeak, Licence, Limit
+from providers.models import ModelPrice
+from providers.services import set_price
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_a_day_has_one_peak(db):
 @pytest.mark.parametrize(
     ("measure", "window", "amount", "text"),
     [
-        ("cost", "month", "0.000500", "0.0005 USD per month"),
+        ("cost", "month", "0.000500", "cost of 0.0005 per month"),
         ("requests", "minute", "600", "600 requests per minute"),
         ("tokens", "day", "1", "1 token per day"),
         ("concurrent", "none", "1", "1 concurrent request"),
@@ -80,3 +82,20 @@ def test_a_day_has_one_peak(db):
 )
 def test_a_limit_is_written_with_its_unit(measure, window, amount, text):
     assert str(Limit(measure=measure, window=window, amount=Decimal(amount))) == text
+
+
+@pytest.mark.parametrize(
+    ("currencies", "text", "currency"),
+    [
+        ([], "cost of 0.5 per day", ""),
+        (["EUR"], "0.5 EUR per day", "EUR"),
+        (["EUR", "EUR"], "0.5 EUR per day", "EUR"),
+        (["EUR", "USD"], "cost of 0.5 per day", ""),
+    ],
+)
+def test_a_cost_limit_and_its_refusals_have_the_currency_of_the_prices(ann, currencies, text, currency):
+    Limit.objects.create(user=ann, measure="cost", window="day", amount=Decimal("0.5"))
+    for number, name in enumerate(currencies):
+        set_price(model=f"model-{number}", currency=name, input=Decimal(1), output=Decimal(1))
+    assert str(Limit.objects.shown().get()) == text
+    assert ModelPrice.objects.not_over().book().currency == currency

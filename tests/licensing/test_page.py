@@ -13,7 +13,7 @@ from licensing.models import Licence
 from tests.support.management import new_admin, token_of
 from tests.support.running import ROOT, RunningGateway, fresh_store
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/licence.md").read_text(), re.DOTALL)
 
@@ -25,7 +25,7 @@ def shell(tmp_path: Path):
     environ = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "GATEWAY_VAR_DIR": str(tmp_path)}
 
     def run(block: str, **more: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-e", "-c", block],
             cwd=tmp_path,
             env=os.environ | environ | more,
@@ -34,8 +34,8 @@ def shell(tmp_path: Path):
             check=False,
             timeout=120,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
     return run
 

@@ -24,6 +24,7 @@ from licensing.signing import (
     sign,
     verify,
 )
+from tests.support.promises import promise
 
 PRIVATE, PUBLIC = new_key_pair()
 CLAIMS = Claims("enterprise", "Exämple Ltd", date(2030, 12, 31), 100, 60, id="l-1", issued=date(2026, 1, 2))
@@ -51,10 +52,10 @@ def signed(header: object = None, payload: object = None, *, key: str = PRIVATE)
 
 
 def refused(text: str, *words: str, public_key: str = PUBLIC) -> None:
-    with pytest.raises(KeyRefused) as told:
+    with pytest.raises(KeyRefused) as error:
         verify(text, public_key)
     for word in words:
-        assert word in str(told.value)
+        assert word in str(error.value)
 
 
 def test_what_was_signed_is_read_back():
@@ -82,12 +83,14 @@ def test_any_signer_of_jws_makes_keys_that_are_read():
     assert verify(signed(payload=TOLD | {"edition": "later"}), PUBLIC) == claims
 
 
+@promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_a_key_of_another_vendor_is_refused():
     refused(sign(CLAIMS, new_key_pair()[0]), "signature")
     refused(GOOD, "signature", public_key=new_key_pair()[1])
 
 
 @pytest.mark.parametrize("place", range(0, len(GOOD), 7))
+@promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_a_key_that_was_altered_anywhere_is_refused(place):
     letter = "B" if GOOD[place] == "A" else "A"
     refused(GOOD[:place] + letter + GOOD[place + 1 :])
@@ -99,6 +102,7 @@ def forged_with_hmac() -> str:
     return f"{text}.{encoded(hmac.new(PUBLIC.encode(), text.encode(), hashlib.sha256).digest())}"
 
 
+@promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_the_key_does_not_choose_how_it_is_checked():
     refused(forged_with_hmac())
     text = ".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "none"}, TOLD))
@@ -123,6 +127,7 @@ def test_the_key_does_not_choose_how_it_is_checked():
         b"\xff",
     ],
 )
+@promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_a_header_that_says_anything_else_is_refused_even_where_the_vendor_signed_it(header):
     refused(signed(header))
 
@@ -187,10 +192,12 @@ def test_a_payload_that_is_no_object_is_refused(payload):
         "A." * 5000,
     ],
 )
+@promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_what_is_no_compact_jws_is_refused(text):
     refused(text)
 
 
+@promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_a_signature_is_written_in_one_way_only():
     last = GOOD[-1]
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -213,6 +220,7 @@ def test_a_private_key_that_is_none_signs_nothing():
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.text(max_size=300), st.binary(max_size=300).map(encoded).map(lambda part: f"{part}.{part}.{part}")))
+@promise("S15: no licence is forged", target="refused, the old one stays", suite="attack")
 def test_nothing_that_is_not_signed_is_anything_but_refused(text):
     refused(text)
 

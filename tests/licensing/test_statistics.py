@@ -14,7 +14,7 @@ TODAY = date(2030, 3, 1)
 YESTERDAY = date(2030, 2, 28)
 
 
-def told(client, query: str = "", **options):
+def statistics_of(client, query: str = "", **options):
     response = client.get(f"/stats/{query}", **options)
     assert response.status_code == 200, response.text
     assert response.json().keys() == {"data"}
@@ -23,8 +23,8 @@ def told(client, query: str = "", **options):
 
 
 def test_the_last_days_are_told_the_oldest_first_and_the_quiet_ones_too():
-    found = daily_peaks([(YESTERDAY, 7)], Uses(2, {TODAY: 5}), TODAY, 3)
-    assert found == [
+    result = daily_peaks([(YESTERDAY, 7)], Uses(2, {TODAY: 5}), TODAY, 3)
+    assert result == [
         {"date": date(2030, 2, 27), "peakUse": 0},
         {"date": YESTERDAY, "peakUse": 7},
         {"date": TODAY, "peakUse": 5},
@@ -35,8 +35,8 @@ def test_the_last_days_are_told_the_oldest_first_and_the_quiet_ones_too():
     ("written", "live", "current", "peak"), [(7, 5, 2, 7), (5, 7, 2, 7), (0, 0, 4, 4), (5, 6, 7, 7)]
 )
 def test_the_highest_number_that_anybody_knows_counts(written, live, current, peak):
-    found = daily_peaks([(TODAY, written)], Uses(current, {TODAY: live}), TODAY, 1)
-    assert found == [{"date": TODAY, "peakUse": peak}]
+    result = daily_peaks([(TODAY, written)], Uses(current, {TODAY: live}), TODAY, 1)
+    assert result == [{"date": TODAY, "peakUse": peak}]
 
 
 def test_what_is_written_never_falls(db):
@@ -59,7 +59,7 @@ def test_a_quiet_day_writes_nothing(db):
 def test_the_api_tells_thirty_days_unless_told(admin, flat):
     DailyPeak.objects.create(date=in_days(-29), peak_use=4)
     DailyPeak.objects.create(date=in_days(-40), peak_use=9)
-    stats = told(admin, flat=flat)
+    stats = statistics_of(admin, flat=flat)
     assert stats.keys() == {"currentUses", "peakDailyUses"}
     assert stats["currentUses"] == 0
     assert len(stats["peakDailyUses"]) == 30
@@ -69,10 +69,10 @@ def test_the_api_tells_thirty_days_unless_told(admin, flat):
 
 def test_it_tells_as_many_days_as_are_asked_for(admin):
     DailyPeak.objects.create(date=in_days(-40), peak_use=9)
-    stats = told(admin, "?days=50")
+    stats = statistics_of(admin, "?days=50")
     assert len(stats["peakDailyUses"]) == 50
     assert {"date": in_days(-40).isoformat(), "peakUse": 9} in stats["peakDailyUses"]
-    last = date.fromisoformat(told(admin, "?days=1")["peakDailyUses"][0]["date"])
+    last = date.fromisoformat(statistics_of(admin, "?days=1")["peakDailyUses"][0]["date"])
     assert datetime.now(UTC).date() - last <= timedelta(days=1)  # midnight may come in between
 
 
@@ -85,4 +85,4 @@ def test_other_numbers_of_days_are_refused(admin, days):
 
 def test_it_takes_the_feature(nobody):
     refused(nobody.as_user(new_user()).get("/stats/"), 403, "PermissionDenied", "stats.view")
-    assert told(nobody.as_user(new_user("stats.view")))["currentUses"] == 0
+    assert statistics_of(nobody.as_user(new_user("stats.view")))["currentUses"] == 0

@@ -14,10 +14,10 @@ def status(client, *, flat: bool = False):
     assert response.headers["Content-Type"] == (
         "application/json" if flat else "application/vnd.api+json; charset=utf-8"
     )
-    told = response.json()
-    assert told.keys() == {"data"}
-    assert told["data"].keys() == {"attributes"}
-    return told["data"]["attributes"]
+    body = response.json()
+    assert body.keys() == {"data"}
+    assert body["data"].keys() == {"attributes"}
+    return body["data"]["attributes"]
 
 
 @pytest.mark.parametrize("flat", [True, False])
@@ -39,10 +39,10 @@ def test_an_admin_installs_a_licence_and_any_user_sees_it(nobody, admin, vendor,
     body = {"data": {"attributes": {"licenceKey": vendor.licence()}}}
     response = admin.send("POST", "/licence", json=body, flat=flat)
     assert response.status_code == 200, response.text
-    told = response.json()
-    assert told.keys() == {"code", "message"}
-    assert told["code"] == 200
-    assert "enterprise, for Example Ltd" in told["message"]
+    document = response.json()
+    assert document.keys() == {"code", "message"}
+    assert document["code"] == 200
+    assert "enterprise, for Example Ltd" in document["message"]
     assert status(nobody.as_user(new_user()), flat=flat) == {
         "hasKey": True,
         "type": "enterprise",
@@ -104,8 +104,8 @@ def test_without_the_vendors_public_key_no_key_verifies(admin, settings):
 def test_a_changed_public_key_makes_the_installed_licence_invalid(admin, vendor, settings):
     admin.post("/licence/", licenceKey=vendor.licence())
     settings.GATEWAY_LICENCE_PUBLIC_KEY = FOREIGN.public_key
-    told = status(admin)
-    assert (told["hasKey"], told["valid"], told["type"], told["expiry"]) == (True, False, "invalid", None)
+    result = status(admin)
+    assert (result["hasKey"], result["valid"], result["type"], result["expiry"]) == (True, False, "invalid", None)
     settings.GATEWAY_LICENCE_PUBLIC_KEY = vendor.public_key
     assert status(admin)["valid"] is True
 
@@ -114,8 +114,8 @@ def test_one_that_has_expired_is_installed_as_what_it_is(admin, vendor):
     response = admin.post("/licence/", licenceKey=vendor.licence(expiry=in_days(-3)))
     assert response.status_code == 200
     assert "expired" in response.json()["message"]
-    told = status(admin)
-    assert (told["valid"], told["expiresIn"], told["expiry"]) == (False, -3, in_days(-3).isoformat())
+    result = status(admin)
+    assert (result["valid"], result["expiresIn"], result["expiry"]) == (False, -3, in_days(-3).isoformat())
 
 
 def test_it_is_good_on_its_last_day(admin, vendor):

@@ -15,18 +15,18 @@ SEGMENT = 256 * 1024
 
 def entry(request_id, **fields):
     """A log entry as the pipeline writes it."""
-    known = {"entry_type": "WorkRequest", "timestamp": timestamp(1_800_000_000.5), "correlation_id": request_id}
-    return to_record(empty_log_entry() | known | fields)
+    values = {"entry_type": "WorkRequest", "timestamp": timestamp(1_800_000_000.5), "correlation_id": request_id}
+    return to_record(empty_log_entry() | values | fields)
 
 
 def cached(request_hash, **fields):
     """A cache entry as the pipeline writes it."""
-    known = {
+    values = {
         "request_hash": request_hash,
         "created_at": timestamp(1_800_000_000),
         "expires_at": timestamp(1_900_000_000),
     }
-    return to_record(empty_cache_entry() | known | fields)
+    return to_record(empty_cache_entry() | values | fields)
 
 
 def new_shipper(journal):

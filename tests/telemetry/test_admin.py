@@ -44,7 +44,7 @@ def test_a_date_that_cannot_be_read_selects_nothing(console, entries, filtered):
 
 
 @pytest.mark.parametrize(
-    ("filtered", "found"),
+    ("filtered", "result"),
     [
         ("from_0=2100-01-01&{}from_1=", 0),
         ("from_0=2020-01-02&{}from_1=", 2),
@@ -56,9 +56,9 @@ def test_a_date_that_cannot_be_read_selects_nothing(console, entries, filtered):
         ("from_0=&{}from_1=&{}to_0=&{}to_1=", 3),
     ],
 )
-def test_a_day_without_a_time_is_the_whole_day(console, entries, filtered, found):
+def test_a_day_without_a_time_is_the_whole_day(console, entries, filtered, result):
     address = f"{CACHE}purge/?{query('created_at', filtered)}"
-    assert f"Purge {found} {'entry' if found == 1 else 'entries'}" in console.get(address).text
+    assert f"Purge {result} {'entry' if result == 1 else 'entries'}" in console.get(address).text
 
 
 def test_a_purge_of_everything_says_that_it_is_one(console, entries):
@@ -80,8 +80,8 @@ def test_an_export_holds_what_the_days_select(console):
 
 
 @pytest.mark.parametrize(
-    ("days", "said"),
+    ("days", "text"),
     [("start=2020-01-02&end=2020-01-01", "Must be before the end."), ("end=0001-01-01", "Must not be before ")],
 )
-def test_what_is_wrong_with_the_days_is_said_in_the_forms_own_words(console, days, said):
-    assert said in console.get(f"/admin/statistics/?{days}").text
+def test_what_is_wrong_with_the_days_is_said_in_the_forms_own_words(console, days, text):
+    assert text in console.get(f"/admin/statistics/?{days}").text

@@ -76,9 +76,9 @@ def p95(client, path: str, **credential) -> float:
 
 
 def measured(client, questions, times, **credential) -> dict[str, float]:
-    found = {path: p95(client, path.format(**times), **credential) for path in questions}
-    print("\n" + "\n".join(f"{ms:7.1f} ms  {path}" for path, ms in found.items()))
-    return {path: ms for path, ms in found.items() if ms > patience(LIMIT_MS)}
+    values = {path: p95(client, path.format(**times), **credential) for path in questions}
+    print("\n" + "\n".join(f"{ms:7.1f} ms  {path}" for path, ms in values.items()))
+    return {path: ms for path, ms in values.items() if ms > patience(LIMIT_MS)}
 
 
 def test_every_usual_question_is_answered_in_time(million, db, client):

@@ -60,8 +60,8 @@ class TestNewest:
     def test_any_part_of_the_list(self, entries):
         for first in range(len(entries) + 1):
             for end in range(first + 1, len(entries) + 3):
-                found = LogEntry.objects.newest_first().slice(first, end)
-                assert [row.message for row in found] == entries[first:end]
+                entry = LogEntry.objects.newest_first().slice(first, end)
+                assert [row.message for row in entry] == entries[first:end]
 
     def test_with_filters_and_from_a_time_on(self, entries):
         mine = LogEntry.objects.of_user(0).newest_first()

@@ -123,25 +123,25 @@ def measured(gateway, days):
         assert response.status_code == 200, response.text
         return response
 
-    def asked(path):
+    def median_seconds(path):
         return median(lambda: answered(client.get, gateway.url + path))
 
-    found = {f"page {query}": asked(f"/logs/?{query.format(old=old)}") for query in LOGS}
-    found["page of the console"] = median(lambda: answered(visitor.get, "telemetry/logentry/"))
-    found |= {f"statistics {query}": asked(f"/stats/usage/?{query}") for query in USAGE}
+    values = {f"page {query}": median_seconds(f"/logs/?{query.format(old=old)}") for query in LOGS}
+    values["page of the console"] = median(lambda: answered(visitor.get, "telemetry/logentry/"))
+    values |= {f"statistics {query}": median_seconds(f"/stats/usage/?{query}") for query in USAGE}
     for name, period in PERIODS.items():
         # The page shows figures again for a while: the first one is that which has to add them up.
-        found[f"home {name}"] = median(lambda name=name: answered(visitor.get, f"?period={name}"), 1)
-        found[f"figures {name}"] = median(lambda period=period: overview(period))
+        values[f"home {name}"] = median(lambda name=name: answered(visitor.get, f"?period={name}"), 1)
+        values[f"figures {name}"] = median(lambda period=period: overview(period))
     batch = [done(f"new-{number}", datetime.now(UTC), user_id=number % 50) for number in range(BATCH)]
-    found["insert"] = median(lambda: insert_log_entries(batch))
+    values["insert"] = median(lambda: insert_log_entries(batch))
     with override_settings(GATEWAY_LOG_DAYS=days - PRUNED, GATEWAY_PAYLOAD_DAYS=days - PRUNED - 2):
         empty = deletion.PayloadEraser()
-        found["empty payloads"] = median(lambda: empty(timezone.now()))
+        values["empty payloads"] = median(lambda: empty(timezone.now()))
         before = len(partitions.partitions())
-        found["prune"] = median(lambda: deletion.delete_entries(timezone.now()), PRUNED)
+        values["prune"] = median(lambda: deletion.delete_entries(timezone.now()), PRUNED)
         assert len(partitions.partitions()) == before - PRUNED
-    return found
+    return values
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def figures(tmp_path_factory, django_db_blocker):
         resources.callback(connection.close)
         directory = tmp_path_factory.mktemp("gateway")
         gateway = resources.enter_context(RunningGateway(store, directory, GATEWAY_HOUSEKEEPING_INTERVAL="86400"))
-        found = []
+        results = []
         for days, rows in (FEW, MANY):
             clear()
             begun = time.perf_counter()
@@ -163,9 +163,9 @@ def figures(tmp_path_factory, django_db_blocker):
             begun = time.perf_counter()
             assert differences(midnight(2), midnight(0)) == []
             print(f"Two days verified in {time.perf_counter() - begun:.1f} s")
-            found.append(measured(gateway, days))
-        print("\n".join(f"{found[0][name]:9.1f} ms {found[1][name]:9.1f} ms  {name}" for name in found[1]))
-        yield {name: (found[0][name], found[1][name]) for name in found[0]}
+            results.append(measured(gateway, days))
+        print("\n".join(f"{results[0][name]:9.1f} ms {results[1][name]:9.1f} ms  {name}" for name in results[1]))
+        yield {name: (results[0][name], results[1][name]) for name in results[0]}
 
 
 def slower(figures, kind, times, seconds):

@@ -15,6 +15,7 @@ from telemetry.models import CacheEntry, LogEntry
 from telemetry.retention import partitions
 from telemetry.services import forget_cached_answers
 from tests.support.management import body, new_user, refused, token_of
+from tests.support.promises import promise
 from tests.telemetry.conftest import entry
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -72,6 +73,7 @@ def test_a_stored_response_is_listed_with_all_that_is_known_of_it(admin):
         "providerId": 3,
         "providerName": "p",
         "model": "fast",
+        "servedModel": None,
         "size": 0,
         "hits": 0,
         "lastHitAt": None,
@@ -115,6 +117,7 @@ def test_pages(admin):
 
 
 @pytest.mark.parametrize(("path", "make"), [("/logs/", log), ("/cache/", None)])
+@promise("V-N3, S4: nobody reads the log of others", target="own entries alone", suite="attack")
 def test_everybody_sees_their_own_entries_and_some_see_all(nobody, admin, as_ann, ann, path, make):
     make = make or (lambda **given: stored(f"{given['user_id']}", **given))
     mine, other, nobodys = make(user_id=ann.pk), make(user_id=ann.pk + 1), make(user_id=None)
@@ -145,6 +148,7 @@ def test_logs_are_filtered_by_time_type_and_source(admin):
     refused(admin.get("/logs/?source=cache"), 400, "ValidationError", "source", "Not Set, Cache, Worker")
 
 
+@promise("V-N2: no character of a search is a wildcard", target="found as written", suite="attack")
 def test_search_finds_text_and_takes_no_character_for_a_wildcard(admin):
     model, payload, other = log(model="org/Fast_1"), log(payload="Is it 100% sure?"), log(correlation_id="r-1\\x")
     user, message = log(username="Ann"), log(message="The rule allows no such thing.")
@@ -161,25 +165,25 @@ def test_search_finds_text_and_takes_no_character_for_a_wildcard(admin):
     assert ids(admin, "/cache/?search=h") == []
 
 
-@pytest.mark.parametrize("said", ['the "best"', "line one\nline two", "C:\\temp", "Grüße", "日本"])
+@pytest.mark.parametrize("text", ['the "best"', "line one\nline two", "C:\\temp", "Grüße", "日本"])
 @pytest.mark.parametrize("escaped", [True, False])
-def test_search_finds_what_was_said_however_json_writes_it(admin, said, escaped):
-    payload = json.dumps({"request": {"prompt": f"Tell me: {said}."}}, ensure_ascii=escaped)
+def test_search_finds_what_was_said_however_json_writes_it(admin, text, escaped):
+    payload = json.dumps({"request": {"prompt": f"Tell me: {text}."}}, ensure_ascii=escaped)
     row, entry = log(payload=payload), stored("h", model="fast", response=payload)
     log(payload=json.dumps({"request": {"prompt": "the best"}}))
-    assert ids(admin, f"/logs/?search={quote(said)}") == [row.pk]
-    assert ids(admin, f"/cache/?search={quote(said)}") == [entry.pk]
+    assert ids(admin, f"/logs/?search={quote(text)}") == [row.pk]
+    assert ids(admin, f"/cache/?search={quote(text)}") == [entry.pk]
     assert ids(admin, f"/logs/?search={quote(payload[:20])}")[-1] == row.pk  # and as it stands
 
 
-@pytest.mark.parametrize("asked", ["Übersetze", "übersetze", "ÜBERSETZE", "ÜBERsetze"])
+@pytest.mark.parametrize("query", ["Übersetze", "übersetze", "ÜBERSETZE", "ÜBERsetze"])
 @pytest.mark.parametrize("escaped", [True, False])
-def test_search_knows_the_case_of_letters_beyond_ascii(admin, asked, escaped):
+def test_search_knows_the_case_of_letters_beyond_ascii(admin, query, escaped):
     payload = json.dumps({"prompt": "Übersetze das, 100%!"}, ensure_ascii=escaped)
     row, entry = log(payload=payload), stored("h", response=payload)
     log(payload=json.dumps({"prompt": "Setze über."}, ensure_ascii=escaped))
-    assert ids(admin, f"/logs/?search={quote(asked)}") == [row.pk]
-    assert ids(admin, f"/cache/?search={quote(asked)}") == [entry.pk]
+    assert ids(admin, f"/logs/?search={quote(query)}") == [row.pk]
+    assert ids(admin, f"/cache/?search={quote(query)}") == [entry.pk]
 
 
 def test_a_letter_whose_upper_case_is_two_is_not_these_two(admin):
@@ -235,6 +239,7 @@ def test_a_long_list_is_counted_by_estimate_and_says_so(admin, monkeypatch):
 
 
 @pytest.mark.skipif(not POSTGRESQL, reason="only PostgreSQL stops a statement")
+@promise("V-N2: a search that takes long is stopped", target="503 in time", suite="attack")
 def test_what_takes_too_long_is_stopped_and_says_what_to_do(admin, monkeypatch):
     log()
     slow = LogEntry.objects.extra(where=["pg_sleep(5) IS NOT NULL"])

@@ -35,8 +35,8 @@ def test_an_aborted_request_says_whether_a_provider_was_asked(journal):
     journal.append_start(entry("waits"))
     journal.append_start_again(journal.append_start(entry("asks")), entry("asks", attempts=1))
     assert adopt(crash(journal)) == 2
-    known = LogEntry.objects.order_by("correlation_id").values_list("entry_source", "attempts", "cost_status")
-    assert list(known) == [("Worker", 1, "unknown"), ("Not Set", 0, "")]
+    values = LogEntry.objects.order_by("correlation_id").values_list("entry_source", "attempts", "cost_status")
+    assert list(values) == [("Worker", 1, "unknown"), ("Not Set", 0, "")]
 
 
 def test_adoption_goes_on_where_the_dead_process_stopped(journal, shipper):
@@ -167,7 +167,7 @@ def test_damaged_bytes_cost_their_own_record_alone_and_the_file_is_kept(journal,
     assert adopt(crash(journal)) == 1
     assert stored() == {f"r{number}": 1 for number in range(5)}
     assert stored(outcome="aborted") == {"r2": 1}
-    [kept] = journal.folder.parent.glob("*.damaged")
-    assert kept.read_bytes() == data
-    assert str(kept) in caplog.text
+    [rest] = journal.folder.parent.glob("*.damaged")
+    assert rest.read_bytes() == data
+    assert str(rest) in caplog.text
     assert not journal.folder.exists()

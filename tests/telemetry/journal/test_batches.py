@@ -42,8 +42,8 @@ def test_what_is_not_known_is_null_or_empty():
 
 def test_any_text_arrives_as_it_is_but_for_nul():
     insert_log_entries([entry("r1", message=AWKWARD, payload=AWKWARD * 1000, tags={AWKWARD: AWKWARD})])
-    stored, told = LogEntry.objects.get(), AWKWARD.replace("\0", "\ufffd")
-    assert (stored.message, stored.payload, stored.tags) == (told, told * 1000, {told: told})
+    stored, result = LogEntry.objects.get(), AWKWARD.replace("\0", "\ufffd")
+    assert (stored.message, stored.payload, stored.tags) == (result, result * 1000, {result: result})
 
 
 def test_many_entries_keep_their_order_and_take_one_statement(django_assert_num_queries):

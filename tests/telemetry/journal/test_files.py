@@ -35,11 +35,11 @@ TEMPLATE = b"x" * 1000
 
 def contents(journal):
     """All records of a journal, read from its files."""
-    found = []
+    results = []
     for path in journals.segment_paths(journal.folder):
         data = path.read_bytes()
-        found += [(record.kind, record.payload) for record in read_records(data, 0, len(data))]
-    return found
+        results += [(record.kind, record.payload) for record in read_records(data, 0, len(data))]
+    return results
 
 
 def test_what_was_written_is_read_in_its_order(journal):
@@ -99,8 +99,8 @@ def test_a_flipped_byte_ends_the_reading_and_invents_nothing():
     for place in range(len(both)):
         damaged = bytearray(both + bytes(64))
         damaged[place] ^= 0x55
-        found = [record.payload for record in read_records(bytes(damaged), 0, len(damaged))]
-        assert found in ([], [b"first"])
+        results = [record.payload for record in read_records(bytes(damaged), 0, len(damaged))]
+        assert results in ([], [b"first"])
 
 
 def test_what_stands_behind_damaged_bytes_is_found_and_the_damage_noticed():
@@ -170,17 +170,17 @@ def test_the_spare_segment_is_made_ahead_and_used(journal):
 
 
 def test_threads_write_and_roll_while_spares_are_made(journal):
-    done = threading.Event()
+    event = threading.Event()
 
     def prepare():
-        while not done.is_set():
+        while not event.is_set():
             journal.preallocate()
 
     preparing = threading.Thread(target=prepare)
     preparing.start()
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(lambda number: journal.append_event(b"%05d" % number + TEMPLATE), range(3000)))
-    done.set()
+    event.set()
     preparing.join()
     assert sorted(payload[:5] for _, payload in contents(journal)) == [b"%05d" % number for number in range(3000)]
 
@@ -285,8 +285,8 @@ print(written)
 
 def test_a_full_disk_takes_no_more_requests_until_it_has_room_again(tmp_path):
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    full, written = done.stdout.split()
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    full, written = process.stdout.split()
     assert full == "full"
     folder = next(tmp_path.iterdir())
     payloads = [payload for _, payload in contents(SimpleNamespace(folder=folder))]
@@ -351,11 +351,11 @@ def writer(tmp_path):
 
 
 def adoptable(root):
-    found = []
+    results = []
     for folder, handle in journals.abandoned_journals(root, older_than=0):
-        found.append(folder)
+        results.append(folder)
         os.close(handle)
-    return found
+    return results
 
 
 def test_a_journal_belongs_to_its_process_while_that_lives_and_to_anyone_afterwards(writer):

@@ -19,7 +19,7 @@ from tests.support.running import ROOT
 from tests.telemetry.conftest import serve, stored
 from tests.telemetry.usage.test_rollups import HOUR
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 postgresql_only = pytest.mark.skipif(
     not os.environ.get("DATABASE_URL", "").startswith("postgres"), reason="a database behind a network"
 )
@@ -57,10 +57,10 @@ for number in range(100_000):
 
 
 def database_url():
-    known = connection.settings_dict
+    values = connection.settings_dict
     if connection.vendor == "sqlite":
-        return f"sqlite:///{known['NAME']}"
-    return f"postgresql://{quote(known['USER'])}@{known['HOST']}:{known['PORT']}/{known['NAME']}"
+        return f"sqlite:///{values['NAME']}"
+    return f"postgresql://{quote(values['USER'])}@{values['HOST']}:{values['PORT']}/{values['NAME']}"
 
 
 def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path, capsys):
@@ -76,15 +76,15 @@ def test_processes_killed_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path
         for folder, handle in journals.abandoned_journals(tmp_path, older_than=0):
             adopt(folder)
             os.close(handle)
-    found = stored()
-    assert set(found.values()) == {1}
-    assert {f"{run}-{number}" for run, count in written.items() for number in range(count)} <= found.keys()
+    result = stored()
+    assert set(result.values()) == {1}
+    assert {f"{run}-{number}" for run, count in written.items() for number in range(count)} <= result.keys()
     assert len(stored(outcome="aborted")) <= len(written)
     assert not JournalPosition.objects.exists()
     call_command("verify_usage", start=HOUR, end=HOUR + timedelta(days=1))
     assert "the difference between log and usage is 0" in capsys.readouterr().out
     counted = UsageHour.objects.aggregate(requests=Sum("requests"))["requests"]
-    assert counted == LogEntry.objects.filter(entry_type="WorkRequest").count() == len(found)
+    assert counted == LogEntry.objects.filter(entry_type="WorkRequest").count() == len(result)
 
 
 def arrived(number):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,8 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from telemetry.journal.records import empty_log_entry
 from telemetry.metrics import sums as summing
+from telemetry.metrics.attempts import Began, Failed, Subject
 from telemetry.metrics.counters import Metrics
-from telemetry.metrics.exposition import GAUGES, SUMS, render
+from telemetry.metrics.exposition import GAUGES, MACHINE, SUMS, render
 from telemetry.metrics.slots import SLOT_BYTES, Slots
 from telemetry.metrics.sums import BUCKET_BOUNDS, OTHER, Sums
 from tests.support.running import ROOT
@@ -40,15 +42,15 @@ def serve(metrics, **told):
     metrics.request_ended(empty_log_entry() | SERVED | told)
 
 
-def told(metrics, **gauges):
+def samples_of(metrics, **gauges):
     """Every sample that is told: by its name, by its labels sorted and without their names."""
     sums, processes = metrics.gather({name: [((), value)] for name, value in gauges.items()})
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(render(sums, processes, {"version": "1"}).decode()):
         for sample in family.samples:
             labels = tuple(value for _, value in sorted(sample.labels.items()))
-            found[sample.name.removeprefix("gateway_"), labels] = sample.value
-    return found
+            values[sample.name.removeprefix("gateway_"), labels] = sample.value
+    return values
 
 
 def test_what_a_request_was_is_counted_when_it_ends():
@@ -56,33 +58,36 @@ def test_what_a_request_was_is_counted_when_it_ends():
     serve(metrics)
     serve(metrics, cache_status="HIT", entry_source="Cache", cost="0", duration_ms=1.0)
     serve(metrics, status=429, outcome="denied", exception="RateLimited", provider_name="", model="", operation="")
-    metrics.attempt_failed("first", "ProviderTimeout")
+    subject = Subject(1, "first", "fast")
+    metrics.note_attempt(Began(subject))
+    metrics.note_attempt(Failed(subject, time.time(), "ProviderTimeout", "too late"))
     metrics.request_started()
     metrics.aggregate({"fast"})
     assert metrics.in_flight == 1
-    found = told(metrics)
-    assert found["requests_total", ("fast", "chat", "completed", "first", "2xx")] == 2
-    assert found["requests_total", ("", "", "denied", "", "4xx")] == 1
-    assert found["tokens_total", ("input", "fast", "first", "provider")] == 10
-    assert found["tokens_total", ("output", "fast", "first", "cache")] == 5
-    assert found["cost_total", ("USD", "first")] == 0.25
-    assert found["cache_lookups_total", ("hit",)] == 1
-    assert found["limit_refusals_total", ("RateLimited",)] == 1
-    assert found["provider_failures_total", ("ProviderTimeout", "first")] == 1
-    assert found["request_duration_seconds_count", ("fast", "chat", "first")] == 2
-    assert found["request_duration_seconds_sum", ("fast", "chat", "first")] == pytest.approx(0.121)
-    assert found["info", ("1",)] == 1
+    result = samples_of(metrics)
+    assert result["requests_total", ("fast", "chat", "completed", "first", "2xx")] == 2
+    assert result["requests_total", ("", "", "denied", "", "4xx")] == 1
+    assert result["tokens_total", ("input", "fast", "first", "provider")] == 10
+    assert result["tokens_total", ("output", "fast", "first", "cache")] == 5
+    assert result["cost_total", ("USD", "first")] == 0.25
+    assert result["cache_lookups_total", ("hit",)] == 1
+    assert result["limit_refusals_total", ("RateLimited",)] == 1
+    assert result["provider_attempts_total", ("fast", "first")] == 1
+    assert result["provider_failures_total", ("ProviderTimeout", "fast", "first")] == 1
+    assert result["request_duration_seconds_count", ("fast", "chat", "first")] == 2
+    assert result["request_duration_seconds_sum", ("fast", "chat", "first")] == pytest.approx(0.121)
+    assert result["info", ("1",)] == 1
 
 
 @pytest.mark.parametrize(
-    ("asked", "label"),
+    ("query", "label"),
     [("fast", "fast"), ("first/fast", "fast"), ("a/b", "a/b"), ("first/none", OTHER), ("made up", OTHER), ("", "")],
 )
-def test_only_models_of_the_configuration_become_labels(asked, label):
+def test_only_models_of_the_configuration_become_labels(query, label):
     metrics = Metrics()
-    serve(metrics, model=asked)
+    serve(metrics, model=query)
     metrics.aggregate({"fast", "a/b"})
-    assert told(metrics)["requests_total", (label, "chat", "completed", "first", "2xx")] == 1
+    assert samples_of(metrics)["requests_total", (label, "chat", "completed", "first", "2xx")] == 1
 
 
 def test_a_histogram_counts_up_to_each_bound():
@@ -90,13 +95,13 @@ def test_a_histogram_counts_up_to_each_bound():
     for milliseconds in (0, 5, 5.1, 299_999, 300_001):
         serve(metrics, duration_ms=milliseconds, first_byte_ms=milliseconds)
     metrics.aggregate({"fast"})
-    found = told(metrics)
+    result = samples_of(metrics)
     below = {
-        bound: found["request_duration_seconds_bucket", (str(bound), "fast", "chat", "first")]
+        bound: result["request_duration_seconds_bucket", (str(bound), "fast", "chat", "first")]
         for bound in BUCKET_BOUNDS
     }
     assert (below[0.005], below[0.01], below[120.0], below[300.0]) == (2, 3, 3, 4)
-    assert found["first_byte_seconds_bucket", ("+Inf", "fast", "first")] == 5
+    assert result["first_byte_seconds_bucket", ("+Inf", "fast", "first")] == 5
 
 
 def test_labels_may_hold_anything():
@@ -104,7 +109,7 @@ def test_labels_may_hold_anything():
     name = 'a"b\\c\nd{e="f"} é'
     serve(metrics, provider_name=name)
     metrics.aggregate({"fast"})
-    assert told(metrics)["requests_total", ("fast", "chat", "completed", name, "2xx")] == 1
+    assert samples_of(metrics)["requests_total", ("fast", "chat", "completed", name, "2xx")] == 1
 
 
 def test_there_are_never_more_series_than_memory_is_meant_for(monkeypatch):
@@ -138,7 +143,7 @@ def test_no_request_is_lost_between_threads():
         thread.join()
     metrics.aggregate({"fast"})
     assert metrics.in_flight == 0
-    assert told(metrics)["requests_total", ("fast", "chat", "completed", "first", "2xx")] == 4000
+    assert samples_of(metrics)["requests_total", ("fast", "chat", "completed", "first", "2xx")] == 4000
 
 
 class TestSeveralProcesses:
@@ -156,19 +161,19 @@ class TestSeveralProcesses:
         slots = Slots(4)
         first, second = (self.process(slots, slots.take(), requests) for requests in (3, 4))
         for metrics in (first, second):
-            found = told(metrics, process_threads=9.0)
-            assert found[self.KEY] == 7
-        assert (found["process_threads", ("0",)], found["process_threads", ("1",)]) == (7, 9)
+            result = samples_of(metrics, process_threads=9.0)
+            assert result[self.KEY] == 7
+        assert (result["process_threads", ("0",)], result["process_threads", ("1",)]) == (7, 9)
 
     def test_a_process_goes_on_from_the_numbers_of_the_one_before_it(self):
         slots = Slots(4)
         self.process(slots, slots.take(), 3)
         other = self.process(slots, slots.take(), 4)
         slots.release(0)
-        assert told(other)[self.KEY] == 7
+        assert samples_of(other)[self.KEY] == 7
         assert slots.take() == 0
         self.process(slots, 0, 2)
-        assert told(other)[self.KEY] == 9
+        assert samples_of(other)[self.KEY] == 9
 
     def test_who_is_dead_has_no_gauges_any_more_and_keeps_its_sums(self):
         slots = Slots(2)
@@ -177,12 +182,12 @@ class TestSeveralProcesses:
         metrics = self.process(slots, 1)
         slots.write(0, b'{"pid":%d,"sums":{"requests":[[["chat","first","fast","completed","2xx"],[5]]]},'
                        b'"gauges":{"process_threads":[[[],7.0]]}}' % dead.pid)  # fmt: skip
-        found = told(metrics, process_threads=9.0)
-        assert found[self.KEY] == 5
-        assert ("process_threads", ("0",)) not in found
+        result = samples_of(metrics, process_threads=9.0)
+        assert result[self.KEY] == 5
+        assert ("process_threads", ("0",)) not in result
 
     def test_without_a_slot_a_process_tells_of_itself(self):
-        assert told(self.process(Slots(1), None, 2))[self.KEY] == 2
+        assert samples_of(self.process(Slots(1), None, 2))[self.KEY] == 2
 
     def test_slots_are_handed_out_from_the_lowest_on(self):
         slots = Slots(2)
@@ -233,8 +238,11 @@ def test_the_documentation_names_every_metric_with_its_labels():
         for line in lines
         if (cells := line.split("|"))[1:] and "`gateway_" in cells[1]
     }
-    told = {}
-    for family, own in [*((family, ()) for family in SUMS), *((family, ("process",)) for family in GAUGES)]:
+    values = {}
+    for family, own in [
+        *((family, ()) for family in (*SUMS, *MACHINE)),
+        *((family, ("process",)) for family in GAUGES),
+    ]:
         total = "_total" if family.kind is CounterMetricFamily else ""
-        told[f"gateway_{family.name}{total}"] = ", ".join((*own, *family.labels))
-    assert listed == told | {"gateway_info": "version, git, branch"}
+        values[f"gateway_{family.name}{total}"] = ", ".join((*own, *family.labels))
+    assert listed == values | {"gateway_info": "version, git, branch"}

@@ -40,7 +40,7 @@ def aged(days, request_id=None, **fields):
     return done(request_id or f"{days}", NOW - timedelta(days=days), **fields)
 
 
-def left():
+def stored_ids():
     return sorted(LogEntry.objects.values_list("correlation_id", flat=True))
 
 
@@ -52,14 +52,14 @@ class TestEntries:
     def test_for_ever_unless_told(self):
         insert_log_entries([aged(5000)])
         house()
-        assert left() == ["5000"]
+        assert stored_ids() == ["5000"]
 
     def test_beyond_their_days_they_go_and_their_usage_stays(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
         partitions.create_ahead(NOW - 60 * DAY)
         insert_log_entries([aged(days, input_tokens=7) for days in (0, 29, 32, 45, 400)])
         house()
-        assert left() == ["0", "29"]
+        assert stored_ids() == ["0", "29"]
         assert totals()["input_tokens"] == 35
 
     def test_more_than_a_batch(self, settings, monkeypatch):
@@ -67,7 +67,7 @@ class TestEntries:
         settings.GATEWAY_LOG_DAYS = 1
         insert_log_entries([aged(500, f"r{number}") for number in range(35)])
         assert [deletion.delete_entries(NOW) for _ in range(4)] == [True, True, True, False]
-        assert left() == []
+        assert stored_ids() == []
 
     def test_usage_is_compared_with_what_the_log_still_has(self, settings):
         settings.GATEWAY_LOG_DAYS = 30
@@ -83,7 +83,7 @@ class TestPayloads:
         settings.GATEWAY_PAYLOAD_DAYS = 7
         insert_log_entries([aged(days, payload="secret") for days in (0, 6, 8, 9, 10, 11, 12, 500)])
         house()
-        assert left() == sorted(["0", "6", "8", "9", "10", "11", "12", "500"])
+        assert stored_ids() == sorted(["0", "6", "8", "9", "10", "11", "12", "500"])
         assert set(LogEntry.objects.filter(payload="secret").values_list("correlation_id", flat=True)) == {"0", "6"}
 
     def test_a_piece_of_work_looks_at_so_many_entries_whether_they_have_one_or_not(self, settings, monkeypatch):
@@ -105,6 +105,22 @@ class TestPayloads:
         assert LogEntry.objects.exclude(payload="").exists()
         empty(NOW + timedelta(hours=25))
         assert not LogEntry.objects.exclude(payload="").exists()
+
+
+def test_refusals_of_unknown_credentials_go_before_other_entries(settings):
+    settings.GATEWAY_REFUSAL_DAYS = 7
+    refused = {"status": 401, "exception": "AuthenticationFailed"}
+    insert_log_entries(
+        [
+            *(aged(days, f"unknown {days}", **refused) for days in (6, 8, 30)),
+            aged(30, "of a user", **refused, user_id=1),
+            aged(30, "another error", status=403, exception="RuleDenied"),
+        ]
+    )
+    erase = deletion.RefusalEraser()
+    assert list(iter(lambda: erase(NOW), False)) == []
+    assert stored_ids() == sorted(["unknown 6", "of a user", "another error"])
+    assert deletion.kept_since(NOW) == NOW - timedelta(days=7)
 
 
 def test_records_of_answers_go_some_time_after_the_answers(settings):
@@ -189,11 +205,11 @@ class TestOneAtATime:
 
     @on_postgresql
     def test_while_one_process_is_at_it_another_leaves_it(self):
-        entered, leave, seen = threading.Event(), threading.Event(), []
+        entered, leave, observations = threading.Event(), threading.Event(), []
 
         def first():
             with exclusively("entries") as acquired:
-                seen.append(acquired)
+                observations.append(acquired)
                 entered.set()
                 leave.wait(10)
             connection.close()
@@ -202,14 +218,14 @@ class TestOneAtATime:
         thread.start()
         entered.wait(10)
         with exclusively("entries") as acquired:
-            seen.append(acquired)
+            observations.append(acquired)
         with exclusively("payloads") as acquired:
-            seen.append(acquired)
+            observations.append(acquired)
         leave.set()
         thread.join(10)
         with exclusively("entries") as acquired:
-            seen.append(acquired)
-        assert seen == [True, False, True, True]
+            observations.append(acquired)
+        assert observations == [True, False, True, True]
 
 
 @on_postgresql
@@ -222,11 +238,11 @@ class TestPartitions:
             with connection.cursor() as cursor:
                 cursor.execute(f'DROP TABLE "{partition.name}"')
         call_command("migrate", verbosity=0)
-        found = self.bounds()
+        result = self.bounds()
         month = NOW.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-        assert found[0][0] == month
-        assert found[-1][1] > NOW + 80 * DAY
-        assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
+        assert result[0][0] == month
+        assert result[-1][1] > NOW + 80 * DAY
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(result))
         assert partitions.create_ahead(timezone.now()) == 0
 
     def test_entries_of_few_days_are_kept_by_the_day(self, settings):
@@ -271,7 +287,7 @@ class TestPartitions:
         before = len(self.bounds())
         partitions.drop_before(begin)
         assert len(self.bounds()) == before - 1
-        assert left() == ["young"]
+        assert stored_ids() == ["young"]
 
     def test_readers_are_not_waited_for(self):
         partitions.create(datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 2, 1, tzinfo=UTC))
@@ -307,8 +323,8 @@ class TestPartitions:
         assert sorted(LogEntry.objects.values_list("pk", flat=True)) == [*ids, ids[-1] + 1]
         assert len(self.bounds()) >= 3
         with connection.cursor() as cursor:
-            found = connection.introspection.get_constraints(cursor, partitions.LOG)
-        assert {index.name for index in LogEntry._meta.indexes} <= found.keys()
+            result = connection.introspection.get_constraints(cursor, partitions.LOG)
+        assert {index.name for index in LogEntry._meta.indexes} <= result.keys()
 
 
 class TestTheCommand:
@@ -338,17 +354,17 @@ class TestTheCommand:
             call_command("verify_usage", start=NOW, end=NOW - 2 * DAY)
 
     @pytest.mark.parametrize(
-        ("given", "told"),
+        ("value", "told"),
         [
             ("yesterday", "'yesterday' is not a date or a date-time, as 2030-12-31"),
             ("0001-01-01", "not in the years 1970 to 9998"),
             ("9999-12-31T23:59:59-05:00", "not in the years 1970 to 9998"),
         ],
     )
-    def test_a_time_that_is_none_or_beyond_all_counting_is_refused(self, given, told):
+    def test_a_time_that_is_none_or_beyond_all_counting_is_refused(self, value, told):
         for option in ("--from", "--to"):
             with pytest.raises(CommandError, match=told):
-                call_command("verify_usage", option, given)
+                call_command("verify_usage", option, value)
 
     def test_an_empty_log_is_no_error(self, capsys):
         call_command("verify_usage")

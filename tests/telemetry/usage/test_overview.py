@@ -18,11 +18,11 @@ from tests.telemetry.usage.test_rollups import done
 
 def test_an_empty_installation_has_a_first_page(db):
     for period in PERIODS.values():
-        found = overview(period)
-        assert found["totals"]["requests"] == 0
-        assert found["totals"]["cost"] == {}
-        assert sum(found["series"]["requests"]) == 0
-        assert found["top"] == {"users": [], "models": [], "providers": []}
+        result = overview(period)
+        assert result["totals"]["requests"] == 0
+        assert result["totals"]["cost"] == {}
+        assert sum(result["series"]["requests"]) == 0
+        assert result["top"] == {"users": [], "models": [], "providers": []}
 
 
 def test_what_was_done_is_counted(world):

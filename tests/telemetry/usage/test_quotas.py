@@ -22,11 +22,11 @@ BEGIN = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
 
 def entry(minutes=0, **values):
     """An entry of a request that began so many minutes before noon and took a second, as a process writes it."""
-    given = {"timestamp": timestamp((NOON - timedelta(minutes=minutes)).timestamp()), "duration_ms": 1000.0}
-    asked = {"user_id": 1, "key_id": 2, "provider_id": 3, "group_ids": [4, 45], "attempts": 1, "cache_status": "MISS"}
+    attributes = {"timestamp": timestamp((NOON - timedelta(minutes=minutes)).timestamp()), "duration_ms": 1000.0}
+    request = {"user_id": 1, "key_id": 2, "provider_id": 3, "group_ids": [4, 45], "attempts": 1, "cache_status": "MISS"}
     spent = {"input_tokens": 10, "cache_read_tokens": 5, "output_tokens": 20, **cost("0.000000000123")}
-    known = {"entry_type": "WorkRequest", "outcome": "completed"} | given | asked | spent
-    insert_log_entries([to_record(empty_log_entry() | known | values)])
+    names = {"entry_type": "WorkRequest", "outcome": "completed"} | attributes | request | spent
+    insert_log_entries([to_record(empty_log_entry() | names | values)])
 
 
 def cost(amount):
@@ -36,7 +36,7 @@ def cost(amount):
 NOTHING = {"input_tokens": None, "cache_read_tokens": None, "output_tokens": None, "cost": None, "cost_status": ""}
 
 
-def asked(subject, subject_id, until=NOON + timedelta(hours=1)):
+def usage_of(subject, subject_id, until=NOON + timedelta(hours=1)):
     return quota_usage(subject, [subject_id], begin=BEGIN, until=until.timestamp())[subject_id]
 
 
@@ -45,8 +45,8 @@ def test_each_has_what_its_requests_used(subject, subject_id):
     for minutes in (0, 10):
         entry(minutes)
     entry(20 * 24 * 60)
-    assert asked(subject, subject_id) == QuotaUsage(2, 70, Decimal("0.000000000246"))
-    assert asked(subject, 5) == QuotaUsage(0, 0, Decimal(0))
+    assert usage_of(subject, subject_id) == QuotaUsage(2, 70, Decimal("0.000000000246"))
+    assert usage_of(subject, 5) == QuotaUsage(0, 0, Decimal(0))
 
 
 def test_stored_answers_and_failures_are_requests_and_refusals_are_not():
@@ -59,8 +59,8 @@ def test_stored_answers_and_failures_are_requests_and_refusals_are_not():
         for exception in ("RateLimited", "QuotaExceeded", "ActiveUseLimitReached"):
             entry(minutes, attempts=0, exception=exception, **NOTHING)
         entry(minutes, entry_type="Message")
-    assert asked("key", 2) == QuotaUsage(8, 0, Decimal(0))
-    assert asked("provider", 3) == QuotaUsage(2, 0, Decimal(0))
+    assert usage_of("key", 2) == QuotaUsage(8, 0, Decimal(0))
+    assert usage_of("provider", 3) == QuotaUsage(2, 0, Decimal(0))
 
 
 def test_a_provider_was_asked_also_where_another_one_served():
@@ -68,9 +68,9 @@ def test_a_provider_was_asked_also_where_another_one_served():
         entry(minutes, attempts=3, asked_before=[6, 7])
         entry(minutes, attempts=1, asked_before=[6], provider_id=None, **NOTHING)
         entry(minutes, attempts=1, asked_before=[7], entry_source="Cache", cache_status="HIT", **cost("0"))
-    requests = {number: asked("provider", number).requests for number in (3, 6, 7, 8)}
+    requests = {number: usage_of("provider", number).requests for number in (3, 6, 7, 8)}
     assert requests == {3: 2, 6: 4, 7: 4, 8: 0}
-    assert asked("provider", 6).tokens == 0
+    assert usage_of("provider", 6).tokens == 0
     day = NOON.replace(hour=0)
     assert not differences(day - timedelta(days=2), day + timedelta(days=1))
     question = UsageQuery(day - timedelta(days=2), day + timedelta(days=1), ("provider",))
@@ -80,9 +80,9 @@ def test_a_provider_was_asked_also_where_another_one_served():
 def test_what_had_not_ended_by_then_is_not_told():
     entry(duration_ms=30_000.0)
     entry(duration_ms=90_000.0)
-    assert asked("user", 1, NOON + timedelta(seconds=60)).requests == 1
-    assert asked("user", 1, NOON + timedelta(seconds=91)).requests == 2
-    assert asked("user", 1, NOON + timedelta(seconds=29.9)).requests == 0
+    assert usage_of("user", 1, NOON + timedelta(seconds=60)).requests == 1
+    assert usage_of("user", 1, NOON + timedelta(seconds=91)).requests == 2
+    assert usage_of("user", 1, NOON + timedelta(seconds=29.9)).requests == 0
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -94,8 +94,8 @@ def test_of_an_hour_that_had_begun_before_the_entries_are_asked(merged):
             rollups.merge_hour(hour)
 
     def requests(begin):
-        told = quota_usage("key", [2], begin=begin.timestamp(), until=(NOON + timedelta(hours=1)).timestamp())
-        return told[2].requests
+        result = quota_usage("key", [2], begin=begin.timestamp(), until=(NOON + timedelta(hours=1)).timestamp())
+        return result[2].requests
 
     assert requests(NOON - timedelta(minutes=640)) == 3
     assert requests(NOON - timedelta(minutes=641)) == 3
@@ -113,7 +113,9 @@ def test_usage_and_entries_together_tell_what_all_entries_do():
         for hour in UsageHour.objects.filter(hour__lt=NOON - timedelta(hours=1)).values_list("hour", flat=True):
             merge(hour)
         for until in moments:
-            assert {one: asked(*one, until) for one in whose} == {one: one_by_one(*one, until, rows) for one in whose}
+            assert {one: usage_of(*one, until) for one in whose} == {
+                one: one_by_one(*one, until, rows) for one in whose
+            }
     assert UsageDay.objects.exists()
 
 
@@ -124,7 +126,7 @@ def plausible(seed):
     hit, tried = chance.random() < 0.2, chance.random() < 0.8
     served = tried and not hit
     exception = chance.choice(["", "", "RuleDenied"]) if served or hit else chance.choice(["RuleDenied", "RateLimited"])
-    known = cost(f"{Decimal(chance.randrange(10**6)).scaleb(-9):f}") if served else NOTHING
+    values = cost(f"{Decimal(chance.randrange(10**6)).scaleb(-9):f}") if served else NOTHING
     tokens = {name: chance.choice([None, chance.randrange(1000)]) if served or hit else None for name in rollups.TOKENS}
     return {
         "entry_type": chance.choice(["WorkRequest"] * 5 + ["Message"]),
@@ -138,13 +140,13 @@ def plausible(seed):
         "key_id": chance.choice([None, 5]),
         "provider_id": chance.choice([None, 7]),
         "model": chance.choice(["a", "b"]),
-        **known,
+        **values,
         **tokens,
     }
 
 
 def one_by_one(subject, subject_id, until, rows):
-    found = [
+    results = [
         row
         for row in rows
         if row["entry_type"] == "WorkRequest"
@@ -152,9 +154,9 @@ def one_by_one(subject, subject_id, until, rows):
         and row["exception"] != "RateLimited"
         and _ended(row) <= until.timestamp()
     ]
-    bought = [row for row in found if row["attempts"]]
+    bought = [row for row in results if row["attempts"]]
     return QuotaUsage(
-        len(bought if subject == "provider" else found),
+        len(bought if subject == "provider" else results),
         sum(row[name] or 0 for row in bought for name in rollups.TOKENS),
         sum((Decimal(row["cost"]) for row in bought), Decimal(0)),
     )

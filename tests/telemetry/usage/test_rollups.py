@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import Sum
 
 from gateway_project.work.log.entry import timestamp
+from telemetry.attempts import LoggedAttempt
 from telemetry.journal.adoption import adopt
 from telemetry.journal.batches import insert_log_entries
 from telemetry.journal.files import Journal
@@ -33,8 +34,8 @@ def at(moment):
 
 def done(request_id="r", moment=HOUR, **fields):
     """An entry of a completed request."""
-    known = {"timestamp": at(moment), "outcome": "completed", "status": 200, "cache_status": "MISS", "attempts": 1}
-    return entry(request_id, **known | {"provider_id": 1, "model": "m", "duration_ms": 5.0} | fields)
+    values = {"timestamp": at(moment), "outcome": "completed", "status": 200, "cache_status": "MISS", "attempts": 1}
+    return entry(request_id, **values | {"provider_id": 1, "model": "m", "duration_ms": 5.0} | fields)
 
 
 def anything(seed):
@@ -66,8 +67,8 @@ def anything(seed):
 
 
 def totals(**filters):
-    found = UsageHour.objects.filter(**filters).aggregate(**{f"all_{name}": Sum(name) for name in rollups.MEASURES})
-    return {name.removeprefix("all_"): value for name, value in found.items() if value}
+    result = UsageHour.objects.filter(**filters).aggregate(**{f"all_{name}": Sum(name) for name in rollups.MEASURES})
+    return {name.removeprefix("all_"): value for name, value in result.items() if value}
 
 
 def test_a_batch_is_added_up_as_it_is_stored():
@@ -100,7 +101,7 @@ def test_a_batch_is_added_up_as_it_is_stored():
         "unknown_cost_requests": 1, "input_tokens": 20, "cache_read_tokens": 8, "cache_write_tokens": 4,
         "output_tokens": 10, "reasoning_tokens": 6, "saved_tokens": 21, "cost": Decimal("0.000000000246"),
         "estimated_cost": 1, "saved_cost": Decimal("0.5"),
-        "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 4,
+        "duration_us": 106_000, "first_byte_us": 2_250, "first_bytes": 1, "asked": 4, "attempts": 5,
         "latency_0": 1, "latency_3": 1, "latency_9": 1,
     }  # fmt: skip
     assert totals(hour=HOUR + timedelta(hours=1))["requests"] == 1
@@ -177,8 +178,8 @@ def test_a_day_that_differs_from_its_hours_is_found_told_and_repaired():
     insert_log_entries([done("r1", input_tokens=7), done("r2", HOUR + timedelta(hours=3))])
     rollups.merge_hour(HOUR)
     UsageDay.objects.update(input_tokens=5)
-    (found,) = differences(BEGIN, END)
-    assert str(found) == "2027-01-15, all of it provider_id=1 model=m: input_tokens +2"
+    (result,) = differences(BEGIN, END)
+    assert str(result) == "2027-01-15, all of it provider_id=1 model=m: input_tokens +2"
     assert repair(BEGIN, END) == 1
     assert differences(BEGIN, END) == []
     UsageDay.objects.all().delete()
@@ -203,10 +204,10 @@ def test_a_difference_is_found_told_and_repaired():
     insert_log_entries([done("r1", input_tokens=7), done("r2", HOUR + timedelta(hours=3))])
     UsageHour.objects.filter(hour=HOUR).update(input_tokens=5)
     UsageHour.objects.filter(hour__gt=HOUR).delete()
-    found = differences(BEGIN, END)
-    assert [(difference.hour, difference.amounts["input_tokens"]) for difference in found[:1]] == [(HOUR, 2)]
-    assert str(found[0]) == "2027-01-15 08:00 provider_id=1 model=m: input_tokens +2"
-    assert found[1].amounts["requests"] == 1
+    result = differences(BEGIN, END)
+    assert [(difference.hour, difference.amounts["input_tokens"]) for difference in result[:1]] == [(HOUR, 2)]
+    assert str(result[0]) == "2027-01-15 08:00 provider_id=1 model=m: input_tokens +2"
+    assert result[1].amounts["requests"] == 1
     assert repair(BEGIN, END) == 2
     assert differences(BEGIN, END) == []
 
@@ -256,3 +257,31 @@ def test_several_shippers_and_merging_at_once_lose_nothing(tmp_path):
     assert differences(BEGIN, END) == []
     rollups.merge_hour(HOUR)
     assert UsageHour.objects.count() == 3
+
+
+def test_attempts_count_for_the_provider_and_model_that_were_asked():
+    def call(provider_id, model, cause=""):
+        return list(LoggedAttempt(provider_id, "p", 0, model, 200, cause, "", 0.0, 1.0, None, "", ""))
+
+    failed_over = [call(2, "big", "error"), call(2, "big", "rate_limited"), call(3, "big", "error"), call(1, "m")]
+    stored_then = [call(2, "big", "error")]
+    insert_log_entries(
+        [
+            done("plain", attempts=1, provider_calls=[call(1, "m")]),
+            done("over", attempts=4, failed_attempts=3, asked_before=[2, 3], provider_calls=failed_over),
+            done(
+                "hit", attempts=1, failed_attempts=1, asked_before=[2], provider_calls=stored_then, cache_status="HIT"
+            ),
+            done("refused", attempts=1, provider_calls=[call(1, "m", "rejected")], outcome="failed"),
+            done("left", attempts=2, asked_before=[2], provider_calls=[call(2, "m", "interrupted"), call(1, "m")]),
+            done("before this version", attempts=1),
+        ]
+    )
+    rows = UsageHour.objects.values_list("provider_id", "model").annotate(Sum("attempts"), Sum("failed_attempts"))
+    counts = {row[:2]: tuple(number or 0 for number in row[2:]) for row in rows}
+    assert counts == {(1, "m"): (5, 0), (2, "big"): (3, 3), (3, "big"): (1, 1), (2, "m"): (1, 0)} | {
+        pair: (0, 0) for pair in counts if not any(counts[pair])
+    }
+    rollups.merge_hour(HOUR)
+    assert not differences(HOUR, HOUR + timedelta(hours=1))
+    assert totals()["attempts"] == 10

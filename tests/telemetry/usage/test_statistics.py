@@ -29,7 +29,7 @@ def paid(amount, moment=HOUR, currency="USD", status="known", **fields):
     return done("r", moment, cost=str(amount), currency=currency, cost_status=status, **tokens | fields)
 
 
-def asked(client, query=""):
+def usage_rows(client, query=""):
     """The flat rows of an answer without what is null or 0."""
     response = client.get(f"/stats/usage/?{WITHIN}&{query}", flat=True)
     assert response.status_code == 200, response.text
@@ -38,8 +38,8 @@ def asked(client, query=""):
     ]
 
 
-def seen(client, query, *names):
-    return [tuple(row.get(name) for name in names) for row in asked(client, query)]
+def columns_of(client, query, *names):
+    return [tuple(row.get(name) for name in names) for row in usage_rows(client, query)]
 
 
 class TestAddingUp:
@@ -55,14 +55,14 @@ class TestAddingUp:
                 done("r", outcome="client_closed"),
             ]
         )
-        (row,) = asked(admin)
+        (row,) = usage_rows(admin)
         latencies = [row.pop(name) for name in ("p50Ms", "p95Ms")]
         assert 60 < latencies[0] < 200 < latencies[1] < 320
         assert row == {
             "id": 1, "day": "2027-01-15", "requests": 7, "completed": 4, "errors": 1, "denied": 1,
             "clientClosed": 1, "cacheHits": 1, "inputTokens": 30, "outputTokens": 15, "cacheReadTokens": 3,
             "cacheWriteTokens": 2, "reasoningTokens": 1, "savedTokens": 15, "estimatedRequests": 1,
-            "unknownCostRequests": 1, "averageMs": 150.5, "averageFirstByteMs": 40.0,
+            "attempts": 7, "unknownCostRequests": 1, "averageMs": 150.5, "averageFirstByteMs": 40.0,
             "costs": [
                 {"currency": "EUR", "known": "0", "estimated": "1.5", "saved": "0"},
                 {"currency": "USD", "known": "0.75", "estimated": "0", "saved": "0.5"},
@@ -71,51 +71,51 @@ class TestAddingUp:
 
     def test_who_was_asked_and_did_not_serve_has_no_part_in_it(self, admin):
         insert_log_entries([paid("1.5", currency="EUR", provider_id=1, attempts=2, asked_before=[2])])
-        assert seen(admin, "by=provider", "providerId") == [(1,)]
+        assert columns_of(admin, "by=provider", "providerId") == [(1,)]
         assert overview.top(HOUR, "provider_id") == [("1", 1, 15)]
         insert_log_entries([paid("0.5", provider_id=2)])
-        costs = dict(seen(admin, "by=provider", "providerId", "costs"))
+        costs = dict(columns_of(admin, "by=provider", "providerId", "costs"))
         assert [cost["currency"] for cost in costs[2]] == ["USD"]
 
     def test_by_day_and_by_hour(self, admin):
         moments = [HOUR, HOUR + timedelta(minutes=59), HOUR + timedelta(hours=1), HOUR + timedelta(days=1)]
         insert_log_entries([done("r", moment) for moment in moments])
-        assert seen(admin, "by=day", "day", "requests") == [("2027-01-15", 3), ("2027-01-16", 1)]
-        assert seen(admin, "by=hour", "hour", "requests") == [
+        assert columns_of(admin, "by=day", "day", "requests") == [("2027-01-15", 3), ("2027-01-16", 1)]
+        assert columns_of(admin, "by=hour", "hour", "requests") == [
             ("2027-01-15T08:00:00Z", 2), ("2027-01-15T09:00:00Z", 1), ("2027-01-16T08:00:00Z", 1),
         ]  # fmt: skip
-        assert seen(admin, "by=day&sort=-requests", "requests") == [(3,), (1,)]
-        assert seen(admin, "by=day&sort=-day", "requests") == [(1,), (3,)]
+        assert columns_of(admin, "by=day&sort=-requests", "requests") == [(3,), (1,)]
+        assert columns_of(admin, "by=day&sort=-day", "requests") == [(1,), (3,)]
 
     def test_by_whom_and_what_with_their_names(self, admin):
         ann, group = new_user(), Group.objects.create(name="crew")
         key = issue_key(owner=ann, name="laptop").key
         provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
-        known = {"user_id": ann.pk, "key_id": key.pk, "provider_id": provider.pk, "group_ids": [group.pk]}
-        insert_log_entries([done("r", **known), done("r", user_id=999_999, key_id=None, model="other")])
-        found = {
-            by: sorted(seen(admin, f"by={by}", f"{by}Id", f"{by}Name"), key=str)
+        values = {"user_id": ann.pk, "key_id": key.pk, "provider_id": provider.pk, "group_ids": [group.pk]}
+        insert_log_entries([done("r", **values), done("r", user_id=999_999, key_id=None, model="other")])
+        attributes = {
+            by: sorted(columns_of(admin, f"by={by}", f"{by}Id", f"{by}Name"), key=str)
             for by in ("user", "key", "group", "provider")
         }
-        assert found == {
+        assert attributes == {
             "user": sorted([(ann.pk, ann.username), (999_999, None)], key=str),
             "key": sorted([(key.pk, "laptop"), (None, None)], key=str),
             "group": sorted([(group.pk, "crew"), (None, None)], key=str),
             "provider": sorted([(provider.pk, "p"), (1, None)], key=str) if provider.pk != 1 else [(1, "p")],
         }
-        assert sorted(seen(admin, "by=model", "model", "requests")) == [("m", 1), ("other", 1)]
+        assert sorted(columns_of(admin, "by=model", "model", "requests")) == [("m", 1), ("other", 1)]
 
     def test_the_model_is_the_one_that_was_served(self, admin):
         """By whichever of its names it was asked for; one that is called so itself is another."""
         models = ["gpt", "auto", "p/auto"]
-        known = create_provider(name="p", url="https://api.example.org", format_name="openai", models=models)
+        values = create_provider(name="p", url="https://api.example.org", format_name="openai", models=models)
         names = ["gpt", "p/gpt", "auto", "p/auto", "p/gone"]
-        insert_log_entries([done("r", provider_id=known.pk, model=name) for name in names])
-        insert_log_entries([done("r", provider_id=known.pk + 1, model="p/gpt")])
-        told = [("auto", 1), ("gone", 1), ("gpt", 2), ("p/auto", 1), ("p/gpt", 1)]
-        assert sorted(seen(admin, "by=model", "model", "requests")) == told
-        assert seen(admin, "by=provider,model&model=gpt", "providerId", "requests") == [(known.pk, 2)]
-        assert seen(admin, "by=day&model=gpt", "requests") == [(2,)]
+        insert_log_entries([done("r", provider_id=values.pk, model=name) for name in names])
+        insert_log_entries([done("r", provider_id=values.pk + 1, model="p/gpt")])
+        results = [("auto", 1), ("gone", 1), ("gpt", 2), ("p/auto", 1), ("p/gpt", 1)]
+        assert sorted(columns_of(admin, "by=model", "model", "requests")) == results
+        assert columns_of(admin, "by=provider,model&model=gpt", "providerId", "requests") == [(values.pk, 2)]
+        assert columns_of(admin, "by=day&model=gpt", "requests") == [(2,)]
         assert ("gpt", 2) in [top[:2] for top in overview.top(HOUR, "model")]
 
     def test_who_is_in_two_groups_and_what_has_two_tags_counts_for_each(self, admin):
@@ -126,11 +126,13 @@ class TestAddingUp:
                 paid("0.125"),
             ]
         )
-        assert sorted(seen(admin, "by=group", "groupId", "requests"), key=str) == [(1, 1), (2, 2), (None, 1)]
-        assert sorted(seen(admin, "by=tag", "tag", "requests"), key=str) == [
+        assert sorted(columns_of(admin, "by=group", "groupId", "requests"), key=str) == [(1, 1), (2, 2), (None, 1)]
+        assert sorted(columns_of(admin, "by=tag", "tag", "requests"), key=str) == [
             ("env=live", 1), ("team=x", 2), (None, 1),
         ]  # fmt: skip
-        both = {(row.get("groupId"), row.get("tag")): row["costs"][0]["known"] for row in asked(admin, "by=group,tag")}
+        both = {
+            (row.get("groupId"), row.get("tag")): row["costs"][0]["known"] for row in usage_rows(admin, "by=group,tag")
+        }
         assert both == {
             (1, "env=live"): "0.5", (1, "team=x"): "0.5", (2, "env=live"): "0.5", (2, "team=x"): "0.75",
             (None, None): "0.125",
@@ -145,16 +147,16 @@ class TestAddingUp:
         )
         queries = ["userId=1", "keyId=12", "providerId=21", "groupId=6", "groupId=5", "model=b", "tag=team=x y"]
         queries += ["userId=1&model=b", "tag=nosuch=1"]
-        found = [sum(row["requests"] for row in asked(admin, query)) for query in queries]
-        assert found == [1, 1, 1, 2, 1, 1, 1, 0, 0]
+        results = [sum(row["requests"] for row in usage_rows(admin, query)) for query in queries]
+        assert results == [1, 1, 1, 2, 1, 1, 1, 0, 0]
 
     def test_pages_and_sorting(self, admin):
         insert_log_entries([paid(number, model=f"m{number}") for number in range(5) for _ in range(number + 1)])
-        assert seen(admin, "by=model&page[size]=2", "model") == [("m4",), ("m3",)]
-        assert seen(admin, "by=model&page[size]=2&page[number]=3", "model") == [("m0",)]
-        assert seen(admin, "by=model&sort=requests&page[size]=1", "model") == [("m0",)]
-        assert seen(admin, "by=model&sort=-cost&page[size]=1", "model") == [("m4",)]
-        assert seen(admin, "by=model&sort=model&page[size]=1", "model") == [("m0",)]
+        assert columns_of(admin, "by=model&page[size]=2", "model") == [("m4",), ("m3",)]
+        assert columns_of(admin, "by=model&page[size]=2&page[number]=3", "model") == [("m0",)]
+        assert columns_of(admin, "by=model&sort=requests&page[size]=1", "model") == [("m0",)]
+        assert columns_of(admin, "by=model&sort=-cost&page[size]=1", "model") == [("m4",)]
+        assert columns_of(admin, "by=model&sort=model&page[size]=1", "model") == [("m0",)]
         meta = admin.get(f"/stats/usage/?{WITHIN}&by=model&page[size]=2").json()["meta"]
         assert meta == {
             "totalCount": 5, "pageNumber": 1, "pageSize": 2,
@@ -165,8 +167,8 @@ class TestAddingUp:
     @pytest.mark.parametrize("sort", ["key", "-key"])
     def test_what_has_none_of_it_comes_last_in_either_direction(self, admin, sort):
         insert_log_entries([done("r", key_id=None), done("r", key_id=7)])
-        assert seen(admin, f"by=key&sort={sort}", "keyId") == [(7,), (None,)]
-        assert seen(admin, "by=day,key", "keyId") == [(7,), (None,)]
+        assert columns_of(admin, f"by=key&sort={sort}", "keyId") == [(7,), (None,)]
+        assert columns_of(admin, "by=day,key", "keyId") == [(7,), (None,)]
 
     def test_full_hours_around_what_is_asked(self, admin):
         insert_log_entries([done("r", HOUR), done("r", HOUR + timedelta(hours=1))])
@@ -214,10 +216,10 @@ class TestWho:
     def test_everybody_sees_their_own_and_who_may_sees_all(self, nobody):
         ann, viewer = new_user(), new_user("stats.view")
         insert_log_entries([done("r", user_id=ann.pk), done("r", user_id=ann.pk), done("r", user_id=viewer.pk)])
-        assert seen(nobody.as_user(ann), "by=user", "userId", "requests") == [(ann.pk, 2)]
-        assert seen(nobody.as_user(ann), f"userId={ann.pk}", "requests") == [(2,)]
+        assert columns_of(nobody.as_user(ann), "by=user", "userId", "requests") == [(ann.pk, 2)]
+        assert columns_of(nobody.as_user(ann), f"userId={ann.pk}", "requests") == [(2,)]
         refused(nobody.as_user(ann).get(f"/stats/usage/?userId={viewer.pk}"), 403, "PermissionDenied", "stats.view")
-        assert seen(nobody.as_user(viewer), "by=user", "requests") == [(2,), (1,)]
+        assert columns_of(nobody.as_user(viewer), "by=user", "requests") == [(2,), (1,)]
         refused(nobody.get("/stats/usage/"), 401, "AuthenticationFailed")
 
 
@@ -245,8 +247,9 @@ class TestSpreadsheets:
     @pytest.mark.parametrize("merged", [False, True])
     @pytest.mark.parametrize(("by", "column"), statistics.DIMENSIONS.items())
     def test_every_dimension_tells_the_same_as_a_list(self, admin, by, column, merged):
-        common = {"group_ids": [1, 2], "model": "m", "tags": {"team": "x"}}
-        other = {"user_id": 8, "group_ids": [2], "key_id": 18, "provider_id": 28, "model": "n", "tags": {"team": "y"}}
+        common = {"group_ids": [1, 2], "model": "m", "alias": "a", "tags": {"team": "x"}}
+        ids = {"user_id": 8, "group_ids": [2], "key_id": 18, "provider_id": 28}
+        other = {**ids, "model": "n", "alias": "b", "tags": {"team": "y"}}
         insert_log_entries([paid("0.5", user_id=7, key_id=17, provider_id=27, **common) for _ in range(3)])
         insert_log_entries([paid("0.25", HOUR + timedelta(days=1, hours=1), **other)])
         if merged:
@@ -255,10 +258,10 @@ class TestSpreadsheets:
         rows = admin.rows(f"/stats/usage/?{WITHIN}&by={by}")
         lines = self.lines(admin.get(f"/stats/usage/?{WITHIN}&by={by}&format=csv"))
         name = camel(column)
-        told = [(str(row[name]), str(row["requests"]), row["costs"][0]["known"]) for row in rows]
-        assert told == [(line[name], line["requests"], line["costUSD"]) for line in lines]
+        results = [(str(row[name]), str(row["requests"]), row["costs"][0]["known"]) for row in rows]
+        assert results == [(line[name], line["requests"], line["costUSD"]) for line in lines]
         assert by != "hour" or [row["hour"][11:13] for row in rows] == ["08", "09"]
-        requests, costs = [told[1] for told in told], [told[2] for told in told]
+        requests, costs = [results[1] for results in results], [results[2] for results in results]
         assert (requests, costs) == ((["4", "3"], ["1.75", "1.5"]) if by == "group" else (["3", "1"], ["1.5", "0.25"]))
 
     def test_accept_asks_for_it_too(self, admin):
@@ -304,9 +307,9 @@ class TestSpreadsheets:
 
 def test_models_with_traffic_and_no_price_are_listed(admin):
     provider = create_provider(name="p", url="https://api.example.org", format_name="openai")
-    known = {"provider_id": provider.pk, "cost_status": "unknown", "input_tokens": 7}
+    values = {"provider_id": provider.pk, "cost_status": "unknown", "input_tokens": 7}
     insert_log_entries(
-        [done("r", model="new", **known), done("r", model="new", **known), done("r", model="priced by now", **known)]
+        [done("r", model="new", **values), done("r", model="new", **values), done("r", model="priced by now", **values)]
     )
     insert_log_entries([paid(1, model="paid", provider_id=provider.pk), done("r", provider_id=None)])
     # Nothing was used of it: no price would tell what that cost.
@@ -322,14 +325,14 @@ def test_models_with_traffic_and_no_price_are_listed(admin):
 
 
 def test_models_without_a_price_are_listed_by_the_name_that_a_price_is_for(admin):
-    known = {"cost_status": "unknown", "input_tokens": 7}
+    values = {"cost_status": "unknown", "input_tokens": 7}
     provider = create_provider(name="p", url="https://api.example.org", models=["new", "p/auto"], format_name="openai")
     names = ["new", "p/new", "p/new", "p/priced", "p/auto"]
-    insert_log_entries([done("r", model=name, provider_id=provider.pk, **known) for name in names])
+    insert_log_entries([done("r", model=name, provider_id=provider.pk, **values) for name in names])
     set_price(model="priced", currency="USD", input=Decimal(1), output=Decimal(1))
     rows = admin.rows(f"/stats/unpriced/?{WITHIN}")
-    told = [(row["model"], row["unknownCostRequests"], row["requests"], row["inputTokens"]) for row in rows]
-    assert told == [("new", 3, 3, 21), ("p/auto", 1, 1, 7)]
+    results = [(row["model"], row["unknownCostRequests"], row["requests"], row["inputTokens"]) for row in rows]
+    assert results == [("new", 3, 3, 21), ("p/auto", 1, 1, 7)]
 
 
 def test_a_time_before_there_was_any_usage_is_refused(admin, client):
@@ -348,10 +351,10 @@ def test_what_takes_too_long_is_stopped(admin, monkeypatch):
 
 class TestPercentiles:
     def counts(self, **places):
-        found = [0] * (len(LATENCY_MS) + 1)
+        result = [0] * (len(LATENCY_MS) + 1)
         for place, count in places.items():
-            found[int(place[1:])] = count
-        return found
+            result[int(place[1:])] = count
+        return result
 
     def test_of_nothing_there_is_none(self):
         assert percentile(self.counts(), 0.5) is None

@@ -1,0 +1,26 @@
+"""The attempts at providers as a log entry has them: a list for each, with these values."""
+
+from typing import NamedTuple
+
+
+class LoggedAttempt(NamedTuple):
+    """One sending of a request to a provider."""
+
+    provider_id: int
+    provider_name: str
+    credential_id: int  # 0: the provider's own
+    model: str  # our name of it, at that provider
+    status: int  # 200, or that of the error
+    cause: str  # why it failed; '' if it answered
+    exception: str  # the name of the error; '' if it answered
+    begin_ms: float  # since the request came
+    duration_ms: float  # until it failed, or its answer was complete
+    cost: str | None  # as far as it is known
+    currency: str
+    cost_status: str  # a value of CostStatus
+
+
+ATTEMPT_FIELDS = LoggedAttempt._fields
+# Causes that say nothing against the provider: it answered, nobody waited for it, or it refused what was asked.
+ANSWERED, INTERRUPTED, REJECTED = "", "interrupted", "rejected"
+BLAMELESS = (ANSWERED, INTERRUPTED, REJECTED, "context_length", "content_filter")

@@ -1,0 +1,107 @@
+"""The audit in the console: its list, each entry with what it changed, the export, and the proof of the chain."""
+
+from django.contrib import admin, messages
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
+from django.template.response import TemplateResponse
+from django.urls import path
+from unfold.decorators import display
+
+from gateway_project.console.audit import record
+from gateway_project.console.filters import MomentFilter, equals
+from gateway_project.json_types import JsonObject
+from telemetry.admin import EntryAdmin
+from telemetry.audit.differences import differences
+from telemetry.audit.export import audit_as_json_lines
+from telemetry.audit.models import AuditEntry
+from telemetry.audit.querysets import AuditQuerySet
+from telemetry.audit.verification import verify
+
+# A longer chain takes more than a few seconds: manage.py audit verify reads it without a time limit.
+MAX_VERIFIED = 100_000
+TOO_MANY = "The audit has more than 100,000 entries. Verify it with: manage.py audit verify"
+
+
+@admin.register(AuditEntry)
+class AuditAdmin(EntryAdmin):
+    """Who did what, when and from where."""
+
+    unlisted = ("before", "after")
+    empty_message = "The audit is empty. Each login and each change adds an entry."
+    list_display = ["moment", "actor", "action", "resource", "resource_id", "message", "address"]
+    list_display_links = ["moment"]
+    list_filter = [
+        ("timestamp", MomentFilter),
+        equals("actor", "actor", "actor"),
+        equals("action", "action", "action"),
+        equals("resource", "resource", "resource"),
+        equals("id", "resource_id", "resource_id__exact"),
+        equals("request id", "request", "request_id"),
+    ]
+    search_help_text = "Part of a message, an actor, an address or a value; or a request id"
+    change_form_template = "console/audit_entry.html"
+    list_before_template = "console/audit_tools.html"
+
+    @display(description="Time (UTC)", ordering="timestamp")
+    def moment(self, row: AuditEntry) -> str:
+        return f"{row.timestamp:%Y-%m-%d %H:%M:%S}"
+
+    def details_context(self, entry: AuditEntry) -> JsonObject:
+        facts = [
+            ("Time (UTC)", f"{entry.timestamp:%Y-%m-%d %H:%M:%S.%f}"),
+            ("Actor", entry.actor),
+            ("Action", entry.action),
+            ("Resource", entry.resource if entry.resource_id is None else f"{entry.resource} {entry.resource_id}"),
+            ("Message", entry.message),
+            ("Address", entry.address),
+            ("Request id", entry.request_id),
+            ("Hash", entry.hash),
+            ("Hash before", entry.previous_hash),
+        ]
+        return {
+            "facts": [(name, value) for name, value in facts if value],
+            "differences": differences(entry.before, entry.after),
+        }
+
+    def get_urls(self) -> list:
+        own = [
+            path("export.jsonl", self.for_selection(self.export), name="audit-export"),
+            path("verify/", self.admin_site.admin_view(self.verify), name="audit-verify"),
+        ]
+        return own + super().get_urls()
+
+    def export(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+        """The filtered entries as a streamed file; the export is an entry of the audit itself, so it needs a button."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        entries = self.selected(request)
+        assert isinstance(entries, AuditQuerySet)
+        record(request, "export", "audit", None, after=dict(request.GET.items()))
+        response = StreamingHttpResponse(audit_as_json_lines(entries), content_type="application/x-ndjson")
+        response.headers["Content-Disposition"] = 'attachment; filename="audit.jsonl"'
+        return response
+
+    def verify(self, request: HttpRequest) -> HttpResponse:
+        """Prove the chain; the list says what came of it."""
+        if request.method != "POST":
+            return TemplateResponse(
+                request,
+                "console/audit_verify.html",
+                self.admin_site.context(request, "Verify the audit", opts=self.opts),
+            )
+        self._report(request)
+        return HttpResponseRedirect(self.list_path)
+
+    def _report(self, request: HttpRequest) -> None:
+        if AuditEntry.objects.order_by()[: MAX_VERIFIED + 1].count() > MAX_VERIFIED:
+            return self.message_user(request, TOO_MANY, messages.WARNING)
+        result = verify()
+        if result.problem:
+            return self.message_user(request, result.problem, messages.ERROR)
+        text = f"The chain holds: {result.rows} entries. The head is {result.head}."
+        return self.message_user(request, text, messages.SUCCESS)

@@ -1,0 +1,147 @@
+"""How the attempts at each provider and model went: their numbers, the latest results and the last error.
+
+Requests queue what happened (counters.py); a background thread adds it up here. The books of all processes add up.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+from gateway_project.json_types import JsonObject
+from telemetry.metrics.sums import OTHER
+
+# The latest results that are kept of a provider's model, in each process.
+LATEST = 10
+# Pairs of provider and model that are told apart; further models of a provider count as `other`.
+MAX_PAIRS = 1000
+
+Pair = tuple[int, str]  # the provider's id, and our name of the model
+Result = tuple[float, bool]  # seconds since 1970, and whether the attempt succeeded
+
+
+class Subject(NamedTuple):
+    """Whom an attempt asks: names as labels have them."""
+
+    provider_id: int
+    provider: str
+    model: str
+
+
+class Began(NamedTuple):
+    """A request was sent."""
+
+    subject: Subject
+    is_check: bool = False
+
+
+class Succeeded(NamedTuple):
+    """The provider has begun to answer, or refused the request for what it asks."""
+
+    subject: Subject
+    at: float  # seconds since 1970
+    is_check: bool = False
+
+
+class Failed(NamedTuple):
+    """The provider did not answer; `is_broken` is False if that says nothing about its health, as a pause does."""
+
+    subject: Subject
+    at: float
+    exception: str
+    message: str
+    is_broken: bool = True
+    is_check: bool = False
+
+
+@dataclass(slots=True)
+class Record:
+    """What became of the attempts at one model of one provider."""
+
+    attempts: int = 0
+    failures: int = 0
+    checks: int = 0
+    failed_checks: int = 0
+    failed_at: float = 0.0  # of the last failure, as exception and message; 0 if there was none
+    exception: str = ""
+    message: str = ""
+    latest: list[Result] = field(default_factory=list)  # the oldest first
+
+    def note_result(self, at: float, *, succeeded: bool) -> None:
+        """Add one to the latest results."""
+        self.latest.append((at, succeeded))
+        if len(self.latest) > LATEST:
+            del self.latest[0]
+
+    def note_failure(self, failed: Failed) -> None:
+        """Count a failure and remember its error."""
+        if failed.is_check:
+            self.failed_checks += 1
+        else:
+            self.failures += 1
+        if failed.at >= self.failed_at:
+            self.failed_at, self.exception, self.message = failed.at, failed.exception, failed.message
+        if failed.is_broken:
+            self.note_result(failed.at, succeeded=False)
+
+    def add(self, other: "Record") -> None:
+        """Add what another process knows."""
+        self.attempts += other.attempts
+        self.failures += other.failures
+        self.checks += other.checks
+        self.failed_checks += other.failed_checks
+        self.latest = sorted([*self.latest, *other.latest])[-LATEST:]
+        if other.failed_at > self.failed_at:
+            self.failed_at, self.exception, self.message = other.failed_at, other.exception, other.message
+
+
+class AttemptBook:
+    """The records by provider and model. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.records: dict[Pair, Record] = {}
+
+    def note(self, event: Began | Succeeded | Failed) -> None:
+        """Add one event."""
+        record = self._record(event.subject.provider_id, event.subject.model)
+        if isinstance(event, Failed):
+            record.note_failure(event)
+        elif isinstance(event, Succeeded):
+            record.note_result(event.at, succeeded=True)
+        elif event.is_check:
+            record.checks += 1
+        else:
+            record.attempts += 1
+
+    def add(self, other: "AttemptBook") -> None:
+        """Add the records of another process."""
+        for (provider_id, model), record in other.records.items():
+            self._record(provider_id, model).add(record)
+
+    def by_provider(self) -> dict[int, dict[str, Record]]:
+        """The records by the provider's id, and then by model."""
+        records: dict[int, dict[str, Record]] = defaultdict(dict)
+        for (provider_id, model), record in self.records.items():
+            records[provider_id][model] = record
+        return records
+
+    def to_json(self) -> list[JsonObject]:
+        return [{"pair": pair, **asdict(record)} for pair, record in self.records.items()]
+
+    @classmethod
+    def from_json(cls, rows: Iterable[JsonObject]) -> "AttemptBook":
+        """The inverse of to_json()."""
+        book = cls()
+        for row in rows:
+            values = {name: value for name, value in row.items() if name != "pair"}
+            values["latest"] = [(at, succeeded) for at, succeeded in row["latest"]]
+            provider_id, model = row["pair"]
+            book.records[provider_id, model] = Record(**values)
+        return book
+
+    def _record(self, provider_id: int, model: str) -> Record:
+        record = self.records.get((provider_id, model))
+        if record is None:
+            pair = (provider_id, model if len(self.records) < MAX_PAIRS else OTHER)
+            record = self.records.setdefault(pair, Record())
+        return record

@@ -1,0 +1,219 @@
+"""The audit: every change and login is a row of it, which only retention removes, and each row proves those before."""
+
+import json
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
+from django.utils import timezone
+
+from accounts.services import create_group
+from providers.models import ProviderFormat
+from telemetry.audit.chain import AuditRecord
+from telemetry.audit.head import known_head, read_head
+from telemetry.audit.models import AuditEntry, AuditSegment
+from telemetry.audit.recording import append
+from telemetry.audit.retention import delete_segment
+from telemetry.audit.verification import verify
+from tests.support.management import PASSWORD, new_user, refused
+
+pytestmark = [pytest.mark.either_store, pytest.mark.django_db(transaction=True)]
+NAMES = ("id", "userId", "keyId", "resourceId", "timestamp", "requestId", "hash", "previousHash", "address")
+
+
+@pytest.fixture(autouse=True)
+def empty_audit(db):
+    AuditEntry.objects.all().delete()
+    AuditSegment.objects.all().delete()
+
+
+def event(number: int = 1, moment: datetime | None = None) -> AuditEntry:
+    record = AuditRecord(
+        moment or timezone.now(), "ann", 1, None, "update", "rules", number, f"Event {number}.",
+        "null", '{"name":"x"}', "", "",
+    )  # fmt: skip
+    return append(record)
+
+
+def newest() -> AuditEntry:
+    entry = AuditEntry.objects.order_by("-id").first()
+    assert entry is not None
+    return entry
+
+
+class TestRows:
+    def test_a_change_is_a_row_with_the_values_before_and_after(self, admin):
+        group = create_group(name="audited")
+        response = admin.patch(f"/groups/{group.pk}/", name="renamed")
+        assert response.status_code == 200, response.text
+        (row, *_) = admin.rows(f"/audit/?resource=groups&resourceId={group.pk}")
+        assert {name for name in NAMES if name in row} == set(NAMES)
+        assert (row["action"], row["resource"], row["resourceId"]) == ("update", "groups", group.pk)
+        assert row["before"]["name"] == "audited"
+        assert row["after"]["name"] == "renamed"
+        assert row["requestId"]
+        assert "changed groups" in row["message"]
+
+    def test_secrets_are_in_no_row(self, admin):
+        secret = "sk-canary-0123456789abcdef"
+        format_id = ProviderFormat.objects.get(name="openai").pk
+        attributes = {"url": "https://api.example.org/v1", "authMethod": "bearer", "formatId": format_id}
+        response = admin.post("/providers/", name="audited", apiKey=secret, **attributes)
+        assert response.status_code == 201, response.text
+        rows = AuditEntry.objects.filter(resource="providers")
+        assert rows
+        assert not any(secret in f"{row.before}{row.after}{row.message}" for row in rows)
+
+    def test_logins_and_refused_logins_are_rows(self, nobody, ann):
+        for password in ("wrong", PASSWORD):
+            nobody.post("/auth/login/", grantType="password", userName=ann.username, password=password)
+        messages = AuditEntry.objects.in_chain_order().values_list("message", "action", "actor")
+        assert list(messages) == [
+            (f"A wrong password was given for {ann.username}.", "login", ann.username),
+            (f"{ann.username} logged in.", "login", ann.username),
+        ]
+
+    def test_each_row_has_the_hash_of_the_one_before(self):
+        first, second = event(1), event(2)
+        assert first.previous_hash == "0" * 64
+        assert second.previous_hash == first.hash
+        assert verify().problem == ""
+
+    def test_a_change_that_is_undone_leaves_no_row(self):
+        with pytest.raises(RuntimeError), transaction.atomic():
+            event()
+            raise RuntimeError
+        assert not AuditEntry.objects.exists()
+
+    def test_concurrent_changes_make_one_chain(self):
+        threads = [threading.Thread(target=self._events) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        result = verify()
+        assert (result.rows, result.problem) == (40, "")
+
+    @staticmethod
+    def _events():
+        try:
+            for number in range(10):
+                event(number)
+        finally:
+            connections.close_all()
+
+    def test_the_head_is_in_the_log_file_and_known_for_the_metrics(self, caplog):
+        with caplog.at_level(logging.INFO, "gateway.audit"):
+            entry = event()
+        assert f"Audit entry {entry.pk} has the hash {entry.hash}." in caplog.messages
+        assert known_head() == (entry.pk, entry.hash)
+        read_head()
+        assert known_head() == (entry.pk, entry.hash)
+
+
+class TestApi:
+    def test_it_is_read_only_and_needs_its_feature(self, nobody, admin):
+        entry = event()
+        with_feature, without = new_user("audit.view"), new_user("logs.view_all")
+        assert nobody.as_user(with_feature).get(f"/audit/{entry.pk}/").status_code == 200
+        refused(nobody.as_user(without).get("/audit/"), 403, "PermissionDenied", "audit.view")
+        refused(nobody.get("/audit/"), 401, "AuthenticationFailed")
+        for method in ("POST", "PATCH", "DELETE"):
+            assert admin.send(method, f"/audit/{entry.pk}/").status_code == 405
+
+    def test_newest_first_with_filters(self, admin):
+        events = [event(number) for number in range(3)]
+        rows = admin.rows("/audit/?resource=rules")
+        assert [row["id"] for row in rows] == [entry.pk for entry in reversed(events)]
+        assert [row["resourceId"] for row in admin.rows("/audit/?resource=rules&resourceId=1")] == [1]
+        assert admin.rows("/audit/?actor=nobody-of-this-name") == []
+        assert [row["message"] for row in admin.rows("/audit/?search=Event 2")] == ["Event 2."]
+        refused(admin.get("/audit/?actr=ann"), 400, "ValidationError", "actr")
+
+
+class TestVerification:
+    def test_the_first_changed_row_is_named(self):
+        first, second, _ = (event(number) for number in range(3))
+        AuditEntry.objects.filter(pk=second.pk).update(actor="mallory")
+        assert f"breaks at row {second.pk}" in verify().problem
+        with pytest.raises(CommandError, match=f"row {second.pk}"):
+            call_command("audit", "verify")
+        AuditEntry.objects.filter(pk=first.pk).delete()
+        assert f"breaks at row {second.pk}" in verify().problem
+
+    def test_rows_that_are_missing_at_the_end_are_noticed_by_a_known_head(self):
+        event(1)
+        last = event(2)
+        assert verify(expected_head=last.hash).problem == ""
+        last.delete()
+        assert verify().problem == ""
+        assert last.hash in verify(expected_head=last.hash).problem
+
+    def test_the_command_names_the_head(self, capsys):
+        entry = event()
+        call_command("audit", "verify")
+        assert entry.hash in capsys.readouterr().out
+
+    def test_an_exported_line_is_a_row(self, capsys):
+        entries = [event(number) for number in range(3)]
+        call_command("audit", "export")
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [line["hash"] for line in lines] == [entry.hash for entry in entries]
+
+
+class TestRetention:
+    def days_ago(self, days: int) -> datetime:
+        return timezone.now() - timedelta(days=days)
+
+    def test_it_is_kept_for_ever_by_default(self):
+        event(1, self.days_ago(4000))
+        assert not delete_segment(timezone.now())
+        assert AuditEntry.objects.count() == 1
+
+    def test_whole_months_go_and_the_chain_holds(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        old = [event(number, datetime(2020, month, 3, tzinfo=UTC)) for number, month in enumerate((1, 1, 2))]
+        young = event(9)
+        while delete_segment(timezone.now()):
+            pass
+        assert list(AuditSegment.objects.values_list("rows", flat=True)) == [2, 1]
+        remaining = list(AuditEntry.objects.in_chain_order())
+        assert remaining[0].pk == young.pk
+        assert [row.resource for row in remaining[1:]] == ["audit", "audit"]
+        assert old[1].hash in remaining[1].message
+        result = verify(expected_head=old[1].hash)
+        assert (result.segments, result.problem) == (2, "")
+
+    def test_a_month_that_is_not_old_enough_as_a_whole_stays(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        now = datetime(2026, 11, 24, tzinfo=UTC)
+        event(1, datetime(2026, 8, 2, tzinfo=UTC))
+        assert not delete_segment(now)
+        assert delete_segment(datetime(2026, 12, 31, tzinfo=UTC))
+
+    def test_a_forged_segment_is_noticed(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 100
+        event(1, datetime(2020, 1, 3, tzinfo=UTC))
+        event(2)
+        delete_segment(timezone.now())
+        AuditSegment.objects.update(hash="f" * 64)
+        assert "breaks at row" in verify().problem
+        AuditSegment.objects.update(previous_hash="e" * 64)
+        assert "does not follow" in verify().problem
+
+    def test_all_rows_may_go(self, settings):
+        settings.GATEWAY_AUDIT_DAYS = 1
+        event(1, datetime(2020, 1, 3, tzinfo=UTC))
+        assert delete_segment(timezone.now())
+        assert AuditEntry.objects.count() == 1  # what retention did
+        assert verify().problem == ""
+
+
+def test_sqlite_serializes_writers_and_postgresql_takes_a_lock():
+    """Otherwise two rows could follow one: the database refuses that, too."""
+    entry = event()
+    with pytest.raises(Exception, match="(?i)unique"), transaction.atomic(), connection.cursor():
+        AuditEntry.objects.create(action="x", resource="y", previous_hash=entry.previous_hash, hash="0" * 64)
