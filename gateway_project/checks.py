@@ -216,9 +216,14 @@ CHECKS = (
 def _secrets(settings: LazySettings) -> list[tuple[str, str]]:
     """Each secret with its name; an empty list of encryption keys counts as a missing secret."""
     keys = settings.GATEWAY_ENCRYPTION_KEYS or [""]
+    lists = {name: getattr(settings, name) for name in ("SECRET_KEY_FALLBACKS", "GATEWAY_TOKEN_KEY_FALLBACKS")}
     return [
         ("SECRET_KEY", settings.SECRET_KEY),
         ("GATEWAY_TOKEN_KEY", settings.GATEWAY_TOKEN_KEY),
         *([("GATEWAY_METRICS_TOKEN", settings.GATEWAY_METRICS_TOKEN)] if settings.GATEWAY_METRICS_TOKEN else []),
-        *((f"GATEWAY_ENCRYPTION_KEYS[{index}]", key) for index, key in enumerate(keys)),
+        *(
+            (f"{name}[{index}]", key)
+            for name, secrets in {"GATEWAY_ENCRYPTION_KEYS": keys, **lists}.items()
+            for index, key in enumerate(secrets)
+        ),
     ]

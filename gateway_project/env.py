@@ -176,7 +176,9 @@ class Env:
         expected = "redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix://PATH"
         scheme, separator, _ = url.partition("://")
         if url and (not separator or scheme not in REDIS_SCHEMES):
-            raise _invalid(name, scheme if separator else "an address without a scheme", expected)
+            # Before the colon of an address without a scheme stands a name, and behind it may be a password.
+            shown = scheme if separator and ":" not in scheme else "an address without a scheme"
+            raise _invalid(name, shown, expected)
         try:
             parts = urlsplit(url)
             parts.port  # noqa: B018  raises ValueError now rather than at the first connection

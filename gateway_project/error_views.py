@@ -2,6 +2,7 @@
 
 import logging
 
+from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
@@ -9,6 +10,7 @@ from django.urls import reverse
 from gateway_project.console.site import console_site, wants_page
 from gateway_project.errors import InternalError, NotFound, PermissionDenied, ValidationError
 from gateway_project.server.client_response import error_response
+from gateway_project.work.log.secret_masking import mask_secrets_in_message
 
 log = logging.getLogger("gateway.hosts")
 
@@ -33,8 +35,15 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if request.path == "/" and wants_page(request):
-        return HttpResponseRedirect(reverse("admin:index"))  # a browser at the address that quickstart prints
-    return error_response(NotFound(f"There is nothing at {request.path}.")).to_django()
+        return HttpResponseRedirect(reverse(_first_page(request)))  # a browser at the address that quickstart prints
+    return error_response(NotFound(f"There is nothing at {mask_secrets_in_message(request.path)}.")).to_django()
+
+
+def _first_page(request: HttpRequest) -> str:
+    """The pages of a user who is logged in without staff rights; else the console."""
+    user = getattr(request, "user", None)
+    is_user = settings.GATEWAY_USER_PAGES and user is not None and user.is_authenticated and not user.is_staff
+    return "me:overview" if is_user else "admin:index"
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:

@@ -5,11 +5,16 @@ in AppConfig.ready(). HOOKS lists them all:
 
 | hook | called by | provided by |
 |---|---|---|
-| `store_change` | `gateway_project.api.audit` | `telemetry.audit` |
-| `require_licence` | `gateway_project.api.licence` | `licensing.services` |
+| `store_change` | `gateway_project.api.audit` | `telemetry.audit.recording` |
+| `require_licence` | `gateway_project.api.access` | `licensing.services` |
+| `administered_groups` | `gateway_project.api.access` | `accounts.managing.groups` |
+| `set_own_limits` | `keys.viewsets` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
 | `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |
+| `read_alias_routing` | `rules.aliases.routing` | `gateway_project.work.runtime` |
+| `find_idle_aliases` | `rules.aliases.routing` | `gateway_project.work.snapshot.loading` |
+| `check_parameters` | `rules.guardrails.detection` | `gateway_project.work.guardrails.remote.compilation` |
 | `read_provider_health` | `providers.health.status` | `gateway_project.work.runtime` |
 | `forget_cached_answers` | `telemetry.services` | `gateway_project.work.runtime` |
 | `ship_everything` | `telemetry.services` | `gateway_project.work.runtime` |

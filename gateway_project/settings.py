@@ -50,10 +50,17 @@ def _read(secret: Path | None) -> str:
 
 # Without any, a placeholder that the checks refuse: with an empty one Django fails before the checks can run.
 SECRET_KEY = env.text("SECRET_KEY") or _read(_local_secret("secret_key")) or "django-insecure-missing"
+# While keys are rotated: what these have signed is accepted too.
+SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
+
+
+def _token_key(secret: str) -> str:
+    return hashlib.blake2b(b"gateway access tokens", key=secret.encode()[:64]).hexdigest()
+
+
 # Signs access and refresh tokens; not SECRET_KEY itself, so that a leak of one does not expose the other's uses.
-GATEWAY_TOKEN_KEY = (
-    env.text("GATEWAY_TOKEN_KEY") or hashlib.blake2b(b"gateway access tokens", key=SECRET_KEY.encode()[:64]).hexdigest()
-)
+GATEWAY_TOKEN_KEY = env.text("GATEWAY_TOKEN_KEY") or _token_key(SECRET_KEY)
+GATEWAY_TOKEN_KEY_FALLBACKS = [*env.names("GATEWAY_TOKEN_KEY_FALLBACKS"), *map(_token_key, SECRET_KEY_FALLBACKS)]
 # Encrypts provider credentials; the first key encrypts, all of them decrypt.
 GATEWAY_ENCRYPTION_KEYS: Sequence[str] = env.names("GATEWAY_ENCRYPTION_KEYS")
 if not GATEWAY_ENCRYPTION_KEYS and (_key_file := _local_secret("encryption_key")):
@@ -151,9 +158,14 @@ AUTH_PASSWORD_VALIDATORS = [
     {
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
         "OPTIONS": {"min_length": MIN_PASSWORD_LENGTH},
-    }
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator",
+        "OPTIONS": {"user_attributes": ("username", "display_name", "email")},
+    },
 ]
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+PASSWORD_HASHERS = ["accounts.guessing.hashing.OneLaneHasher"]
 LANGUAGE_CODE = "en"
 FORMAT_MODULE_PATH = "gateway_project.console.formats"
 TIME_ZONE = "UTC"
@@ -171,13 +183,15 @@ LOGIN_REDIRECT_URL = "admin:index"
 AUTHENTICATION_BACKENDS = ["accounts.console.Backend"]
 SESSION_ENGINE = "gateway_project.console.sessions"
 SESSION_COOKIE_NAME = "SvcConsole"
-SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/admin/"
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = "/"  # of the console and of /me/
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Strict"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 CSRF_TRUSTED_ORIGINS = ["/".join(GATEWAY_BASE_URL.lower().split("/")[:3])]  # as in the header Origin: without a path
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CSRF_TRUSTED_ORIGINS[0].startswith("https:")
 CSRF_FAILURE_VIEW = "gateway_project.error_views.forged"
 UNFOLD = theme.UNFOLD
+# The pages for users without staff rights, at /me/.
+GATEWAY_USER_PAGES = env.flag("GATEWAY_USER_PAGES", True)
 
 # -- Management API ---------------------------------------------------------------------------------
 REST_FRAMEWORK = {
@@ -221,10 +235,13 @@ GATEWAY_TOTAL_TIMEOUT = env.seconds("GATEWAY_TOTAL_TIMEOUT", 600)
 GATEWAY_ANTHROPIC_MAX_TOKENS = env.integer("GATEWAY_ANTHROPIC_MAX_TOKENS", 8192, minimum=1)
 GATEWAY_HEARTBEAT = env.seconds("GATEWAY_HEARTBEAT", 15)
 GATEWAY_GRACEFUL_TIMEOUT = env.seconds("GATEWAY_GRACEFUL_TIMEOUT", 60, minimum=1)
+GATEWAY_MIN_BODY_RATE = env.integer("GATEWAY_MIN_BODY_RATE", 64 * 1024, minimum=1)
+GATEWAY_CONNECTIONS_PER_ADDRESS = env.integer("GATEWAY_CONNECTIONS_PER_ADDRESS", 0)
 GATEWAY_CLIENT_TIMEOUT = env.seconds("GATEWAY_CLIENT_TIMEOUT", 20, minimum=1)
 GATEWAY_PROVIDER_NETWORKS = env.choice("GATEWAY_PROVIDER_NETWORKS", ("any", "public"), "any")
 GATEWAY_BREAKER_FAILURES = env.integer("GATEWAY_BREAKER_FAILURES", 5, minimum=1)
 GATEWAY_BREAKER_COOLDOWN = env.seconds("GATEWAY_BREAKER_COOLDOWN", 15)
+GATEWAY_RETRY_PERCENT = env.integer("GATEWAY_RETRY_PERCENT", 10, maximum=100)
 GATEWAY_CACHE_SCOPE = env.choice("GATEWAY_CACHE_SCOPE", ("global", "group", "user", "key"), "global")
 GATEWAY_CACHE_TTL = env.integer("GATEWAY_CACHE_TTL", 3600)
 GATEWAY_CACHE_MAX_BYTES = env.integer("GATEWAY_CACHE_MAX_BYTES", 128 * 1024 * 1024)
@@ -241,10 +258,33 @@ GATEWAY_LIMITS = {
     "group": env.limits("GATEWAY_GROUP_LIMITS"),
     "provider": env.limits("GATEWAY_PROVIDER_LIMITS"),
 }
+# So that one caller does not take all: for users without a limit of that kind, their own or in GATEWAY_USER_LIMITS.
+# An eighth of the threads, but no fewer than 32 where half of the threads are more than that.
+GATEWAY_USER_CONCURRENT = env.integer(
+    "GATEWAY_USER_CONCURRENT",
+    max(1, WEB_CONCURRENCY * GATEWAY_THREADS // 8, min(32, WEB_CONCURRENCY * GATEWAY_THREADS // 2)),
+)
+GATEWAY_USER_REQUESTS_PER_MINUTE = env.integer(
+    "GATEWAY_USER_REQUESTS_PER_MINUTE", min(10 * GATEWAY_KEY_REQUESTS_PER_MINUTE, 2**53)
+)
+# Of a user's access tokens together, which have no key whose limit holds.
+GATEWAY_LOGIN_REQUESTS_PER_MINUTE = env.integer("GATEWAY_LOGIN_REQUESTS_PER_MINUTE", GATEWAY_KEY_REQUESTS_PER_MINUTE)
+GATEWAY_GUARDS = {
+    "login": {("requests", "minute"): Decimal(GATEWAY_LOGIN_REQUESTS_PER_MINUTE)},
+    "user": {
+        ("requests", "minute"): Decimal(GATEWAY_USER_REQUESTS_PER_MINUTE),
+        ("concurrent", "none"): Decimal(GATEWAY_USER_CONCURRENT),
+    },
+}
 # The tokens reserved for the answer to a request that does not limit its length.
 GATEWAY_RESERVED_OUTPUT_TOKENS = env.integer("GATEWAY_RESERVED_OUTPUT_TOKENS", 1024)
 # Of all machines, for each one's share of a limit while Redis is down; 0: they count each other in Redis.
 GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", 0)
+
+# -- Bounds on what callers make --------------------------------------------------------------------
+GATEWAY_MAX_KEYS_PER_USER = env.integer("GATEWAY_MAX_KEYS_PER_USER", 500)
+GATEWAY_MAX_MODELS_PER_PROVIDER = env.integer("GATEWAY_MAX_MODELS_PER_PROVIDER", 1000, minimum=1)
+GATEWAY_WRITES_PER_MINUTE = env.integer("GATEWAY_WRITES_PER_MINUTE", 600)
 
 # -- Licence ----------------------------------------------------------------------------------------
 # The vendor's public key: without it, no licence key verifies.
@@ -257,9 +297,17 @@ GATEWAY_ACTIVE_USE_SECONDS = env.integer("GATEWAY_ACTIVE_USE_SECONDS", 300, mini
 GATEWAY_LOG_PAYLOAD = env.choice("GATEWAY_LOG_PAYLOAD", ("full", "redacted", "none"), "full")
 GATEWAY_LOG_PAYLOAD_MAX_BYTES = env.integer("GATEWAY_LOG_PAYLOAD_MAX_BYTES", 64 * 1024)
 GATEWAY_STATS_TAGS = env.names("GATEWAY_STATS_TAGS", "*")
+GATEWAY_STATS_TAG_NAMES = env.integer("GATEWAY_STATS_TAG_NAMES", 100)
+GATEWAY_STATS_TAG_VALUES = env.integer("GATEWAY_STATS_TAG_VALUES", 1000)
 GATEWAY_LOG_DAYS = env.integer("GATEWAY_LOG_DAYS", 0, maximum=36_500)
+GATEWAY_REFUSAL_ENTRIES = env.integer("GATEWAY_REFUSAL_ENTRIES", 5)
+GATEWAY_REFUSAL_DAYS = env.integer("GATEWAY_REFUSAL_DAYS", 30, maximum=36_500)
+GATEWAY_AUDIT_DAYS = env.integer("GATEWAY_AUDIT_DAYS", 0, maximum=36_500)
 GATEWAY_PAYLOAD_DAYS = env.integer("GATEWAY_PAYLOAD_DAYS", 0, maximum=36_500)
 GATEWAY_CACHE_RECORD_DAYS = env.integer("GATEWAY_CACHE_RECORD_DAYS", 30, maximum=36_500)
+GATEWAY_STORED_RESPONSE_DAYS = env.integer("GATEWAY_STORED_RESPONSE_DAYS", 30, maximum=36_500)
+GATEWAY_RULE_VERSIONS = env.integer("GATEWAY_RULE_VERSIONS", 100, minimum=1)
+GATEWAY_SHARED_PROVIDER_FILES = env.flag("GATEWAY_SHARED_PROVIDER_FILES", False)
 GATEWAY_HOUSEKEEPING_INTERVAL = env.seconds("GATEWAY_HOUSEKEEPING_INTERVAL", 60)
 GATEWAY_LOG_INTERVAL = env.seconds("GATEWAY_LOG_INTERVAL", 0.5, maximum=60)
 GATEWAY_JOURNAL_DIR = Path(env.text("GATEWAY_JOURNAL_DIR", str(VAR_DIR / "journal")))
@@ -270,6 +318,9 @@ GATEWAY_ACCESS_TOKEN_SECONDS = env.integer("GATEWAY_ACCESS_TOKEN_SECONDS", 15 * 
 GATEWAY_REFRESH_TOKEN_SECONDS = env.integer("GATEWAY_REFRESH_TOKEN_SECONDS", 7 * 24 * 3600, minimum=1)
 GATEWAY_LOGIN_FAILURES = env.integer("GATEWAY_LOGIN_FAILURES", 10, minimum=1)
 GATEWAY_LOGIN_FAILURES_PER_ADDRESS = env.integer("GATEWAY_LOGIN_FAILURES_PER_ADDRESS", 100, minimum=1)
+GATEWAY_LOGIN_FAILURES_PER_ACCOUNT = env.integer("GATEWAY_LOGIN_FAILURES_PER_ACCOUNT", 20, minimum=1)
+GATEWAY_SESSION_DAYS = env.integer("GATEWAY_SESSION_DAYS", 30, minimum=1, maximum=36_500)
+GATEWAY_MAX_SESSIONS_PER_USER = env.integer("GATEWAY_MAX_SESSIONS_PER_USER", 50)
 GATEWAY_KEY_DAYS = env.integer("GATEWAY_KEY_DAYS", 365, minimum=1, maximum=36_500)
 GATEWAY_KEY_MAX_DAYS = env.integer("GATEWAY_KEY_MAX_DAYS", 0, maximum=36_500)
 
@@ -280,13 +331,17 @@ GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
 GATEWAY_RELEASE_FEED = env.location("GATEWAY_RELEASE_FEED")
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+LOGGED_ONCE_PER_MINUTE = ("hosts", "journal", "pool", "connections")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{asctime} {levelname} {name}[{process}]: {message}", "style": "{"}},
     "filters": {
         "refusals": {"()": "gateway_project.server.logs.SkipUnavailable"},
-        **{name: {"()": "gateway_project.server.logs.OncePerMinute"} for name in ("hosts", "journal", "pool")},
+        **{
+            name: {"()": "gateway_project.server.logs.OncePerMinute"}
+            for name in ("hosts", "journal", "pool", "connections", "malformed")
+        },
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
@@ -297,6 +352,8 @@ LOGGING = {
         # Django logs a traceback for each such request, which anyone can send; responses.py logs one line.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "gateway.hosts": {"filters": ["hosts"]},
+        "gateway.connections": {"filters": ["connections"]},
+        "gateway.malformed": {"filters": ["malformed"]},
         # It logs a line for each refused request.
         "gateway.journal": {"filters": ["journal"]},
         # Several lines a second while PostgreSQL is away; the snapshot says when it went and when it is back.

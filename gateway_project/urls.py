@@ -1,7 +1,7 @@
 """Every path of the gateway; a trailing slash is optional on each."""
 
 from django.contrib import admin
-from django.urls import re_path
+from django.urls import include, re_path
 from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
@@ -11,12 +11,18 @@ from gateway_project.api.resource_routes import ID, path, resource
 from gateway_project.status.monitoring import MONITORING_PATHS
 from gateway_project.status.version import VersionViewSet
 from gateway_project.work import views
-from gateway_project.work.doors import AZURE, DEPLOYED, DEPLOYMENT, ENDPOINTS, OPENAI
+from gateway_project.work.doors import DEPLOYED, DEPLOYMENT, ENDPOINTS, ROOTS, WORK_PATH
+from gateway_project.work.explain.recorded.viewsets import EntryExplanationViewSet
 from gateway_project.work.openapi import endpoint_operation, models_operation
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
-from providers.viewsets import FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
+from providers.viewsets import CredentialViewSet, FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
+from rules.aliases.viewsets import AliasViewSet
+from rules.guardrails.viewsets import GuardrailViewSet
+from rules.lint.viewsets import LintViewSet
+from rules.versions.viewsets import RuleVersionViewSet
 from rules.viewsets import RuleViewSet
+from telemetry.audit.viewsets import AuditViewSet
 from telemetry.viewsets import CacheViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
 
 MEMBERS = f"groups/(?P<group_id>{ID})/members"
@@ -24,7 +30,9 @@ MEMBERS = f"groups/(?P<group_id>{ID})/members"
 urlpatterns = [
     re_path(r"^admin/", admin.site.urls),
     re_path(r"^admin$", RedirectView.as_view(pattern_name="admin:index"), name="admin"),
-    re_path(r"^work/?$", views.work, name="work"),
+    re_path(r"^me/", include("gateway_project.me.urls")),
+    re_path(r"^me$", RedirectView.as_view(pattern_name="me:overview"), name="me"),
+    re_path(rf"^{WORK_PATH[1:]}/?$", views.work, name="work"),
     *[
         re_path(rf"^{path[1:]}/?$", views.DoorView(post=endpoint_operation(endpoint)), name=path[1:])
         for path, endpoint in ENDPOINTS.items()
@@ -38,16 +46,15 @@ urlpatterns = [
         )
         for path, endpoint in DEPLOYED.items()
     ],
-    re_path(r"^v1/models/?$", views.DoorView(get=models_operation(OPENAI, one=False)), name="v1/models"),
-    re_path(
-        r"^v1/models/(?P<id>.+?)/?$", views.DoorView(get=models_operation(OPENAI, one=True)), name="v1/models/item"
-    ),
-    re_path(r"^openai/models/?$", views.DoorView(get=models_operation(AZURE, one=False)), name="openai/models"),
-    re_path(
-        r"^openai/models/(?P<id>.+?)/?$",
-        views.DoorView(get=models_operation(AZURE, one=True)),
-        name="openai/models/item",
-    ),
+    *[
+        re_path(
+            rf"^{root[1:]}/models{pattern}/?$",
+            views.DoorView(get=models_operation(door, one=bool(pattern))),
+            name=f"{root[1:]}/models{'/item' if pattern else ''}",
+        )
+        for root, door in ROOTS.items()
+        for pattern in ("", "/(?P<id>.+?)")
+    ],
     *[re_path(rf"^{name}/?$", path.view, name=name) for name, path in MONITORING_PATHS.items()],
     re_path(r"^schema/?$", openapi.schema, name="schema"),
     re_path(r"^docs/?$", openapi.docs, name="docs"),
@@ -61,14 +68,22 @@ urlpatterns = [
     path(f"{MEMBERS}/(?P<id>{ID})", MemberViewSet, {"delete": "destroy"}, name="members-item"),
     *resource(ProviderViewSet),
     *resource(ModelViewSet, prefix=f"providers/(?P<provider_id>{ID})/"),
+    *resource(CredentialViewSet, prefix=f"providers/(?P<provider_id>{ID})/"),
     *resource(FormatViewSet),
     *resource(PriceViewSet),
     *resource(KeyViewSet),
     path(f"keys/(?P<id>{ID})/rotate", KeyViewSet, {"post": "rotate"}, name="keys-rotate"),
     *resource(RuleViewSet),
+    path("rules/lint", LintViewSet, {"get": "list"}, name="lint"),
+    path(f"rules/(?P<rule_id>{ID})/versions", RuleVersionViewSet, {"get": "list"}, name="versions"),
+    path(f"rules/(?P<id>{ID})/restore", RuleViewSet, {"post": "restore"}, name="rules-restore"),
+    *resource(AliasViewSet),
+    *resource(GuardrailViewSet),
     *resource(LimitViewSet),
     *resource(CacheViewSet),
     *resource(LogViewSet),
+    path(f"logs/(?P<id>{ID})/explanation", EntryExplanationViewSet, {"get": "retrieve"}, name="explanation"),
+    *resource(AuditViewSet),
     *resource(LicenceViewSet, item=False),
     *resource(StatsViewSet, item=False),
     path("stats/usage", UsageViewSet, {"get": "list"}, name="usage"),

@@ -1,7 +1,9 @@
 """The WSGI application that gunicorn serves."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from django.core.handlers.wsgi import WSGIHandler
@@ -12,20 +14,35 @@ django_application: WSGIHandler = get_wsgi_application()
 
 from django.conf import settings  # noqa: E402
 
-from gateway_project.errors import GatewayError  # noqa: E402
+from accounts.guessing.hashing import MAX_WAITING, THREADS  # noqa: E402
+from gateway_project.errors import GatewayError, ServiceUnavailable  # noqa: E402
+from gateway_project.server import overload  # noqa: E402
 from gateway_project.server.client_response import error_response  # noqa: E402
+from gateway_project.server.connections.addresses import Places  # noqa: E402
+from gateway_project.server.connections.unlisted_proxies import UnlistedProxies  # noqa: E402
 from gateway_project.server.http1 import has_arrived  # noqa: E402
-from gateway_project.server.management_bodies import ManagementBodies  # noqa: E402
-from gateway_project.server.proxies import TrustedProxies  # noqa: E402
+from gateway_project.server.management_bodies import SLOW_SHARE, ManagementBodies  # noqa: E402
+from gateway_project.server.proxies import PEER, TrustedProxies  # noqa: E402
 from gateway_project.server.request_ids import request_id  # noqa: E402
 from gateway_project.status.monitoring import MONITORING_PATHS  # noqa: E402
 from gateway_project.work.doors import is_work_path  # noqa: E402
 from gateway_project.work.runtime import gateway  # noqa: E402
 from gateway_project.work.views import answer  # noqa: E402  needs the settings
 
-PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
-BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // 2), gateway, has_arrived)
+PROXIES = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES, UnlistedProxies().report)
+BODIES = ManagementBodies(max(1, settings.GATEWAY_THREADS // SLOW_SHARE), gateway, has_arrived)
+# A login costs a core for a tenth of a second before its sender is known. No more are admitted than may wait for it:
+# a refusal is cheap here alone.
+LOGIN_PATHS = ("/auth/login", "/admin/login", "/me/login")
+LOGINS = Places(THREADS + MAX_WAITING, 6, "Too many logins are in progress. Try again in a few seconds.")
+# Of an address that a trusted proxy reports: its connections are the proxy's.
+FORWARDED = Places(
+    settings.GATEWAY_THREADS,
+    settings.GATEWAY_CONNECTIONS_PER_ADDRESS or max(settings.GATEWAY_THREADS // 2, 1),
+    "Too many requests of this address are in progress.",
+)
 # Answered without Django: load balancers send an IP address as Host, which ALLOWED_HOSTS does not list.
+METRICS = "/metrics"  # takes long: the reserve's threads refuse it
 MONITORING = {f"/{name}": path.respond for name, path in MONITORING_PATHS.items()}
 
 
@@ -40,19 +57,64 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
 
 
 def _respond(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    PROXIES.resolve_client(environ)
+    return _forwarded(environ, start_response) if PEER in environ else _route(environ, start_response)
+
+
+def _forwarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """The response to a request of a trusted proxy, within the share of the address that it reports."""
+    address = environ["REMOTE_ADDR"]
+    try:
+        FORWARDED.take(address)
+    except GatewayError as error:
+        return error_response(error, request_id(environ)).to_wsgi(start_response)
+    release = partial(FORWARDED.release, address)
+    try:
+        return ReleasingBody(_route(environ, start_response), release)
+    except BaseException:
+        release()
+        raise
+
+
+class ReleasingBody:
+    """A response's body that calls `release` when it is closed."""
+
+    def __init__(self, body: Iterable[bytes], release: Callable[[], None]) -> None:
+        self._body, self._release = body, release
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        try:
+            if close := getattr(self._body, "close", None):
+                close()
+        finally:
+            self._release()
+
+
+def _route(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Work requests and monitoring bypass Django's middleware.
 
     Work requests use no session, form or database connection, which middleware and signals handle: without these they
     need a third less CPU time.
     """
-    PROXIES.resolve_client(environ)
     if is_work_path(environ["PATH_INFO"]):
         return answer(environ).to_wsgi(start_response)
-    is_read = environ["REQUEST_METHOD"] in ("GET", "HEAD")
-    if is_read and (respond := MONITORING.get(environ["PATH_INFO"].removesuffix("/"))):
+    path, is_read = environ["PATH_INFO"].removesuffix("/"), environ["REQUEST_METHOD"] in ("GET", "HEAD")
+    if is_read and (respond := MONITORING.get(path)) and not (path == METRICS and overload.is_overloaded()):
         return respond(environ).to_wsgi(start_response)
     try:
-        with BODIES.bounding(environ):
-            return django_application(environ, start_response)
+        return _manage(environ, start_response, is_login=not is_read and path in LOGIN_PATHS)
     except GatewayError as error:
         return error_response(error, request_id(environ)).to_wsgi(start_response)
+
+
+def _manage(environ: WSGIEnvironment, start_response: StartResponse, *, is_login: bool) -> Iterable[bytes]:
+    """Django's response, within the bounds of its resources. Raises ServiceUnavailable."""
+    if overload.is_overloaded():  # the threads of the reserve answer health checks, and refuse all else at once
+        raise ServiceUnavailable("The gateway is overloaded: it is serving as many requests as it can.")
+    # A login's body is read before it takes its place, which slow bodies would keep from others.
+    place = LOGINS.place(environ["REMOTE_ADDR"]) if is_login else nullcontext()
+    with BODIES.bounding(environ, at_once=is_login), place:
+        return django_application(environ, start_response)

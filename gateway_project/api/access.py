@@ -11,6 +11,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from gateway_project.errors import AuthenticationFailed, PermissionDenied
+from gateway_project.hooks import Hook
 
 ANYBODY = "anybody"
 HOLDER = "the holder of the token"  # which may be in the body: the operation itself checks it
@@ -18,38 +19,53 @@ USER = "any user"
 LOGIN = "any logged-in user"
 OWNER = "its owner or an admin"
 ADMIN = "admin"
+MANAGER = "its owner, or users.manage"
+OR = " / "  # between features of which one is enough
+GUARDRAIL_READERS = f"guardrails.modify{OR}rules.view"
 MONITORING = "this machine, or anyone with the metrics token"
-# Every other value is the name of a feature.
-CALLER_KINDS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, ADMIN)
+# What admins of a group may do, too, for their groups: what others need for it, by what the table says.
+DELEGATED = {f"{needed}, or an admin of the group": needed for needed in ("groups.view", "groups.modify", ADMIN)}
+GROUP_VIEWER, GROUP_EDITOR, GROUP_ADMIN = DELEGATED
+# Every other value is the name of a feature, or several with OR between them.
+CALLER_KINDS = (ANYBODY, HOLDER, USER, LOGIN, OWNER, MANAGER, ADMIN, *DELEGATED)
+# The feature to manage users, admins excepted.
+MANAGE_USERS = "users.manage"
 
 TABLE: dict[str, dict[str, str]] = {
     "auth": {"login": ANYBODY, "logout": HOLDER},
     "users": {
-        "list": ADMIN,
+        "list": MANAGE_USERS,
         "current": USER,
-        "retrieve": ADMIN,
-        "create": ADMIN,
-        "update": OWNER,
-        "destroy": ADMIN,
+        "retrieve": MANAGE_USERS,
+        "create": MANAGE_USERS,
+        "update": MANAGER,
+        "destroy": MANAGE_USERS,
     },
     "roles": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN},
     "features": {"list": USER, "retrieve": USER, "create": ADMIN},
     "groups": {
-        "list": "groups.view",
-        "retrieve": "groups.view",
+        "list": GROUP_VIEWER,
+        "retrieve": GROUP_VIEWER,
         "create": "groups.create",
         "update": "groups.modify",
         "destroy": "groups.modify",
     },
-    "members": {"list": "groups.view", "create": "groups.modify", "destroy": "groups.modify"},
-    "providers": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
+    "members": {"list": GROUP_VIEWER, "create": GROUP_EDITOR, "destroy": GROUP_EDITOR},
+    "providers": {
+        "list": USER,
+        "retrieve": USER,
+        "create": "providers.modify",
+        "update": "providers.modify",
+        "destroy": "providers.modify",
+    },
     "models": {
         "list": USER,
         "retrieve": USER,
         "create": "models.create",
         "update": "models.create",
-        "destroy": ADMIN,
+        "destroy": "providers.modify",
     },
+    "credentials": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), "providers.modify"),
     "formats": {"list": USER, "retrieve": USER},
     "prices": {"list": ADMIN, "retrieve": ADMIN, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
     "keys": {"list": USER, "retrieve": USER, "create": LOGIN, "update": OWNER, "destroy": OWNER, "rotate": OWNER},
@@ -59,11 +75,36 @@ TABLE: dict[str, dict[str, str]] = {
         "create": "rules.modify",
         "update": "rules.modify",
         "destroy": "rules.modify",
+        "restore": "rules.modify",
     },
-    "limits": {"list": USER, "retrieve": USER, "create": ADMIN, "update": ADMIN, "destroy": ADMIN},
+    "versions": {"list": "rules.view"},
+    "lint": {"list": "rules.view"},
+    "aliases": {
+        "list": "providers.modify",
+        "retrieve": "providers.modify",
+        "create": "providers.modify",
+        "update": "providers.modify",
+        "destroy": "providers.modify",
+    },
+    "guardrails": {
+        "list": GUARDRAIL_READERS,
+        "retrieve": GUARDRAIL_READERS,
+        "create": "guardrails.modify",
+        "update": "guardrails.modify",
+        "destroy": "guardrails.modify",
+    },
+    "limits": {
+        "list": USER,
+        "retrieve": USER,
+        "create": GROUP_ADMIN,
+        "update": GROUP_ADMIN,
+        "destroy": GROUP_ADMIN,
+    },
     "cache": {"list": USER, "retrieve": USER, "destroy": ADMIN},
     "logs": {"list": USER, "retrieve": USER},
-    "licence": {"list": USER, "create": ADMIN},
+    "explanation": {"retrieve": USER},
+    "audit": {"list": "audit.view", "retrieve": "audit.view"},
+    "licence": {"list": USER, "create": "licence.manage"},
     "stats": {"list": "stats.view"},
     "usage": {"list": USER},
     "unpriced": {"list": "stats.view"},
@@ -71,10 +112,14 @@ TABLE: dict[str, dict[str, str]] = {
 }
 # Django's own sites, by namespace or name. Other views outside the management API declare who may use them
 # (`Operation.who` in openapi/endpoints.py).
-SITES = {"admin": ADMIN}
+SITES = {"admin": ADMIN, "me": LOGIN}
 # The resources that are served while the installed licence is expired or invalid. Of the other routes, those for work
 # are not served then.
-WITHOUT_LICENCE = frozenset({"auth", "licence", "rules", "version"})
+WITHOUT_LICENCE = frozenset({"auth", "licence", "lint", "rules", "version", "versions"})
+# Raises LicenceInvalid if the installed licence is expired or invalid.
+require_licence: Hook[[], None] = Hook("require_licence")
+# The ids of the groups that a caller administers; the operation itself checks which group it is about.
+administered_groups: "Hook[[Caller], frozenset[int]]" = Hook("administered_groups")
 # The feature to send work requests: an API key with no other cannot use the management API.
 WORK = "work"
 
@@ -96,8 +141,8 @@ class Caller:
         return self.session is not None
 
     def has(self, feature: str) -> bool:
-        """Whether the feature is granted; an admin has every one."""
-        return self.is_admin or feature in self.features
+        """Whether the feature is granted, or one of several with OR between them; an admin has every one."""
+        return self.is_admin or not self.features.isdisjoint(feature.split(OR))
 
     def owns(self, user_id: int | None) -> bool:
         return user_id is not None and self.user.pk == user_id
@@ -117,6 +162,8 @@ def require_access(caller: Caller | None, who: str, *, owner_id: int | None = No
 
 
 def _allowed(caller: Caller, who: str, owner_id: int | None) -> bool:
+    if who in DELEGATED:
+        return _allowed(caller, DELEGATED[who], owner_id) or bool(administered_groups(caller))
     if who == USER:
         # A leaked key for work alone must not show its owner's log: management needs a key with another permission.
         return caller.is_login or bool(caller.features - {WORK})
@@ -124,14 +171,21 @@ def _allowed(caller: Caller, who: str, owner_id: int | None) -> bool:
         return caller.is_login
     if who == OWNER:
         return caller.is_login and (owner_id is None or caller.is_admin or caller.owns(owner_id))
+    if who == MANAGER:
+        return caller.has(MANAGE_USERS) or (caller.is_login and (owner_id is None or caller.owns(owner_id)))
     return caller.is_admin if who == ADMIN else caller.has(who)
 
 
 def _requirement(who: str) -> str:
+    if who in DELEGATED:
+        needed = "the role admin" if DELEGATED[who] == ADMIN else f"the permission {DELEGATED[who]}"
+        return f"This needs {needed}, or to be an admin of the group, using a login."
     if who == ADMIN:
         return "Only users with the role admin may do this, using their own login."
     if who == OWNER:
         return "Only the owner and admins may do this, using their own login."
+    if who == MANAGER:
+        return "Only the owner, using their own login, and whoever has the permission users.manage may do this."
     if who == LOGIN:
         return "This needs a user's own login; an API key is not enough."
     if who == USER:
@@ -145,7 +199,7 @@ class TablePermission(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         who = TABLE[view.resource_name][view.operation]
         caller: Caller | None = view.caller
-        needs_owner = who == OWNER and caller is not None
+        needs_owner = who in (OWNER, MANAGER) and caller is not None
         require_access(caller, who, owner_id=view.owner_id() if needs_owner else None)
         return True
 
@@ -157,3 +211,9 @@ def as_markdown() -> str:
         for operation, who in operations.items():
             lines.append(f"| {resource} | {operation} | {who if who in CALLER_KINDS else f'`{who}`'} |")
     return "\n".join(lines)
+
+
+def require_licence_for(resource: str) -> None:
+    """Raise LicenceInvalid if the resource needs a licence and the installed one is expired or invalid."""
+    if resource not in WITHOUT_LICENCE:
+        require_licence()

@@ -1,7 +1,9 @@
 """Writes each change made by the API, the console or a command to the log."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from getpass import getuser
 from typing import TypedDict, Unpack
@@ -18,6 +20,34 @@ class Actor:
     correlation_id: str = ""
     address: str = ""
     operator: str = ""  # the user of this machine, for a change by a command
+
+    @property
+    def user_id(self) -> int | None:
+        return self.caller.user.pk if self.caller is not None else None
+
+    @property
+    def name(self) -> str:
+        """The name of the user, or of the operator; empty for nobody."""
+        return self.caller.user.get_username() if self.caller is not None else self.operator
+
+
+_actor: ContextVar[Callable[[], Actor] | None] = ContextVar("actor", default=None)
+
+
+@contextmanager
+def acting_as(actor: Callable[[], Actor]) -> Iterator[None]:
+    """Within it, changes are made by this actor, which is asked for when one is."""
+    token = _actor.set(actor)
+    try:
+        yield
+    finally:
+        _actor.reset(token)
+
+
+def current_actor() -> Actor:
+    """Who makes the changes of this request; outside of requests the user of this machine."""
+    actor = _actor.get()
+    return Actor(operator=operator()) if actor is None else actor()
 
 
 @dataclass(frozen=True, slots=True)

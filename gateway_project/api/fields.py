@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Unpack
 
@@ -124,6 +124,25 @@ class References(serializers.Field):
         if not all(isinstance(element, dict) and "id" in element for element in data):
             self.fail("invalid", max_length=MAX_REFERENCES)
         return list(dict.fromkeys(Id().to_internal_value(element["id"]) for element in data))
+
+
+class Read(serializers.Field):
+    """A value that a function reads; its ValidationErrors name places inside of it."""
+
+    def __init__(self, read: Callable[[object, str], Any], schema: JsonObject, **options: Any) -> None:
+        super().__init__(**options)
+        self.read, self.schema = read, schema
+
+    def to_internal_value(self, data: object) -> Any:
+        try:
+            return self.read(data, "")
+        except ValidationError as error:
+            path = error.field.removeprefix(".")
+            raise serializers.ValidationError({path: [error.message]} if path else error.message) from None
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        """None is a value that the function reads, too."""
+        return self.to_internal_value(None) if data is None else super().run_validation(data)
 
 
 class Attributes(serializers.Serializer):

@@ -60,7 +60,7 @@ class FieldFilter(Filter):
         return text
 
 
-class Integer(FieldFilter):
+class IntegerFilter(FieldFilter):
     """An id."""
 
     expected = "a whole number"
@@ -68,7 +68,7 @@ class Integer(FieldFilter):
     field = fields.Id()
 
 
-class Boolean(FieldFilter):
+class BooleanFilter(FieldFilter):
     expected = "true or false"
     schema = {"type": "boolean"}
     field = fields.Boolean()
@@ -77,13 +77,13 @@ class Boolean(FieldFilter):
         return {"true": True, "false": False}.get(text, text)
 
 
-class Text(FieldFilter):
+class TextFilter(FieldFilter):
     expected = f"a text of at most {MAX_TEXT_LENGTH} characters without NUL"
     schema = {"type": "string", "maxLength": MAX_TEXT_LENGTH, "pattern": WITHOUT_NUL}
     field = fields.Text(max_length=MAX_TEXT_LENGTH, allow_blank=True)
 
 
-class Choice(FieldFilter):
+class ChoiceFilter(FieldFilter):
     """One of a few texts; a misspelt one is refused, as its empty result would look as if there were no rows."""
 
     def __init__(self, lookup: Lookup, values: Iterable[str], about: str = "") -> None:
@@ -93,7 +93,7 @@ class Choice(FieldFilter):
         self.schema = field.schema
 
 
-class DateTime(FieldFilter):
+class DateTimeFilter(FieldFilter):
     """A date-time in any offset, UTC if it has none."""
 
     expected = "an ISO 8601 date-time"

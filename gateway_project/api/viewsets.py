@@ -1,7 +1,7 @@
 """The base of all resources: a viewset declares its rows, attributes, filters and services, and nothing else.
 
-The order of each request is: method, credential, permission (access.py), licence, query, media type and body,
-existence.
+The order of each request is: method, credential, permission (access.py), limit of writes, licence, query, media type
+and body, existence.
 """
 
 import json
@@ -14,20 +14,22 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import models, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.viewsets import GenericViewSet
 
-from gateway_project.api import audit, licence
-from gateway_project.api.access import CALLER_KINDS, TABLE, USER, Caller
+from gateway_project.api import audit
+from gateway_project.api.access import CALLER_KINDS, DELEGATED, MANAGER, OWNER, TABLE, USER, Caller, require_licence_for
 from gateway_project.api.documents import ENVELOPE, Document, Plain, flat
 from gateway_project.api.fields import Attributes, read_id
 from gateway_project.api.filters import Filter, read_parameters, refuse_unknown
 from gateway_project.api.names import camel
 from gateway_project.api.requests import ApiRequest
 from gateway_project.api.response_specs import ResponseSpec
+from gateway_project.api.write_limit import count_write, take_back
 from gateway_project.errors import Conflict, MethodNotAllowed, NotFound, Place, ValidationError
 from gateway_project.json_types import JsonObject
 
@@ -62,6 +64,7 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
     # Operations whose body may hold an id without attributes.
     attributes_optional: ClassVar[tuple[str, ...]] = ("destroy",)
     id_header: ClassVar[str] = ""
+    _write: str = ""  # under which name this write is counted
 
     @property
     def caller(self) -> Caller | None:
@@ -86,6 +89,15 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
 
     # -- Handling of a request --------------------------------------------------------------------------
 
+    def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        with audit.acting_as(lambda: self.actor):
+            return super().dispatch(request, *args, **kwargs)
+
+    @property
+    def actor(self) -> audit.Actor:
+        """Who makes the changes of this request."""
+        return audit.Actor(self.caller, self.request.correlation_id, self.address)
+
     def initialize_request(self, request: HttpRequest, *args: object, **kwargs: object) -> ApiRequest:
         plain = super().initialize_request(request, *args, **kwargs)
         return ApiRequest(
@@ -100,8 +112,14 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
         if str(request.method).lower() not in self.action_map:
             raise MethodNotAllowed(f"This path supports {', '.join(self.allowed_methods)}.")
         super().initial(request, *args, **kwargs)
-        licence.require_licence_for(self.resource_name)
+        self._write = count_write(self.caller, str(request.method))
+        require_licence_for(self.resource_name)
         self.check_query()
+
+    def finalize_response(self, request: Request, response: Response, *args: object, **kwargs: object) -> Response:
+        if response.status_code >= 400:  # nothing was written
+            take_back(self._write)
+        return super().finalize_response(request, response, *args, **kwargs)
 
     @property
     def allowed_methods(self) -> list[str]:
@@ -159,13 +177,18 @@ class ApiViewSet(GenericViewSet[Row], Generic[Row]):
 
     def read_only_values(self) -> JsonObject:
         """The read-only attributes in the document of an update: clients may send back a whole resource object."""
-        permission = TABLE[self.resource_name].get("retrieve", USER)
-        # A caller who may change rows but not read them must not learn their values by guessing.
-        if self.action != "update" or not (permission in CALLER_KINDS or self._has(permission)):
+        if self.action != "update" or not self._may_read():
             return {}
         writable, readable = self.update_attributes().fields, self.row_serializer().fields
         read_only = readable.keys() - writable.keys() - {"id"}
         return {name: value for name, value in self.document.items() if name in read_only}
+
+    def _may_read(self) -> bool:
+        """Whether the caller may read what they may change: else they must not learn values by guessing."""
+        kinds = [TABLE[self.resource_name].get(operation, USER) for operation in ("retrieve", "update")]
+        needed = DELEGATED.get(kinds[0], kinds[0])
+        # Owners may read their own rows.
+        return needed in CALLER_KINDS or kinds[1] in (OWNER, MANAGER) or self._has(needed)
 
     def _has(self, feature: str) -> bool:
         return self.caller is not None and self.caller.has(feature)

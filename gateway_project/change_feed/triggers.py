@@ -50,8 +50,12 @@ WATCHED = (
     ),
     Watch("provider", "providers.Provider"),
     Watch("provider", "providers.Model", row="provider_id"),
+    Watch("provider", "providers.ProviderCredential", row="provider_id"),
     Watch("price", "providers.ModelPrice", row=""),
     Watch("rule", "rules.Rule"),
+    Watch("alias", "rules.Alias", row=""),
+    Watch("alias", "rules.AliasTarget", row=""),
+    Watch("guardrail", "rules.Guardrail", row=""),
     Watch("limit", "licensing.Limit"),
     Watch("licence", "licensing.Licence", unless=("warned_on",)),
 )
@@ -71,7 +75,8 @@ def install(using: str, plan: object = None, **signal: object) -> None:
         if plan is None and connection.vendor == "sqlite":
             cursor.execute(_ADVANCE_ID, [time.time_ns() // 1000])
         if plan or plan is None:
-            cursor.executemany(f"INSERT INTO {CHANGES} (kind, row_id) VALUES (%s, 0)", [(k,) for k in KINDS])
+            insert = f"INSERT INTO {CHANGES} (kind, row_id) VALUES (%s, 0)"
+            cursor.executemany(insert, [(k,) for k in KINDS])
 
 
 def drop_before_migrations(using: str, plan: object = (), **signal: object) -> None:

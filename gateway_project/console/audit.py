@@ -26,13 +26,20 @@ def record(
     request: HttpRequest, operation: str, resource: str, row_id: int | None, **details: Unpack[audit.ChangeDetails]
 ) -> None:
     """Write one change made in the console to the log; `details` are without secrets."""
-    audit.record(_actor(request, caller(request)), operation, resource, row_id, **details)
+    audit.record(actor(request), operation, resource, row_id, **details)
 
 
-def record_session_event(request: HttpRequest, message: str, *, user: object = None, severity: str = "info") -> None:
+def actor(request: HttpRequest) -> audit.Actor:
+    """The admin at the console, as who makes the changes of this request."""
+    return _actor(request, caller(request))
+
+
+def record_session_event(
+    request: HttpRequest, message: str, *, user: object = None, severity: str = "info", operation: str = "login"
+) -> None:
     """Write to the log what happened to a user's sessions; `user` is None if the user is unknown."""
     owner = Caller(user=user) if user is not None else None
-    audit.record(_actor(request, owner), "console", "auth", message=message, severity=severity)
+    audit.record(_actor(request, owner), operation, "auth", message=message, severity=severity)
 
 
 def session_event_recorder(request: HttpRequest) -> SessionEventRecorder:

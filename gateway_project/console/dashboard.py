@@ -1,6 +1,6 @@
 """The console's first page: how the gateway is used, and what needs attention."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import TypeVar
@@ -14,12 +14,13 @@ from gateway_project.console import charts
 from gateway_project.console.money import money
 from gateway_project.console.notices import Notice, notices
 from gateway_project.json_types import JsonObject
-from gateway_project.work.routing.provider_health import resting_providers
+from gateway_project.work.routing.provider_health import failing_providers
 from gateway_project.work.runtime import gateway
 from keys.models import ApiKey
 from licensing import services as licensing
 from licensing.models import Limit
 from licensing.status import limit_statuses
+from providers.health.status import Health
 from telemetry import services
 from telemetry.journal.shipping import Backlog
 from telemetry.usage.overview import PERIODS, Period, overview
@@ -57,7 +58,7 @@ def attention() -> list[Notice]:
     now = timezone.now()
     return [
         *notices(),
-        *_about_providers(resting_providers(gateway())),
+        *_about_providers(failing_providers(gateway())),
         *_about_errors(_figures(PERIODS["hour"])),
         *_about_the_log(gateway().shipper.backlog()),
         *_about_the_store(gateway().state.warning),
@@ -67,9 +68,11 @@ def attention() -> list[Notice]:
     ]
 
 
-def _about_providers(names: Iterable[str]) -> Iterator[Notice]:
-    for name in names:
-        yield Notice("error", f"The provider {name} fails. It gets no requests for now.")
+def _about_providers(failing: Mapping[str, Health]) -> Iterator[Notice]:
+    for name, health in failing.items():
+        error = health.last_error
+        last = f" Its last error: {error.exception} of {error.model}, {error.at:%H:%M} UTC." if error else ""
+        yield Notice("error", f"The provider {name} fails.{last}")
 
 
 def _about_errors(figures: JsonObject) -> Iterator[Notice]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gateway_project.server.connections import unlisted_proxies
 from licensing import services as licensing
 
 
@@ -27,4 +28,10 @@ def about_the_licence(now: float) -> Notice | None:
     return Notice("error" if terms.problem(now) else "warning", warning)
 
 
-SOURCES: tuple[Callable[[float], Notice | None], ...] = (about_the_licence,)
+def about_an_unlisted_proxy(now: float) -> Notice | None:
+    """That a peer forwards for others and is not listed as a proxy."""
+    peer = unlisted_proxies.last_peer()
+    return Notice("warning", unlisted_proxies.warning(peer)) if peer else None
+
+
+SOURCES: tuple[Callable[[float], Notice | None], ...] = (about_the_licence, about_an_unlisted_proxy)

@@ -24,6 +24,10 @@ def script(request: HttpRequest) -> str:
     return static("gateway/console.js")
 
 
+def copy_script(request: HttpRequest) -> str:
+    return static("gateway/copy.js")
+
+
 def _item(title: str, icon: str, name: str) -> JsonObject:
     return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
 
@@ -42,20 +46,25 @@ NAVIGATION = [
         _item("Logins", "devices", "accounts_session_changelist"),
         _item("API keys", "key", "keys_apikey_changelist"),
         _item("Rules", "rule", "rules_rule_changelist"),
+        _item("Guardrails", "shield", "rules_guardrail_changelist"),
         _item("Limits", "speed", "licensing_limit_changelist"),
     ),
     _section(
         "Providers",
         _item("Providers", "dns", "providers_provider_changelist"),
+        _item("Credentials", "vpn_key", "providers_providercredential_changelist"),
         _item("Models", "neurology", "providers_model_changelist"),
+        _item("Aliases", "alt_route", "rules_alias_changelist"),
         _item("Prices", "payments", "providers_modelprice_changelist"),
     ),
     _section(
         "Traffic",
         _item("Log", "receipt_long", "telemetry_logentry_changelist"),
+        _item("Audit", "history", "telemetry_auditentry_changelist"),
         _item("Cache", "cached", "telemetry_cacheentry_changelist"),
         _item("Statistics", "bar_chart", "statistics"),
         _item("Playground", "science", "playground"),
+        _item("Explain", "troubleshoot", "explain"),
     ),
     _section(
         "Operation",

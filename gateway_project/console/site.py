@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 
+from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -10,8 +11,11 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 from unfold.sites import UnfoldAdminSite
 
-from gateway_project.api import licence
-from gateway_project.errors import LicenceInvalid
+from gateway_project.api.access import require_licence
+from gateway_project.api.audit import acting_as
+from gateway_project.api.write_limit import count_write
+from gateway_project.console.audit import actor, caller
+from gateway_project.errors import LicenceInvalid, RateLimited
 from gateway_project.hooks import Hook
 
 Page = Callable[..., HttpResponse]
@@ -29,6 +33,9 @@ LICENCE_FREE_PAGES = (
     "licensing_licence_",
     "rules_rule_",
     "rule-preview",
+    "rule-lint",
+    "rule-versions",
+    "deleted-rules",
 )
 # Apps whose fields may autocomplete without a licence.
 LICENCE_FREE_AUTOCOMPLETE = ("rules",)
@@ -53,24 +60,42 @@ class ConsoleSite(UnfoldAdminSite):
         return super().has_permission(request) and has_live_login(request)
 
     def admin_view(self, view: Page, cacheable: bool = False) -> Page:
-        return super().admin_view(self._checked(view), cacheable)
+        return self._leading_users(super().admin_view(self._checked(view), cacheable))
+
+    def _leading_users(self, view: Page) -> Page:
+        """The view; a logged-in user without staff rights is led to their own pages."""
+
+        @wraps(view)
+        def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+            is_user = request.user.is_authenticated and not request.user.is_staff
+            if settings.GATEWAY_USER_PAGES and is_user and wants_page(request) and has_live_login(request):
+                return HttpResponseRedirect(reverse("me:overview"))
+            return view(request, *args, **kwargs)
+
+        return answer
 
     def _checked(self, view: Page) -> Page:
-        """The view, after the checks of the licence (except for LICENCE_FREE_PAGES) and of the address.
+        """The view, after the checks of the licence (except for LICENCE_FREE_PAGES), of the address and of writes.
 
-        If a check fails, or if nothing is at the address, the response is a page that says why.
+        Each form that is sent counts as a write, but the one that logs out. If a check fails, or if nothing is at the
+        address, the response is a page that says why.
         """
 
         @wraps(view)
         def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
             try:
                 if not _is_licence_free(request):
-                    licence.require_licence()
+                    require_licence()
                 if "%00" in request.META.get("QUERY_STRING", ""):
                     raise BadRequest
-                return view(request, *args, **kwargs)
+                if view_name(request) != "logout":
+                    count_write(caller(request), str(request.method))
+                with acting_as(lambda: actor(request)):
+                    return view(request, *args, **kwargs)
             except LicenceInvalid as error:
                 return self.refusal(request, "The licence", error.message, error.code)
+            except RateLimited as error:
+                return self.refusal(request, "Too many changes", error.sentence, error.code, error.headers)
             except (BadRequest, SuspiciousOperation):
                 return self.refusal(request, "This address", "This address is not valid.", 400)
             except (Http404, PermissionDenied) as error:
@@ -80,10 +105,12 @@ class ConsoleSite(UnfoldAdminSite):
 
         return answer
 
-    def refusal(self, request: HttpRequest, title: str, problem: str, code: int) -> HttpResponse:
+    def refusal(
+        self, request: HttpRequest, title: str, problem: str, code: int, headers: dict[str, str] | None = None
+    ) -> HttpResponse:
         """A page of the console with this sentence instead of the requested page."""
         context = self.context(request, title, problem=problem)
-        return TemplateResponse(request, "console/refused.html", context, status=code)
+        return TemplateResponse(request, "console/refused.html", context, status=code, headers=headers)
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         # Rows have no pages outside of the console.

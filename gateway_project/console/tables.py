@@ -114,6 +114,10 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
 
     empty_message: ClassVar[str]  # what an empty list means for the gateway
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
+        """Nothing: Django takes any text from the address, and whoever makes the link would fill in the form."""
+        return {}
+
     def attempt(self, request: HttpRequest, do: Callable[..., object], *args: object, atomic: bool = True) -> bool:
         """Call do(*args); False if it raised a GatewayError, which the next page shows."""
         try:

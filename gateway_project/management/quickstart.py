@@ -255,7 +255,7 @@ def ollama_url(host: str) -> str:
         port = parts.port or (None if slashes else OLLAMA_PORT)
     except ValueError:
         return f"http://{host}"  # creating the provider refuses it and says why
-    listens_everywhere = parts.hostname in (None, "0.0.0.0", "::")  # noqa: S104
+    listens_everywhere = parts.hostname in (None, "0.0.0.0", "::")  # noqa: S104  # nosec B104  # compared, not bound
     name = "127.0.0.1" if listens_everywhere else str(parts.hostname)
     place = f"[{name}]" if ":" in name else name
     return f"{scheme or 'http'}://{place}{f':{port}' if port else ''}{parts.path}/api"

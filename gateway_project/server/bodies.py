@@ -1,78 +1,111 @@
 """Reads request bodies, within limits on the size of one body and on the memory of all."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from gateway_project.errors import GatewayError, PayloadTooLarge, ServiceUnavailable, ValidationError
 from gateway_project.server import overload
 
 MAX_MANAGEMENT_BYTES = 1024 * 1024  # of a body that is not a work request
-MIN_BYTES_PER_SECOND = 64 * 1024
 # Added to the time-out of the whole body: a client that sends nothing more reaches the time-out of a read first.
 GRACE_SECONDS = 2
 # Below this size no memory is reserved: few bodies are longer, and a reservation takes a lock.
-UNRESERVED_BYTES = 64 * 1024
-READ_BYTES = 256 * 1024
+UNRESERVED_BYTES = PIECE_BYTES = 64 * 1024
+OWNERS_SHARE = 4  # one caller has at most a quarter of the memory
+
+Read = Callable[[], bytes]
+# Reads a piece in time; the second argument is the size of the body with this piece.
+TimedRead = Callable[[Read, int], bytes]
 
 
 class MemoryBudget:
-    """The memory that long bodies in flight may use together, in bytes."""
+    """The memory that long bodies in flight may use together, and those of one caller, in bytes."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, max_owner_bytes: int | None = None) -> None:
         self._max_bytes = max_bytes
+        self._max_owner_bytes = max_bytes if max_owner_bytes is None else max_owner_bytes
         self._reserved = 0
+        self._by_owner: Counter[object] = Counter()
         self._lock = threading.Lock()
 
-    def reserve(self, size: int) -> None:
+    def reserve(self, size: int, owner: object = None) -> None:
         """Reserve this many bytes until they are released. Raises ServiceUnavailable if they are not available."""
         with self._lock:
             if self._reserved + size > self._max_bytes:
                 raise ServiceUnavailable("The gateway is overloaded: too many large requests are in progress.")
+            if self._by_owner[owner] + size > self._max_owner_bytes:
+                raise ServiceUnavailable("Too many of your large requests are in progress. Send fewer at once.")
             self._reserved += size
+            self._by_owner[owner] += size
 
-    def release(self, size: int) -> None:
+    def release(self, size: int, owner: object = None) -> None:
         with self._lock:
             self._reserved -= size
+            self._by_owner[owner] -= size
+            if not self._by_owner[owner]:
+                del self._by_owner[owner]
 
 
-def body_timeout(environ: dict[str, Any], max_bytes: int, client_seconds: float) -> float:
-    """Seconds for the whole body to arrive; `client_seconds` is the time-out of a single read."""
-    length = environ.get("CONTENT_LENGTH") or ""
-    size = min(int(length), max_bytes) if length.isdecimal() else max_bytes
-    return client_seconds + GRACE_SECONDS + size / MIN_BYTES_PER_SECOND
+def body_timeout(size: int, client_seconds: float, bytes_per_second: int) -> float:
+    """Seconds in which so much of a body has to arrive; `client_seconds` is the time-out of a single read."""
+    return client_seconds + GRACE_SECONDS + size / bytes_per_second
 
 
-def read_body(environ: dict[str, Any], max_bytes: int, reserve: Callable[[int], None] = lambda _: None) -> bytes:
-    """The request's body, with a Content-Length or chunked; `reserve` is called with each size that a long one adds.
+def too_slow(bytes_per_second: int) -> ValidationError:
+    """The error for a body that missed its time-out."""
+    return ValidationError(
+        f"The body arrived too slowly: after the first seconds at least {bytes_per_second} bytes a second are required."
+    )
 
-    Raises PayloadTooLarge, ValidationError, and what `reserve` raises.
+
+def _read_untimed(read: Read, size: int) -> bytes:
+    return read()
+
+
+def read_body(
+    environ: dict[str, Any],
+    max_bytes: int,
+    reserve: Callable[[int], None] = lambda _: None,
+    timed: TimedRead = _read_untimed,
+) -> bytes:
+    """The request's body, with a Content-Length or chunked.
+
+    Before each piece of a long one is read, `reserve` is called with its size: what is announced takes no memory.
+    Raises PayloadTooLarge, ValidationError, and what `reserve` and `timed` raise.
     """
     length = environ.get("CONTENT_LENGTH") or ""
     if length and (not length.isdecimal() or int(length) > max_bytes):
         raise _too_large(max_bytes)
     if not length and "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
-        return _read_chunked(environ, max_bytes, reserve)
+        return _read_pieces(environ, max_bytes + 1, reserve, timed, max_bytes)
     if not (size := int(length or 0)):
         return b""
-    if size > UNRESERVED_BYTES:
-        reserve(size)
-    body = _read(environ, size)
+    body = _read_pieces(environ, size, reserve, timed, max_bytes)
     if len(body) < size:
         raise ValidationError("The body is shorter than its Content-Length.")
     return body
 
 
-def _read_chunked(environ: dict[str, Any], max_bytes: int, reserve: Callable[[int], None]) -> bytes:
-    pieces, size = [_read(environ, UNRESERVED_BYTES)], 0
-    while pieces[-1]:
-        size += len(pieces[-1])
-        if size > max_bytes:
+def _read_pieces(
+    environ: dict[str, Any], size: int, reserve: Callable[[int], None], timed: TimedRead, max_bytes: int
+) -> bytes:
+    """Up to `size` bytes, or all of a body that is shorter."""
+    pieces, received = [], 0
+    while received < size:
+        step = min(PIECE_BYTES, size - received)
+        if received:
+            reserve(step)
+        piece = timed(partial(_read, environ, step), received + step)
+        received += len(piece)
+        pieces.append(piece)
+        if received > max_bytes:
             raise _too_large(max_bytes)
-        if size > UNRESERVED_BYTES:
-            reserve(len(pieces[-1]))
-        pieces.append(_read(environ, READ_BYTES))
-    return b"".join(pieces)
+        if len(piece) < step:
+            break
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _read(environ: dict[str, Any], size: int) -> bytes:

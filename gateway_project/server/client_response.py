@@ -13,6 +13,8 @@ from gateway_project.errors import GatewayError
 if TYPE_CHECKING:
     from django.http import HttpResponseBase
 
+# Browsers take the media type as it is stated: no answer becomes a page.
+NO_SNIFFING = ("X-Content-Type-Options", "nosniff")
 REASONS = {int(status): f"{int(status)} {reason}" for status, reason in responses.items()}
 
 
@@ -40,8 +42,8 @@ class Delivery:
 def complete_response(
     status: int, content_type: str, body: bytes, request_id: str = "", headers: Iterable[tuple[str, str]] = ()
 ) -> Delivery:
-    """A response with a complete body: these headers are added to Content-Type and Content-Length."""
-    all_headers = [("Content-Type", content_type), ("Content-Length", str(len(body))), *headers]
+    """A response with a complete body: these headers are added to those that every response has."""
+    all_headers = [("Content-Type", content_type), ("Content-Length", str(len(body))), NO_SNIFFING, *headers]
     if request_id:
         all_headers.append(("X-Svc-Request-ID", request_id))
     return Delivery(status, all_headers, body)

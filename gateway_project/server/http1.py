@@ -9,7 +9,7 @@ import sys
 import termios
 
 from gunicorn.http import wsgi
-from gunicorn.http.body import Body, ChunkedReader
+from gunicorn.http.body import Body, ChunkedReader, LengthReader
 from gunicorn.http.errors import UnsupportedTransferCoding
 from gunicorn.http.message import Request
 from gunicorn.http.parser import Parser, RequestParser
@@ -108,8 +108,19 @@ def has_arrived(body: Body) -> bool:
         return True
     if body.failed or isinstance(body.reader, ChunkedReader):
         return False
-    length, unreader = body.reader.length, body.reader.unreader
-    return length < MAX_DISCARDED_BYTES and length <= len(unreader.buf.getbuffer()) + _readable_bytes(unreader.sock)
+    length, missing = body.reader.length, _missing_bytes(body)
+    return length < MAX_DISCARDED_BYTES and (missing <= 0 or missing <= readable_bytes(body.reader.unreader.sock))
+
+
+def is_buffered(body: object) -> bool:
+    """Whether all of a body came with its head, so that reading it cannot wait for the client."""
+    return type(body) is Body and isinstance(body.reader, LengthReader) and _missing_bytes(body) <= 0
+
+
+def _missing_bytes(body: Body) -> int:
+    """How many bytes of a body with a Content-Length have not been read from the socket; not above 0 if none."""
+    missing: int = body.reader.length - len(body.reader.unreader.buf.getbuffer())
+    return missing
 
 
 def is_consumed(body: Body) -> bool:
@@ -119,6 +130,6 @@ def is_consumed(body: Body) -> bool:
     return body.reader.parser is None if isinstance(body.reader, ChunkedReader) else not body.reader.length
 
 
-def _readable_bytes(sock: socket.socket) -> int:
+def readable_bytes(sock: socket.socket) -> int:
     """The number of bytes that the kernel has received and no one has read."""
     return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -10,12 +10,21 @@ from time import monotonic
 from typing import Any
 
 from gateway_project.errors import ServiceUnavailable
-from gateway_project.server.bodies import MAX_MANAGEMENT_BYTES, UNRESERVED_BYTES, MemoryBudget, body_timeout, read_body
+from gateway_project.server.bodies import (
+    MAX_MANAGEMENT_BYTES,
+    UNRESERVED_BYTES,
+    MemoryBudget,
+    Read,
+    body_timeout,
+    read_body,
+)
 from gateway_project.work.gateway import Gateway
 from providers.transport.calls import Call
 
 MAX_TOTAL_BYTES = 64 * MAX_MANAGEMENT_BYTES  # of all bodies that are being read at the same time
-CONSOLE = "/admin"
+PAGES = ("/admin", "/me/")
+SLOW_SHARE = 16  # of an eighth of the threads for slow bodies (worker.py), half waits for bodies that may be anybody's
+MAX_OWNER_BYTES = MAX_TOTAL_BYTES // 4  # of one address
 
 
 class ManagementBodies:
@@ -26,22 +35,22 @@ class ManagementBodies:
 
     def __init__(self, max_readers: int, gateway: Callable[[], Gateway], has_arrived: Callable[[Any], bool]) -> None:
         self.readers = threading.BoundedSemaphore(max_readers)
-        self.memory = MemoryBudget(MAX_TOTAL_BYTES)
+        self.memory = MemoryBudget(MAX_TOTAL_BYTES, MAX_OWNER_BYTES)
         self.gateway, self.has_arrived = gateway, has_arrived
 
     @contextmanager
-    def bounding(self, environ: dict[str, Any]) -> Iterator[None]:
+    def bounding(self, environ: dict[str, Any], *, at_once: bool = False) -> Iterator[None]:
         """Within this block the request's body is read within the limits; a body of the console is read at once.
 
         Otherwise Django would write uploads of any size to temporary files. Raises the errors of read_body().
         """
         body = environ["wsgi.input"] = _Body(self, environ)
         try:
-            if environ["PATH_INFO"].startswith(CONSOLE):
+            if at_once or environ["PATH_INFO"].startswith(PAGES):
                 environ["wsgi.input"] = BytesIO(read_body(environ, MAX_MANAGEMENT_BYTES))
             yield
         finally:
-            self.memory.release(body.reserved_bytes)
+            self.memory.release(body.reserved_bytes, environ.get("REMOTE_ADDR", ""))
 
 
 class _Body:
@@ -51,7 +60,7 @@ class _Body:
         self._bounds, self._environ = bounds, environ
         self._source = environ["wsgi.input"]
         self._call = Call(client=environ.get("gunicorn.socket"), total_seconds=math.inf)
-        self._until = 0.0  # set by the first read that waits
+        self._begun = 0.0  # set by the first read that waits
         self._size = 0
         self.reserved_bytes = 0
 
@@ -61,29 +70,35 @@ class _Body:
 
     def readline(self, size: int = -1) -> bytes:
         """The next line; up to `size` bytes of it if that is not negative."""
-        return self._bounded(lambda: self._counted(self._source.readline(size)))
+        return self._bounded(lambda timed: self._counted(timed(partial(self._source.readline, size))))
 
-    def _bounded(self, read: Callable[[], bytes]) -> bytes:
+    def _bounded(self, read: Callable[[Callable[[Read], bytes]], bytes]) -> bytes:
+        """What `read` returns, which gets the function that reads each piece."""
         if self._bounds.has_arrived(self._source):
-            return read()
+            return read(_at_once)
         if not self._bounds.readers.acquire(blocking=False):
             raise ServiceUnavailable("The gateway is overloaded: too many requests are still arriving.")
         try:
-            return self._in_time(read)
+            return read(self._in_time)
         finally:
             self._bounds.readers.release()
 
-    def _in_time(self, read: Callable[[], bytes]) -> bytes:
+    def _in_time(self, read: Read) -> bytes:
+        """The next piece, which has to arrive at the minimum rate since the body's begin."""
         if self._call.client is None:
             return read()
         gateway, now = self._bounds.gateway(), monotonic()
-        self._until = self._until or now + body_timeout(self._environ, MAX_MANAGEMENT_BYTES, gateway.client_seconds)
-        return gateway.watcher.arriving(self._call, self._until - now, read)
+        self._begun = self._begun or now
+        seconds = body_timeout(self._size + UNRESERVED_BYTES, gateway.client_seconds, gateway.min_body_rate)
+        return gateway.read_in_time(self._call, self._begun + seconds - now, read)
 
-    def _pieces(self, size: int) -> bytes:
+    def _pieces(self, size: int, timed: Callable[[Read], bytes]) -> bytes:
         """Read piece by piece: memory is reserved for what has arrived, not for what is announced."""
         remaining_bytes, pieces = size if size >= 0 else MAX_MANAGEMENT_BYTES + 1, []
-        while remaining_bytes and (piece := self._counted(self._source.read(min(remaining_bytes, UNRESERVED_BYTES)))):
+        while remaining_bytes:
+            piece = self._counted(timed(partial(self._source.read, min(remaining_bytes, UNRESERVED_BYTES))))
+            if not piece:
+                break
             pieces.append(piece)
             remaining_bytes -= len(piece)
         return b"".join(pieces)
@@ -91,6 +106,10 @@ class _Body:
     def _counted(self, piece: bytes) -> bytes:
         self._size += len(piece)
         if self._size > UNRESERVED_BYTES:
-            self._bounds.memory.reserve(self._size - self.reserved_bytes)
+            self._bounds.memory.reserve(self._size - self.reserved_bytes, self._environ.get("REMOTE_ADDR", ""))
             self.reserved_bytes = self._size
         return piece
+
+
+def _at_once(read: Read) -> bytes:
+    return read()

@@ -4,7 +4,7 @@ Only headers of a trusted proxy count; any other peer is itself the client, what
 `X-Real-IP` and `X-Forwarded-Host` are never read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
@@ -13,15 +13,23 @@ PEER = "gateway.peer"  # in WSGI's environment: the trusted proxy that forwarded
 IPV4_MAPPED = "::ffff:"  # prefix of IPv4 addresses on a socket that listens on IPv6
 MAX_HOPS = 32
 MAX_HOP_LENGTH = 64
-FORWARDING_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
+CLIENT_HEADERS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP")  # where proxies name the client
+FORWARDING_HEADERS = (*CLIENT_HEADERS, "HTTP_VIA")
 
 
 class TrustedProxies:
     """The proxies whose headers count: all addresses in these networks."""
 
-    def __init__(self, networks: Sequence[IPv4Network | IPv6Network]) -> None:
+    def __init__(
+        self, networks: Sequence[IPv4Network | IPv6Network], report_unlisted: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`report_unlisted` is called with the address of another peer that sends a forwarding header."""
+        self.report_unlisted = report_unlisted
         self._networks = tuple(networks)
         self._trusted = lru_cache(maxsize=4096)(self._is_inside)
+
+    def is_trusted(self, peer: str) -> bool:
+        return bool(self._networks) and self._trusted(peer)
 
     def resolve_client(self, environ: dict[str, Any]) -> None:
         """Replace address and scheme by those of the client, if the peer is a trusted proxy."""
@@ -29,6 +37,8 @@ class TrustedProxies:
         if peer.startswith(IPV4_MAPPED):
             peer = environ["REMOTE_ADDR"] = read_address(peer)
         if not self._networks or not self._trusted(peer):
+            if any(name in environ for name in CLIENT_HEADERS):
+                self.report_unlisted(peer)
             return
         environ[PEER] = peer
         environ["REMOTE_ADDR"] = self.client(peer, environ.get("HTTP_X_FORWARDED_FOR", ""))

@@ -5,6 +5,7 @@ imports this module too: nothing here imports Django before a worker has started
 """
 
 import contextlib
+import errno
 import logging
 import math
 import select
@@ -14,7 +15,6 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
 from types import FrameType
 
 from gunicorn import util
@@ -24,20 +24,35 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 from gateway_project.errors import GatewayError, InternalError, ValidationError
 from gateway_project.server import drain, http1, overload
 from gateway_project.server.client_response import REASONS, error_response
+from gateway_project.server.connections.addresses import AddressBook
+from gateway_project.server.connections.closing import LingeringCloser
+from gateway_project.server.connections.parking import (
+    BodyPending,
+    NonBlockingReader,
+    ParkedParser,
+    SlowBody,
+    is_ready,
+    late_reader,
+    may_be_parked,
+    parked_parser,
+)
+from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.request_ids import new_request_id
 from gateway_project.server.sockets import bound_waits
 from gateway_project.server.threads import LifoThreadPool
 
+log = logging.getLogger("gateway.connections")
+malformed_log = logging.getLogger("gateway.malformed")
+
 RESPONSE_ERRORS = (InvalidResponseHeader, InvalidResponseHeaderName)  # gunicorn derives them from ParseException
 
-LINGER_SECONDS = 2.0
-LINGER_BYTES = 64 * 1024
-LINGER_POLL_MS = 100
 HEAD_CHECK_SECONDS = 0.25
 NOTIFY_SECONDS = 1.0
 RESERVE_THREADS = 8
 HEAD_END = b"\r\n\r\n"
 MAX_PEEKED_HEAD_BYTES = 16 * 1024  # a longer head waits for its end in a thread
+SLOW_SHARE = 8  # threads wait for heads in an eighth of all threads, and for bodies in another one
+PARKED = object()  # the outcome of a request whose body has not arrived
 
 
 class GatewayThreadWorker(ThreadWorker):
@@ -56,6 +71,9 @@ class GatewayThreadWorker(ThreadWorker):
         self.reading_heads: dict[int, tuple[TConn, float]] = {}
         # Connections that wait for the rest of a head, and since when, oldest first; only the accepting thread uses it.
         self.parked: dict[TConn, float] = {}
+        self.slow_bodies: set[int] = set()  # by id(): connections in threads whose body had not come with the head
+        self.trusted_proxies = TrustedProxies(settings.GATEWAY_TRUSTED_PROXIES)
+        self.addresses = AddressBook(settings.GATEWAY_CONNECTIONS_PER_ADDRESS or self.worker_connections // 2)
         threading.Thread(target=self._enforce_head_timeout, name="heads", daemon=True).start()
         # Used when all threads are busy: health is still answered, and work is refused with 503.
         self.reserve = LifoThreadPool(RESERVE_THREADS, "reserve", overload.mark_thread)
@@ -70,24 +88,46 @@ class GatewayThreadWorker(ThreadWorker):
             self.notified = now
             super().notify()
 
+    def accept(self, listener: socket.socket) -> None:
+        """Accept a connection, unless its address has too many; trusted proxies may have any number."""
+        try:
+            client, address = listener.accept()
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED):
+                raise
+            return
+        host = address[0] if isinstance(address, tuple) else ""
+        if host and not self.trusted_proxies.is_trusted(host) and not self.addresses.add(host, client):
+            log.warning("%s has too many connections (GATEWAY_CONNECTIONS_PER_ADDRESS): a new one was closed.", host)
+            client.close()
+            return
+        self.nr_conns += 1
+        client.setblocking(True)
+        self.enqueue_req(TConn(self.cfg, client, address, listener.getsockname()))
+
     def enqueue_req(self, conn: TConn) -> None:
-        """While half of the threads read heads, or all are busy, park connections until their whole head has arrived.
+        """While enough threads read heads, or all are busy, park connections until their whole head has arrived.
 
         Otherwise clients that each send half a head would occupy all threads.
         """
         if self._has_room_for_partial_head() or self.cfg.is_ssl:  # a head under TLS can only be read by a thread
             self._submit(conn)
         else:
-            self.parked[conn] = time.monotonic()
-            self._check_head(conn)
-            if conn in self.parked:
-                conn.sock.setblocking(False)
-                self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_readable, conn))
-            if len(self.parked) > self.worker_connections // 2:  # otherwise no new connection would be accepted
-                self._drop(next(iter(self.parked)))
+            self._park(conn)
+
+    def _park(self, conn: TConn) -> None:
+        """Let a connection wait for its head or body without a thread."""
+        parser = parked_parser(conn)
+        self.parked[conn] = time.monotonic() if parser is None else parser.since
+        self._check_arrival(conn)
+        if conn in self.parked:
+            conn.sock.setblocking(False)
+            self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_readable, conn))
+        if len(self.parked) > self.worker_connections // 2:  # otherwise no new connection would be accepted
+            self._drop(next(iter(self.parked)))
 
     def _has_room_for_partial_head(self) -> bool:
-        return self.busy < self.cfg.threads and len(self.reading_heads) < max(1, self.cfg.threads // 2)
+        return self.busy < self.cfg.threads and len(self.reading_heads) < max(1, self.cfg.threads // SLOW_SHARE)
 
     def _submit(self, conn: TConn) -> None:
         """Give the connection to a thread, with time-outs on its reads and writes."""
@@ -103,7 +143,18 @@ class GatewayThreadWorker(ThreadWorker):
         """Check the first bytes; from here on the timer checks, since peeked bytes keep the socket readable."""
         if conn in self.parked:
             self.poller.unregister(client)
+            self._check_arrival(conn)
+
+    def _check_arrival(self, conn: TConn) -> None:
+        """Go on with a parked connection if what it waits for is here."""
+        parser = parked_parser(conn)
+        if parser is None:
             self._check_head(conn)
+        elif _peek(conn, buffered=b"") is None:
+            self._drop(conn)
+        elif is_ready(parser.request, conn) and self._has_room_for_body(is_ready=True):
+            self._unpark(conn)
+            self._submit(conn)
 
     def _check_head(self, conn: TConn) -> None:
         buffered = _buffered(conn)
@@ -115,12 +166,24 @@ class GatewayThreadWorker(ThreadWorker):
             self._submit(conn)
 
     def _check_parked(self) -> None:
-        limit = time.monotonic() - self.client_timeout
-        for conn, since in list(self.parked.items()):
-            if since < limit:
-                self._drop(conn)
-            else:
-                self._check_head(conn)
+        """End what is late, bodies a few at a time: each takes a thread, and all at once would take every thread."""
+        limit, waiting = time.monotonic() - self.client_timeout, self.poller.get_map()
+        late = [conn for conn, since in self.parked.items() if since < limit]
+        later = [conn for conn in late if parked_parser(conn) is not None][self._slow_places :]
+        for conn in set(late).difference(later):
+            self._end_wait(conn)
+        for conn in list(self.parked):
+            if conn.sock not in waiting:
+                self._check_arrival(conn)
+
+    def _end_wait(self, conn: TConn) -> None:
+        """Close a connection whose head is late; a request whose body is late is answered without it."""
+        if (parser := parked_parser(conn)) is None:
+            self._drop(conn)
+        else:
+            self._unpark(conn)
+            parser.unreader.sock = late_reader(parser.request, conn)
+            self._submit(conn)
 
     def _drop(self, conn: TConn) -> None:
         self._unpark(conn)
@@ -144,11 +207,42 @@ class GatewayThreadWorker(ThreadWorker):
 
     def finish_request(self, conn: TConn, fs: "CompletedRequest") -> None:
         self.busy -= 1
-        super().finish_request(conn, fs)
+        if fs.keep is PARKED:
+            self._park(conn)
+        else:
+            super().finish_request(conn, fs)
 
     def handle_request(self, req: http1.GatewayRequest, conn: TConn) -> bool:
         self.reading_heads.pop(id(conn), None)  # the head is whole
-        return super().handle_request(req, conn)
+        since = time.monotonic()
+        if (parser := parked_parser(conn)) is not None:
+            conn.parser, since = parser.parser, parser.since
+            if isinstance(parser.unreader.sock, NonBlockingReader):
+                req.force_close()  # the next request would be read without waiting, too
+        if may_be_parked(req, conn) and not overload.is_overloaded():
+            self._take_place_for_body(req, conn, since)
+        try:
+            return super().handle_request(req, conn)
+        finally:
+            self.slow_bodies.discard(id(conn))
+
+    def _take_place_for_body(self, req: http1.GatewayRequest, conn: TConn, since: float) -> None:
+        """Let this thread wait for the body until it is read; raises BodyPending if enough threads do so already."""
+        may_wait = self._has_room_for_body(is_ready=False)
+        if not may_wait and not (is_ready(req, conn) and self._has_room_for_body(is_ready=True)):
+            conn.parser = ParkedParser(conn, req, since)
+            raise BodyPending
+        self.slow_bodies.add(id(conn))
+        req.body = SlowBody(req.body, partial(self.slow_bodies.discard, id(conn)))
+
+    def _has_room_for_body(self, *, is_ready: bool) -> bool:
+        """Whether one more thread may wait for a body; half of the places are for bodies that are arriving."""
+        return len(self.slow_bodies) < (self._slow_places if is_ready else self._slow_places // 2)
+
+    @property
+    def _slow_places(self) -> int:
+        """How many threads may be busy with slow requests."""
+        return max(2, self.cfg.threads // SLOW_SHARE)
 
     def _enforce_head_timeout(self) -> None:
         """Shut down connections whose head is late: the time-out is for the whole head, not for each read."""
@@ -169,6 +263,8 @@ class GatewayThreadWorker(ThreadWorker):
             if overload.is_overloaded():
                 _read_without_waiting(conn)
             keep = super().handle(conn)
+        except BodyPending:
+            return PARKED
         finally:
             self.reading_heads.pop(id(conn), None)
         if keep is False:
@@ -181,17 +277,12 @@ class GatewayThreadWorker(ThreadWorker):
     ) -> None:
         """Answer a request that gunicorn itself refuses with the gateway's error document, not with gunicorn's page."""
         if isinstance(exc, ParseException) and not isinstance(exc, RESPONSE_ERRORS):
-            self.log.warning("Refused a malformed request of %s: %s", addr and addr[0], exc)
+            malformed_log.warning("Refused a malformed request of %s: %s", addr and addr[0], exc)
             error: GatewayError = ValidationError("The request's first line or its headers are malformed or too long.")
         else:
             self.log.error("A request failed outside its view.", exc_info=exc)
             error = InternalError()
-        answer = error_response(error, new_request_id())
-        assert isinstance(answer.body, bytes)  # an error response is never a stream
-        headers = [("Connection", "close"), *answer.headers]
-        lines = [f"HTTP/1.1 {REASONS[answer.status]}", *(f"{name}: {value}" for name, value in headers)]
-        with contextlib.suppress(OSError):
-            util.write_nonblock(client, "\r\n".join([*lines, "\r\n"]).encode("latin-1") + answer.body)
+        _answer_error(client, error)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """At SIGTERM, begin the graceful shutdown."""
@@ -247,81 +338,6 @@ class CompletedRequest:
         return self.keep
 
 
-class LingeringCloser:
-    """Closes connections without losing what was sent: one thread waits for all clients to close their side.
-
-    If a socket is closed with bytes unread, the kernel discards what the client has not received yet
-    (RFC 9112, section 9.6).
-    """
-
-    def __init__(self) -> None:
-        self._new: SimpleQueue[socket.socket] = SimpleQueue()
-        self._lingering: dict[
-            int, tuple[socket.socket, float, int]
-        ] = {}  # by file descriptor: socket, deadline, bytes read
-        self._poller = select.poll()
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="closer", daemon=True).start()
-
-    def close(self, sock: socket.socket) -> None:
-        """End our side now; close when the client has ended its own, after LINGER_SECONDS or LINGER_BYTES."""
-        try:
-            sock.setblocking(False)
-            sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            sock.close()
-        else:
-            self._new.put(sock)
-
-    def _run(self) -> None:
-        while True:
-            self._take_new(wait=not self._lingering)
-            for number, _ in self._poller.poll(LINGER_POLL_MS):
-                self._read(number)
-            now = time.monotonic()
-            for number, (_, deadline, _) in list(self._lingering.items()):
-                if now >= deadline:
-                    self._close(number)
-
-    def _take_new(self, *, wait: bool) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                sock = self._new.get(block=wait)
-                wait = False
-                self._lingering[sock.fileno()] = (sock, time.monotonic() + LINGER_SECONDS, 0)
-                self._poller.register(sock, select.POLLIN)
-
-    def _read(self, number: int) -> None:
-        sock, deadline, read = self._lingering[number]
-        try:
-            size = len(sock.recv(LINGER_BYTES))
-        except BlockingIOError:
-            return
-        except OSError:
-            size = 0
-        if size and read + size < LINGER_BYTES:
-            self._lingering[number] = (sock, deadline, read + size)
-        else:
-            self._close(number)
-
-    def _close(self, number: int) -> None:
-        sock, _, _ = self._lingering.pop(number)
-        self._poller.unregister(number)
-        sock.close()
-
-
-class NonBlockingReader:
-    """Reads from a socket what has arrived, without waiting for more."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self.fileno = sock.fileno
-
-    def recv(self, size: int) -> bytes:
-        return self._sock.recv(size, socket.MSG_DONTWAIT)
-
-
 def _read_without_waiting(conn: TConn) -> None:
     """Let reads of a body fail instead of wait: the threads of the reserve must stay free."""
     if not conn.cfg.is_ssl:
@@ -343,6 +359,16 @@ def _peek(conn: TConn, *, buffered: bytes) -> bytes | None:
 def _buffered(conn: TConn) -> bytes:
     """The bytes of the next request that were read together with the previous one."""
     return conn.parser.unreader.buf.getvalue() if conn.parser is not None else b""
+
+
+def _answer_error(client: socket.socket, error: GatewayError) -> None:
+    """Send the gateway's error document, as far as it can be written without waiting."""
+    answer = error_response(error, new_request_id())
+    assert isinstance(answer.body, bytes)  # an error response is never a stream
+    headers = [("Connection", "close"), *answer.headers]
+    lines = [f"HTTP/1.1 {REASONS[answer.status]}", *(f"{name}: {value}" for name, value in headers)]
+    with contextlib.suppress(OSError):
+        util.write_nonblock(client, "\r\n".join([*lines, "\r\n"]).encode("latin-1") + answer.body)
 
 
 def _do_not_close(graceful: bool = False) -> None:

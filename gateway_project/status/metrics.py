@@ -14,25 +14,29 @@ from gateway_project.server.client_response import Delivery, complete_response, 
 from gateway_project.server.proxies import is_local, is_loopback
 from gateway_project.server.request_ids import new_request_id
 from gateway_project.status.version import version
+from gateway_project.work.routing.provider_health import health_gauges, present_health
 from gateway_project.work.runtime import gateway
 from gateway_project.work.tasks.process_metrics import process_gauges
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NEEDS_TOKEN = "Metrics need GATEWAY_METRICS_TOKEN as bearer token."
+NEEDS_TOKEN_ELSEWHERE = (
+    "Metrics are available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token."
+)
 INFO = {"version": "productVersion", "git": "git", "branch": "branch"}
 
 
 def scrape(environ: WSGIEnvironment) -> Delivery:
-    """The metrics, for programs on this machine and for callers with the token."""
-    if not ((is_local(environ) and _is_for_our_host(environ)) or _has_token(environ)):
-        raise AuthenticationFailed(
-            "Metrics are available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token."
-        )
+    """The metrics, for callers with the token and, unless this is production, for programs on this machine."""
+    if not (_is_without_token(environ) or _has_token(environ)):
+        raise AuthenticationFailed(NEEDS_TOKEN if settings.GATEWAY_MODE == "production" else NEEDS_TOKEN_ELSEWHERE)
     from telemetry.metrics import exposition  # here, since only processes that are scraped need its library
 
     process = gateway()
     process.metrics.aggregate(process.snapshot.targets_by_model)
     info = {label: version()[name] for label, name in INFO.items()}
-    content = exposition.render(*process.metrics.gather(process_gauges(process)), info)
+    health = health_gauges(present_health(process))
+    content = exposition.render(*process.metrics.gather(process_gauges(process)), info, health)
     return complete_response(200, CONTENT_TYPE, content, new_request_id(), [("Cache-Control", "no-store")])
 
 
@@ -50,12 +54,19 @@ def answer(environ: WSGIEnvironment) -> Delivery:
         {"200": Answer("The metrics.", {CONTENT_TYPE.partition(";")[0]: {"type": "string"}})},
         tag="health",
         who=MONITORING,
-        description="Available from this machine, and elsewhere with GATEWAY_METRICS_TOKEN as bearer token.",
+        description=(
+            "Need GATEWAY_METRICS_TOKEN as bearer token; without GATEWAY_MODE=production, not from this machine."
+        ),
         errors=(AuthenticationFailed,),
     )
 )
 def metrics(request: HttpRequest) -> HttpResponseBase:
     return scrape(request.META).to_django()
+
+
+def _is_without_token(environ: WSGIEnvironment) -> bool:
+    # A proxy on this machine that adds no forwarding header looks like a local program: production trusts neither.
+    return settings.GATEWAY_MODE != "production" and is_local(environ) and _is_for_our_host(environ)
 
 
 def _is_for_our_host(environ: WSGIEnvironment) -> bool:

@@ -14,6 +14,7 @@ class Bill(NamedTuple):
     estimated: bool = False  # whether (a part of) the usage was not reported by the provider
     cost: Cost | None = None
     saved: Decimal | None = None  # what a cached answer would have cost, in the same currency; None if unknown
+    cost_of_server: Cost | None = None  # of the target that served, where a second one has worked in vain
 
 
 NOTHING_BOUGHT = Bill()

@@ -1,82 +1,119 @@
 """The usage and cost of a request that has ended: reported by the provider, or estimated and marked as such."""
 
+from math import ceil
 from time import time
 
 from gateway_project.errors import UpstreamError
 from gateway_project.work.bill import COST_UNKNOWN, NOTHING_BOUGHT, Bill
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.limits.demand import estimate_demand
 from gateway_project.work.snapshot.records import Snapshot
-from gateway_project.work.token_estimates import input_tokens, tokens_of
-from providers.formats import Answer, Usage, WorkRequest
-from providers.formats.base import COUNT_TOKENS
-from providers.pricing.prices import KNOWN, NOT_KNOWN, NOTHING, Cost, cost
+from gateway_project.work.token_estimates import input_tokens, tokens_in
+from providers.formats import ClientResponse, Usage, WorkRequest
+from providers.formats.dialect import COUNT_TOKENS
+from providers.pricing.prices import ESTIMATED, KNOWN, NOT_KNOWN, NOTHING, Cost, cost
 from providers.transport.calls import End
 
 # The ends of a call after which its provider has read the request and may have worked on it.
+LEFT = {End.CLIENT_CLOSED, End.TOTAL}  # ended by the client
 WORKED_ON = {End.CLIENT_CLOSED, End.FIRST_BYTE, End.IDLE, End.ATTEMPT, End.TOTAL, End.STOPPING}
 
 
 def bill_of(exchange: Exchange, snapshot: Snapshot) -> Bill:
     """The bill of a request that has ended, at the price when this is first called."""
     if exchange.bill is None:
-        exchange.bill = _bill(exchange, snapshot)
+        exchange.bill = _with_hedge(_bill(exchange, snapshot), exchange)
     return exchange.bill
+
+
+def _with_hedge(bill: Bill, exchange: Exchange) -> Bill:
+    """The bill with what a second target has cost that worked in vain, as far as that is known."""
+    lost, own = exchange.attempts.hedge_cost, bill.cost
+    if lost is None or lost.amount is None or own is None or own.amount is None or own.currency != lost.currency:
+        return bill
+    total = Cost(own.amount + lost.amount, own.currency, ESTIMATED)
+    return bill._replace(cost=total, cost_of_server=own)
 
 
 def _bill(exchange: Exchange, snapshot: Snapshot) -> Bill:
     answer = exchange.answer
-    if exchange.cached_answer is not None:
+    if exchange.cache.stored is not None:
         assert exchange.target is not None
         assert answer is not None
         price = snapshot.price(exchange.target, time())
         nothing = Cost(NOTHING, price.currency if price else "", KNOWN)
-        return Bill(answer.usage, exchange.cached_answer.estimated, nothing, cost(answer.usage, price).amount)
+        return Bill(answer.usage, exchange.cache.stored.estimated, nothing, cost(answer.usage, price).amount)
     request = exchange.request
-    if not exchange.attempts or exchange.target is None or request is None or request.operation == COUNT_TOKENS:
+    if not exchange.attempts.count or exchange.target is None or request is None or request.operation == COUNT_TOKENS:
         return NOTHING_BOUGHT
-    if exchange.subscription is not None:  # of a stream that it did not get to its end; its leader pays
+    if exchange.cache.subscription is not None:  # of a stream that it did not get to its end; its leader pays
         return NOTHING_BOUGHT
     counted = exchange.error.usage if isinstance(exchange.error, UpstreamError) else None
     if counted:
         usage, estimated = counted, False
     elif answer is None:
-        return _unanswered(exchange, request)
+        return _unanswered(exchange, request, snapshot)
     else:
         usage = _complete_usage(exchange, request, answer)
         estimated = usage is not answer.usage
     return Bill(usage, estimated, cost(usage, snapshot.price(exchange.target, time()), estimated=estimated))
 
 
-def _unanswered(exchange: Exchange, request: WorkRequest) -> Bill:
-    """The cost is unknown; the input tokens count, so that leaving before the first byte does not evade limits."""
+def _unanswered(exchange: Exchange, request: WorkRequest, snapshot: Snapshot) -> Bill:
+    """The cost is unknown; the input tokens count, so that leaving before the first byte does not evade limits.
+
+    Who leaves, or sets a deadline of their own, under a limit of tokens or cost pays what was reserved.
+    """
     if isinstance(exchange.error, UpstreamError) and not exchange.error.may_have_worked:
         return NOTHING_BOUGHT
-    if exchange.call.end in WORKED_ON:
+    reserved_output, end = exchange.limits.reserved_output, exchange.call.end
+    if reserved_output and end in LEFT:
+        return _estimated(exchange, Usage(input_tokens(request), output=reserved_output), snapshot)
+    if end in WORKED_ON:
         return Bill(Usage(input_tokens(request)), estimated=True, cost=NOT_KNOWN)
     return COST_UNKNOWN
 
 
-def _complete_usage(exchange: Exchange, request: WorkRequest, answer: Answer) -> Usage:
+def _estimated(exchange: Exchange, usage: Usage, snapshot: Snapshot) -> Bill:
+    assert exchange.target is not None
+    return Bill(usage, estimated=True, cost=cost(usage, snapshot.price(exchange.target, time()), estimated=True))
+
+
+def _complete_usage(exchange: Exchange, request: WorkRequest, answer: ClientResponse) -> Usage:
     """The reported usage, with estimates for the parts that were not reported."""
     usage = answer.usage or Usage()
     if usage.input is None:
         # Without tokens that were reported as cached.
         usage = usage._replace(input=max(input_tokens(request) - usage.all_input, 0))
     if usage.output is None or _was_cut_off(exchange):
-        written = tokens_of(_written_characters(exchange, answer))
-        if written or request.operation != "embedding":  # on /work the operation is only a guess
+        output = max(_written_tokens(exchange, answer), _unseen_tokens(exchange, request))
+        if output or request.operation != "embedding":  # on /work the operation is only a guess
             # A stream that was cut off has at most reported the count at its beginning.
-            usage = usage._replace(output=max(usage.output or 0, written))
+            usage = usage._replace(output=max(usage.output or 0, output))
     return usage
 
 
 def _was_cut_off(exchange: Exchange) -> bool:
-    return exchange.stream is not None and not exchange.stream.reader.done
+    """Whether the answer is a stream that neither reached its end nor reported all of its usage."""
+    stream = exchange.attempts.stream
+    if stream is None or stream.reader.done:
+        return False
+    usage = stream.reader.usage
+    return not stream.reader.finish_reason or usage is None or usage.output is None
 
 
-def _written_characters(exchange: Exchange, answer: Answer) -> int:
-    """How many characters the model wrote, including tool calls; extrapolated for a stream of which a part is kept."""
-    if exchange.stream is None:
-        return len(answer.text or (answer.body if answer.finish_reason == "tool" else ""))
-    characters = len(exchange.stream.reader.generated_text(answer.body))
-    return characters * exchange.sent_bytes // max(len(answer.body), 1)
+def _unseen_tokens(exchange: Exchange, request: WorkRequest) -> int:
+    """What an answer that is not finished may use, as it was reserved: a model's reasoning is seen by nobody."""
+    if request.runs_in_background:  # the provider goes on with it
+        return estimate_demand(request).output
+    return exchange.limits.reserved_output if _was_cut_off(exchange) else 0
+
+
+def _written_tokens(exchange: Exchange, answer: ClientResponse) -> int:
+    """What the model wrote, including tool calls; extrapolated for a stream of which a part is kept."""
+    stream = exchange.attempts.stream
+    if stream is None:
+        text = answer.text or (answer.body if answer.finish_reason == "tool" else b"")
+        return tokens_in([text if isinstance(text, str) else text.decode(errors="replace")])
+    tokens = tokens_in([stream.reader.generated_text(answer.body)])
+    return ceil(tokens * exchange.delivery.size / max(len(answer.body), 1))

@@ -1,130 +1,337 @@
-"""The object that the stages of the pipeline read and write; beside each field stands the stage that writes it."""
+"""One work request on its way through the stages, and what is known of it so far.
+
+Each part is written by a module or package of `work/`, or by two, as the comment beside it says; everybody may read it.
+"""
 
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gateway_project.errors import GatewayError
+from gateway_project.errors import GatewayError, UpstreamError
 from gateway_project.work.doors import WORK
 from gateway_project.work.doors.base import Endpoint
+from gateway_project.work.failover.causes import OF_MODELS, cause_of
 from gateway_project.work.limits.book import NO_LIMITS, LimitBook, Limits
+from gateway_project.work.limits.checks import RESERVE
 from gateway_project.work.streaming.stream import ClientConnection, Stream
-from providers.formats import Answer, WorkRequest
+from providers.formats import ClientResponse, WorkRequest
 from providers.transport.calls import Call
 
 if TYPE_CHECKING:
     from gateway_project.work.bill import Bill
     from gateway_project.work.cache.flights import Flight, FlightWait
     from gateway_project.work.cache.packing import CachedAnswer
-    from gateway_project.work.limits.checks import CheckStatus, Hold
+    from gateway_project.work.guardrails.book import Applicable
+    from gateway_project.work.guardrails.detectors.redaction import Placeholders
+    from gateway_project.work.guardrails.searching import Search
+    from gateway_project.work.guardrails.streams import StreamGuard
+    from gateway_project.work.limits.checks import Admission, CheckStatus, Hold
     from gateway_project.work.limits.demand import Demand
-    from gateway_project.work.snapshot.records import Caller, KeySnapshot, Target
+    from gateway_project.work.routing.signals import Sending
+    from gateway_project.work.snapshot.records import AliasSnapshot, Caller, KeySnapshot, Target, Tiers
     from gateway_project.work.streaming.broadcast import Broadcast, Subscription
+    from providers.pricing.prices import Cost
     from providers.transport.provider_response import ProviderResponse
     from rules.matching import RuleSnapshot
 
+Targets = tuple["Target", ...]
+TargetKey = tuple[tuple[int, int], str]  # snapshot.records.target_key()
 Outcome = tuple[str, str]  # of a candidate: a value of telemetry's Candidate, and a detail for people
+
+
+@dataclass(slots=True)
+class Identity:
+    """Whose request it is."""
+
+    caller: "Caller | None" = None
+    key: "KeySnapshot | None" = None  # None for an access token
+
+
+@dataclass(slots=True)
+class RequestOptions:
+    """What the request's headers ask for."""
+
+    body_bytes: int = 0  # of the memory for bodies; released when the log entry is written
+    cache_control: str = ""  # "", bypass, refresh or only
+    cache_seconds: int | None = None
+    provider_name: str = ""
+    strategy: str = ""  # that of the alias if empty
+    session: str = ""  # of which all requests go to the same target under the strategy `sticky`
+    may_fall_back: bool = True  # whether a second target may be asked
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Decision:
+    """What the rules decided: every target of the model, those that may serve it, and the rule that allows it."""
+
+    alias: "AliasSnapshot | None" = None  # that the model's name stands for
+    tiers: "Tiers" = ()  # of the alias: the targets whose conditions hold
+    offers: Targets = ()
+    allowed: Targets = ()
+    rule: "RuleSnapshot | None" = None
+
+
+@dataclass(slots=True)
+class Guarding:
+    """The guardrails that apply, what they have come to, and what they have made of the answer."""
+
+    applicable: "Applicable"
+    request_search: "Search | None" = None
+    answer_search: "Search | None" = None
+    placeholders: "Placeholders | None" = None  # that stand in the request for what the answer gets back
+    stream: "StreamGuard | None" = None
+    chunks: list[bytes] | None = None  # of a cached stream, for the client
+    answer: ClientResponse | None = None  # for the client
+    logged: bytes | None = None  # the answer as the log keeps it; None: as it is
+
+    @property
+    def changes_answers(self) -> bool:
+        """Whether the client may get something else than what the provider has answered."""
+        answers = self.applicable.answers
+        return self.placeholders is not None or (answers is not None and answers.changes_texts)
+
+
+@dataclass(slots=True)
+class Selection:
+    """The providers to try, best first, and why others of the allowed ones are not among them."""
+
+    targets: Targets = ()
+    digest: bytes = b""  # of the canonical request
+    passed_over: dict[TargetKey, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RequestLimits:
+    """The limits of the caller and of the providers, and what the request holds of them."""
+
+    book: LimitBook | None = None  # the snapshot's when the request was admitted; later a newer one
+    own: Limits = NO_LIMITS  # of the caller
+    admission: "Admission | None" = None  # the last one; look_up_cache() reads the cached answer in it
+    demand: "Demand | None" = None  # the tokens it may use
+    statuses: "list[CheckStatus] | None" = None  # in the end with the actual usage
+    counted_at: float | None = None  # when the caller's limits counted the request, by the shared state's clock
+    token: str = ""  # identifies its holds in the shared state
+    holds: "list[Hold]" = field(default_factory=list)  # empty once they are settled
+    full_candidates: Targets = ()  # those whose limits have no room, or refuse a model without a price
+    refusal: GatewayError | None = None  # of the last of them that has no price
+    admitted_target: "Target | None" = None  # the candidate whose limits were taken from
+    duration_ms: float | None = None  # until the settlement: the log entry has the same end
+
+    @property
+    def reserved_output(self) -> int:
+        """The output tokens that are reserved; 0 without a limit of tokens or cost."""
+        is_reserved = any(hold.check.kind == RESERVE for hold in self.holds)
+        return self.demand.output if self.demand is not None and is_reserved else 0
+
+
+@dataclass(slots=True)
+class CacheLookup:
+    """The search for a cached answer, and the flight: one of several identical requests asks the provider."""
+
+    key: str = ""
+    status: str = "BYPASS"
+    wait: "FlightWait | None" = None  # while it waits for another's answer
+    flight: "Flight | None" = None  # if this request leads it
+    leader_error: UpstreamError | None = None  # of the request that it waited for; another candidate may serve
+    subscription: "Subscription | None" = None  # if it follows another request's stream
+    stored: "CachedAnswer | None" = None  # the answer that another request got
+    answer: ClientResponse | None = None  # the same for the client
+    target: "Target | None" = None  # whose answer or stream that is
+    logged_body: bytes | None = None  # what the list of cached answers keeps, without credentials
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One sending of the request to a provider; times are those of time.perf_counter()."""
+
+    target: "Target"
+    begun: float
+    ended: float = 0.0  # 0: with the request
+    error: GatewayError | None = None  # None: it answered, or ended with the request's own error
+    cost: "Cost | None" = None  # of an attempt that did not serve; that of the one that did is the bill's
+
+
+@dataclass(slots=True)
+class Attempts:
+    """The candidates that were tried, and the answer of the one that served."""
+
+    position: int = 0  # the number of candidates that are done with
+    target: "Target | None" = None  # the one that is asked, or has answered
+    sendings: list[Attempt] = field(default_factory=list)  # in the order of sending
+    targets: Targets | None = None  # those of the selection that are left once it is known what it takes to serve
+    failure: GatewayError | None = None  # the error to raise if no other candidate serves
+    outcomes: dict[TargetKey, Outcome] = field(default_factory=dict)
+    sending: "Sending | None" = None  # of the target, where it is measured
+    hedge_cost: "Cost | None" = None  # of a second target that worked on it in vain
+    has_retried: bool = False  # whether a candidate was asked a second time
+    dropped: str = ""  # names of parameters that the provider, and of parts that the client did not get
+    added: str = ""  # the parameter that the provider got although the client did not send it
+    response: "ProviderResponse | None" = None  # accepted with status 200, not read yet
+    answer: ClientResponse | None = None
+    stream: Stream | None = None
+
+    @property
+    def count(self) -> int:
+        """How many requests were sent to providers."""
+        return len(self.sendings)
+
+    @property
+    def provider_ids(self) -> list[int]:
+        """The ids of the providers that were asked, one for each sending."""
+        return [attempt.target.provider.id for attempt in self.sendings]
+
+
+@dataclass(slots=True)
+class Ownership:
+    """What providers keep for the user: what the request was the first to name, and what the answer has made."""
+
+    claims: tuple[str, ...] = ()  # digests, to be recorded once the provider has accepted the request
+    recorded: int = 0  # how many of the answer's ids
+
+
+@dataclass(slots=True)
+class StreamDelivery:
+    """What the client of a stream got so far."""
+
+    chunks: list[bytes] = field(default_factory=list)  # as far as they are kept
+    size: int = 0  # of all chunks, in bytes
+    last_chunk: bytes = b""
+    digest: Any = None  # of all chunks, if the log keeps only that
+    first_byte_ms: float | None = None
+    broadcast: "Broadcast | None" = None  # of its own stream, once others follow it
+    answer: ClientResponse | None = None  # the whole stream, once it has ended
 
 
 @dataclass(slots=True)
 class Exchange:
     """One work request on its way through the stages."""
 
-    connection: ClientConnection  # the view
-    request_id: str = ""  # the view
-    endpoint: Endpoint = WORK  # the view
+    connection: ClientConnection  # written by views, explain
+    request_id: str = ""  # written by views
+    endpoint: Endpoint = WORK  # written by views
+    call: Call = field(kw_only=True)  # written by exchange: go_on_with()
+    is_rival: bool = False  # a copy that a second target works on
+    is_mirror: bool = False  # nobody waits for the answer
     started: float = field(default_factory=time.perf_counter)
     started_at: float = field(default_factory=time.time)
 
-    caller: "Caller | None" = None  # authenticate
-    key: "KeySnapshot | None" = None  # authenticate
-    call: Call = field(kw_only=True)  # the view: its deadline; read_request may shorten it
-    limit_book: "LimitBook | None" = None  # authenticate; final_settlement, once it has looked for newer limits
-    limits: "Limits" = NO_LIMITS  # authenticate
-    request: WorkRequest | None = None  # read_request
-    held_bytes: int = 0  # read_request: of the memory for bodies, until the log is written
-    cache_control: str = ""  # read_request: "", bypass, refresh or only
-    cache_seconds: int | None = None  # read_request
-    requested_provider: str = ""  # read_request
-    tags: dict[str, str] = field(default_factory=dict)  # read_request
-    offers: "tuple[Target, ...]" = ()  # apply_rules: every provider with the model
-    allowed: "tuple[Target, ...]" = ()  # apply_rules: those of them that may serve the request
-    rule: "RuleSnapshot | None" = None  # apply_rules
-    candidates: "tuple[Target, ...]" = ()  # select_provider: best first
-    tried: int = 0  # drop_candidate: the number of candidates that are done with
-    failure: GatewayError | None = None  # each_candidate, look_up_cache: the error to raise if none of them answers
-    request_digest: bytes = b""  # select_provider: of the canonical request
-    demand: "Demand | None" = None  # admit: the tokens it may use
-    limit_statuses: "list[CheckStatus] | None" = None  # admit; final_settlement: with actual usage
-    token: str = ""  # admit: identifies its holds in the shared state
-    holds: "list[Hold]" = field(default_factory=list)  # admit; final_settlement empties it
-    full_candidates: "tuple[Target, ...]" = ()  # admit: those whose limits have no room
-    # select_provider, look_up_cache, call_provider: by provider id
-    candidate_outcomes: dict[int, Outcome] = field(default_factory=dict)
-    admitted_target: "Target | None" = None  # admit: the candidate whose limits were taken from
-    cache_key: str = ""  # look_up_cache
-    cache_status: str = "BYPASS"  # look_up_cache
-    flight_wait: "FlightWait | None" = None  # look_up_cache, while it waits for another's answer
-    flight: "Flight | None" = None  # look_up_cache, if this request leads it
-    subscription: "Subscription | None" = None  # look_up_cache, if it follows another request's stream
-    broadcast: "Broadcast | None" = None  # delivery: of its own stream, once others follow it
-    target: "Target | None" = None  # call_provider; look_up_cache on a hit; drop_candidate: None again
-    asked_provider_ids: tuple[int, ...] = ()  # call_provider: one for each sending
-    # call_provider: names of parameters that the provider did not get; read_response: and of parts of its answer that
-    # the client does not get; look_up_cache on a hit
-    dropped: str = ""
-    added: str = ""  # call_provider: the parameter that the provider got although the client did not send it
-    provider_response: "ProviderResponse | None" = None  # call_provider
-    answer: Answer | None = None  # read_response; look_up_cache on a hit
-    cached_answer: "CachedAnswer | None" = None  # look_up_cache on a hit
-    stream: Stream | None = None  # read_response
-    kept_answer: bytes | None = None  # cache_record: what the list of cached answers keeps, without credentials
-    journal_number: int | None = None  # call_provider: the start record
+    identity: Identity = field(default_factory=Identity)  # written by stages.authentication, explain
+    request: WorkRequest | None = None  # written by stages.reading, guardrails
+    options: RequestOptions = field(default_factory=RequestOptions)  # written by stages.reading, explain
+    decision: Decision = field(default_factory=Decision)  # written by stages.rules
+    guarding: Guarding | None = None  # written by guardrails; None: no guardrail applies
+    selection: Selection = field(default_factory=Selection)  # written by stages.candidates
+    limits: RequestLimits = field(default_factory=RequestLimits)  # written by limits
+    cache: CacheLookup = field(default_factory=CacheLookup)  # written by cache
+    attempts: Attempts = field(default_factory=Attempts)  # written by failover
+    ownership: Ownership = field(default_factory=Ownership)  # written by ownership
+    delivery: StreamDelivery = field(default_factory=StreamDelivery)  # written by streaming
+    bill: "Bill | None" = None  # written by billing, once it has ended
+    journal_number: int | None = None  # written by log: of the start record
+    is_start_counted: bool = False  # written by log: whether that record says that limits have counted the request
 
-    error: GatewayError | None = None  # run, delivery
-    outcome: str = ""  # run, delivery
-    duration_ms: float | None = None  # final_settlement: the log and the limits have the same end
-    bill: "Bill | None" = None  # bill_of, once it has ended
-    sent_chunks: list[bytes] = field(default_factory=list)  # delivery: of a stream, as far as they are kept
-    sent_bytes: int = 0  # delivery: of all chunks
-    last_sent: bytes = b""  # delivery: the last chunk
-    sent_hash: Any = None  # delivery: of all chunks, if the log keeps only that
-    first_byte_ms: float | None = None  # delivery
-    timings: list[tuple[str, float, float]] = field(default_factory=list)  # run: name, begin and end by perf_counter
+    error: GatewayError | None = None  # written by exchange: end()
+    outcome: str = ""  # written by exchange: end()
+    timings: list[tuple[str, float, float]] = field(default_factory=list)  # written by exchange: record_timing()
+
+    def end(self, error: GatewayError | None = None, outcome: str = "") -> None:
+        """Record how the request ended; without an outcome it follows from the error."""
+        self.error, self.outcome = error, outcome
+
+    def go_on_with(self, rival: "Exchange") -> None:
+        """Go on with the call of a copy of this request, whose target answers first."""
+        self.call = rival.call
+        self.timings += rival.timings
+
+    def record_timing(self, name: str, begun: float) -> float:
+        """Record that a part of the work took from then (by perf_counter) until now; returns now."""
+        self.timings.append((name, begun, now := time.perf_counter()))
+        return now
 
     def elapsed_ms(self) -> float:
         return (time.perf_counter() - self.started) * 1000
 
     @property
-    def remaining(self) -> "tuple[Target, ...]":
+    def candidates(self) -> Targets:
+        """The providers to try, best first."""
+        return self.selection.targets if self.attempts.targets is None else self.attempts.targets
+
+    @property
+    def remaining(self) -> Targets:
         """The candidates that are not done with, best first."""
-        return self.candidates[self.tried :] if self.tried else self.candidates
+        return self.candidates[self.attempts.position :]
 
     @property
-    def attempts(self) -> int:
-        """How many requests were sent to providers."""
-        return len(self.asked_provider_ids)
+    def has_next_credential(self) -> bool:
+        """Whether the next candidate is the same model of the same provider, with another credential."""
+        if len(self.remaining) < 2:
+            return False
+        first, second = self.remaining[:2]
+        return first.provider.id == second.provider.id and first.model == second.model
 
     @property
-    def billed_provider_id(self) -> int | None:
-        """The id of the provider whose work is billed; None before the end, and if no provider did any work."""
-        ended = self.answer or self.error
-        return self.target.provider.id if self.target and self.attempts and ended and not self.is_from_others else None
+    def target(self) -> "Target | None":
+        """The provider that is asked, has answered, or whose answer another request got."""
+        return self.cache.target or self.attempts.target
+
+    @property
+    def answer(self) -> ClientResponse | None:
+        """The whole answer, wherever it came from."""
+        return self.cache.answer or self.attempts.answer or self.delivery.answer
+
+    @property
+    def dropped(self) -> str:
+        """Names of parameters that the provider did not get, and of parts of its answer that the client does not."""
+        if self.cache.stored is not None:
+            return self.cache.stored.dropped
+        subscription = self.cache.subscription
+        return self.attempts.dropped if subscription is None else subscription.broadcast.dropped
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is something for the client: from then on no other candidate is asked."""
+        return self.attempts.stream is not None or self.cache.subscription is not None or self.answer is not None
+
+    @property
+    def billed_account(self) -> tuple[int, int] | None:
+        """The provider and credential whose work is billed; None before the end, and if no provider did any work."""
+        target, has_ended = self.target, self.answer or self.error
+        is_billed = target and self.attempts.count and has_ended and not self.is_from_others
+        return target.provider.account if target and is_billed else None
 
     @property
     def is_from_others(self) -> bool:
         """Whether another request got its answer: a cached one, or a stream that it follows."""
-        return self.cached_answer is not None or self.subscription is not None
+        return self.cache.stored is not None or self.cache.subscription is not None
 
     @property
     def model(self) -> str:
         return self.request.model if self.request else ""
 
     @property
+    def alias_name(self) -> str:
+        """The name that was asked for, if it is that of an alias."""
+        return self.model if self.decision.alias is not None else ""
+
+    @property
+    def fallback_on(self) -> frozenset[str]:
+        """The causes after which the next target is asked."""
+        if not self.options.may_fall_back:
+            return frozenset()
+        return OF_MODELS if self.decision.alias is None else self.decision.alias.fallback_on
+
+    def falls_back_on(self, error: GatewayError) -> bool:
+        """Whether another target may be asked after this error; another credential may, whatever the alias says."""
+        cause = cause_of(error)
+        return cause in self.fallback_on or (self.has_next_credential and cause in OF_MODELS)
+
+    @property
     def is_streamed(self) -> bool:
         """Whether the client gets a stream."""
+        stored = self.cache.stored
         return (
-            self.stream is not None
-            or self.subscription is not None
-            or (self.cached_answer is not None and self.cached_answer.chunk_sizes is not None)
+            self.attempts.stream is not None
+            or self.cache.subscription is not None
+            or (stored is not None and stored.chunk_sizes is not None)
         )

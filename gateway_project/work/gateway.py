@@ -2,12 +2,20 @@
 
 import contextlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from gateway_project.background import PeriodicTasks
-from gateway_project.server.bodies import MemoryBudget
+from gateway_project.background import BackgroundThread, PeriodicTasks
+from gateway_project.errors import ValidationError
+from gateway_project.server.bodies import MemoryBudget, Read, too_slow
 from gateway_project.work.cache.flights import Flights
+from gateway_project.work.guardrails.remote.asking import RemoteGuardrails
+from gateway_project.work.log.refusals import Refusals
+from gateway_project.work.ownership.owners import Owners
 from gateway_project.work.routing.full_providers import FullProviders
+from gateway_project.work.routing.mirrors import Mirrors
+from gateway_project.work.routing.retry_budget import RetryBudget
+from gateway_project.work.routing.signals import Signals
 from gateway_project.work.snapshot.follower import Follower
 from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.state.prompt_shipping import PromptShipping
@@ -18,12 +26,14 @@ from gateway_project.work.streaming.watch import Watcher
 from gateway_project.work.tasks.releases import ReleaseFeed
 from providers.health.breakers import Breakers
 from providers.health.rests import Rests
-from providers.transport.calls import End
+from providers.transport.calls import Call, End
 from providers.transport.transport import Transport
 from telemetry.journal.files import Journal, JournalFull
 from telemetry.journal.shipping import Shipper
 from telemetry.metrics.counters import Metrics
 from telemetry.retention.housekeeping import Housekeeper
+
+HEDGE_THREADS = 64  # the second targets that are asked at once
 
 
 @dataclass(slots=True)
@@ -40,7 +50,9 @@ class Gateway:
     breakers: Breakers
     rests: Rests
     full_providers: FullProviders
+    retry_budget: RetryBudget
     recounter: Recounter
+    owners: Owners
     journal: Journal
     shipper: Shipper
     prompt_shipping: PromptShipping
@@ -48,13 +60,22 @@ class Gateway:
     log_housekeeper: Housekeeper  # a thread of its own: its tasks take long
     release_feed: ReleaseFeed | None  # None if no feed is configured
     metrics: Metrics
+    refusals: Refusals
     body_memory: MemoryBudget
     # Settings that every request needs: reading Django's settings is a function call each time.
     max_body_bytes: int
     required_fields: Sequence[str]
     client_seconds: float  # for which a client may be silent
+    min_body_rate: int  # bytes a second at which a body has to arrive
     total_seconds: float
+    mirrors: Mirrors = field(init=False)  # set by the factory, too
+    hedge_pool: ThreadPoolExecutor = field(
+        init=False, default_factory=lambda: ThreadPoolExecutor(HEDGE_THREADS, "hedge")
+    )
+    remote_guardrails: RemoteGuardrails = field(init=False, default_factory=RemoteGuardrails)
+    signals: Signals = field(init=False, default_factory=Signals)
     housekeeper: PeriodicTasks = field(init=False)  # set by the factory: its tasks need the gateway
+    health_checker: BackgroundThread = field(init=False)  # likewise
 
     def start(self) -> None:
         """Load the snapshot and start the threads; the database may be down."""
@@ -65,11 +86,24 @@ class Gateway:
         self.relay.start()
         self.housekeeper.start()
         self.recounter.start()
+        self.owners.start()
         self.shipper.start()
         self.database_tasks.start()
         self.log_housekeeper.start()
+        self.health_checker.start()
         if self.release_feed is not None:
             self.release_feed.start()
+
+    def read_in_time(self, call: Call, seconds: float, read: Read) -> bytes:
+        """What is read of a client in so many seconds. Raises ValidationError, which says how fast a body must be."""
+        try:
+            piece = self.watcher.arriving(call, seconds, read)
+        except ValidationError:
+            if call.end is not End.BODY:
+                raise
+        if call.end is End.BODY:
+            raise too_slow(self.min_body_rate) from None
+        return piece
 
     def end_calls(self) -> None:
         """End every call in flight; their clients get the error that the gateway is stopping."""
@@ -77,14 +111,19 @@ class Gateway:
 
     def stop(self) -> None:
         """Stop the threads and ship what is left in the journal, as far as the database answers."""
+        self.mirrors.stop()
+        self.hedge_pool.shutdown(wait=False, cancel_futures=True)
+        self.remote_guardrails.stop()
         self.watcher.stop()
         self.housekeeper.stop()
         self.follower.stop()
         self.log_housekeeper.stop()
+        self.health_checker.stop()
         if self.release_feed is not None:
             self.release_feed.stop()
         self.database_tasks.stop()
         self.recounter.stop()
+        self.owners.stop()
         self.shipper.stop()
         self.state.shipping_requests.leave()
 
@@ -92,3 +131,8 @@ class Gateway:
         """Log that an answer was cached; the list of cached answers may lack one if the disk is full."""
         with contextlib.suppress(JournalFull):
             self.journal.append_cache_entry(record)
+
+    def note_owner(self, record: bytes) -> None:
+        """Log whose something is; if the disk is full, it is nobody's once the shared state has forgotten it."""
+        with contextlib.suppress(JournalFull):
+            self.journal.append_owner(record)

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 from licensing.statistics import count_active_uses
 from licensing.status import read_limit_statuses
 from providers.health.status import read_provider_health
+from rules.aliases.routing import find_idle_aliases, read_alias_routing
+from rules.guardrails.detection import check_parameters
 from telemetry.services import forget_cached_answers, ship_everything
 
 if TYPE_CHECKING:
+    from gateway_project.json_types import JsonObject
     from licensing.models import Limit
     from licensing.statistics import Uses
     from licensing.status import LimitStatus
     from providers.health.status import Health
     from providers.models import Provider
+    from rules.aliases.routing import RoutedTarget
 
 
 def provide_hooks() -> None:
@@ -24,6 +28,9 @@ def provide_hooks() -> None:
     count_active_uses.provide(_active_uses)
     read_limit_statuses.provide(_limit_statuses)
     read_provider_health.provide(_provider_health)
+    read_alias_routing.provide(_alias_routing)
+    find_idle_aliases.provide(_idle_aliases)
+    check_parameters.provide(_check_parameters)
     forget_cached_answers.provide(_forget_answers)
     ship_everything.provide(_ship_everything)
 
@@ -40,10 +47,28 @@ def _limit_statuses(limits: "Sequence[Limit]") -> "list[LimitStatus]":
     return runtime.limit_statuses(limits)
 
 
-def _provider_health(providers: "Sequence[Provider]") -> "list[Health]":
+def _provider_health(providers: "Sequence[Provider]", with_usage: bool) -> "list[Health]":
     from gateway_project.work import runtime
 
-    return runtime.provider_health(providers)
+    return runtime.provider_health(providers, with_usage)
+
+
+def _alias_routing(alias_id: int) -> "list[RoutedTarget] | None":
+    from gateway_project.work import runtime
+
+    return runtime.alias_routing(alias_id)
+
+
+def _idle_aliases() -> list[int]:
+    from gateway_project.work.snapshot.loading import idle_aliases
+
+    return idle_aliases()
+
+
+def _check_parameters(kind: str, parameters: "JsonObject") -> None:
+    from gateway_project.work.guardrails.remote.compilation import compile_guardrail
+
+    compile_guardrail(kind, parameters)
 
 
 def _forget_answers(keys: Collection[str]) -> bool:

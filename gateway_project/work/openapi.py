@@ -5,7 +5,7 @@ from gateway_project.api import access
 from gateway_project.api.openapi.endpoints import KEY, TOKEN, Answer, Operation
 from gateway_project.api.openapi.responses import header
 from gateway_project.work.doors.base import ClientDoor, Endpoint
-from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS
+from gateway_project.work.stages.reading import CACHE_CONTROLS, FORWARDED_HEADERS, MODEL_LENGTH, OPERATIONS, STRATEGIES
 
 # The errors of work requests.
 ERRORS = (
@@ -27,11 +27,15 @@ ERRORS = (
 )
 HEADERS = {
     "X-Svc-Cache": {
-        "description": "Whether the answer came from the cache.",
-        "required": True,
+        "description": "Whether the answer came from the cache; not with an explanation, as all that follow.",
+        "required": False,
         "schema": {"enum": ["HIT", "MISS", "BYPASS"]},
     },
-    "X-Svc-Provider": header("The provider that answered."),
+    "X-Svc-Provider": header("The provider that answered.", required=False),
+    "X-Svc-Model": header("The model that answered, by the provider's name for clients.", required=False),
+    "X-Svc-Attempts": header(
+        "How many calls of providers the request took; 0 for an answer from the cache.", required=False
+    ),
     "X-Svc-Dropped": header(
         "Parameters of the request that the provider did not get and, with the prefix `answer.`, parts of its answer "
         "that the client's shape cannot hold. A stream names the latter in a comment at its end.",
@@ -45,7 +49,7 @@ HEADERS = {
     "X-Svc-Estimate": header("`tokens` if the gateway counted them because no provider did.", required=False),
     "RateLimit": header("What is left of the limits that apply.", required=False),
     "RateLimit-Policy": header("The limits that apply.", required=False),
-    "Server-Timing": header("How long each stage took, in milliseconds."),
+    "Server-Timing": header("How long each stage took, in milliseconds.", required=False),
 }
 
 
@@ -58,6 +62,13 @@ PARAMETERS = (
         "X-Svc-Request-ID", "The id of the request in the log; an invalid one is replaced.", type="string"
     ),
     _header_parameter("X-Svc-Provider", "The provider to use, by name.", type="string"),
+    _header_parameter("X-Svc-Fallback", "`off`: ask one provider only, whatever it answers.", enum=["off"]),
+    _header_parameter(
+        "X-Svc-Strategy", "How one of several providers is chosen, instead of as the alias says.", enum=list(STRATEGIES)
+    ),
+    _header_parameter(
+        "X-Svc-Session", "Requests of one session go to the same provider under the strategy `sticky`.", type="string"
+    ),
     _header_parameter(
         "X-Svc-Operation",
         "The operation; by default it follows from the body: `messages` chat, `prompt` completion, `input` embedding.",
@@ -84,6 +95,34 @@ PARAMETERS = (
     ),
     _header_parameter("X-Svc-Tags", "`name=value, …`: at most 20, for the log.", type="string"),
 )
+
+
+def _query_parameter(name: str, description: str, **schema: object) -> dict[str, object]:
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
+
+
+EXPLAIN_PARAMETERS = (
+    _query_parameter(
+        "explain",
+        "`true`: the request is not sent; the answer says what would happen to it, and why.",
+        type="string",
+        enum=["true", "false"],
+    ),
+    _query_parameter(
+        "asUser",
+        "The id of the user whose request is explained; for others than oneself it needs logs.view_all and rules.view.",
+        type="string",
+        pattern="^[0-9]{1,18}$",
+    ),
+    _query_parameter(
+        "asKey", "The name of the key with which that user, or the caller, would send the request.", type="string"
+    ),
+    _query_parameter(
+        "fromAddress",
+        "The IP address from which the request would come, for keys that may be used from some networks only.",
+        type="string",
+    ),
+)
 BODY = {
     "type": "object",
     "description": "Whatever the provider accepts. The gateway itself evaluates `model` and `stream`.",
@@ -106,17 +145,18 @@ WORK = Operation(
     summary="Ask a model",
     description=(
         "The answer is the provider's own body. A stream is forwarded as it arrives; if it fails, an error "
-        "event with the three fields of every error ends it. Identical requests are answered from the cache."
+        "event with the three fields of every error ends it. Identical requests are answered from the cache. With "
+        "`explain=true` nothing is sent, and the answer is the explanation (docs/explain.md)."
     ),
     tag="work",
     who=access.WORK,
-    parameters=PARAMETERS,
+    parameters=(*PARAMETERS, *EXPLAIN_PARAMETERS),
     body=BODY,
     answers={
         "200": Answer(
             "The provider's answer, or a cached one.",
             {
-                "application/json": {"description": "The provider's own body."},
+                "application/json": {"description": "The provider's own body, or an explanation."},
                 "text/event-stream": {"type": "string", "description": "A stream, as the provider sends it."},
                 "application/x-ndjson": {
                     "type": "string",
@@ -139,11 +179,12 @@ def endpoint_operation(endpoint: Endpoint, *, model_in_path: bool = False) -> Op
     return Operation(
         summary=f"{endpoint.summary}, for clients of {door.ecosystem}",
         description=f"{shape}, whatever the provider's format: the same pipeline as `POST /work`.",
-        tag="doors",
+        tag=door.api,
         who=access.WORK,
         parameters=(
             *((MODEL_IN_PATH,) if model_in_path else ()),
             *(parameter for parameter in PARAMETERS if parameter["name"] != "X-Svc-Operation"),
+            *EXPLAIN_PARAMETERS,
         ),
         body={"type": "object", "properties": {"model": BODY["properties"]["model"]}}
         | ({} if model_in_path else {"required": ["model"]}),
@@ -164,7 +205,7 @@ def models_operation(door: ClientDoor, *, one: bool) -> Operation:
     return Operation(
         summary="Get a model that the caller may use" if one else "List the models that the caller may use",
         description="Exactly the models that the rules allow, in the shape that the client expects.",
-        tag="doors",
+        tag=door.api,
         who=access.WORK,
         parameters=(_in_path("id", "The model's name."),) if one else (),
         answers={"200": Answer(f"As {door.ecosystem} documents it.", {"application/json": {"type": "object"}})},

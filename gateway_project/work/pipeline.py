@@ -1,7 +1,7 @@
 """The pipeline of a work request. Read this first.
 
 The nine stages of the specification, in order. A stage reads what earlier ones wrote into the exchange and writes its
-own fields; when something is wrong it raises an error.
+own part of it (exchange.py); when something is wrong it raises an error.
 """
 
 import logging
@@ -9,20 +9,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 
-from gateway_project.errors import GatewayError, InternalError, ServiceUnavailable
+from gateway_project.errors import GatewayError, InternalError, LimitError, ServiceUnavailable
 from gateway_project.server.client_response import Delivery
 from gateway_project.work.cache.flights import FlightPending
+from gateway_project.work.cache.storing import end_flight
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.failover.candidates import call_candidates
+from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.stage import guard_answer, guard_request
+from gateway_project.work.limits.admission import count_request
+from gateway_project.work.limits.settlement import uncount
 from gateway_project.work.log.entry import CANNOT_BE_LOGGED, write_log
-from gateway_project.work.stages.admission import admit
+from gateway_project.work.ownership.recording import record_kept
+from gateway_project.work.ownership.references import check_references
 from gateway_project.work.stages.authentication import authenticate
-from gateway_project.work.stages.cache import end_flight, look_up_cache, update_cache
-from gateway_project.work.stages.counting import count_tokens
-from gateway_project.work.stages.provider_call import call_provider, each_candidate, interruption_error
+from gateway_project.work.stages.cache import look_up_cache, store_answer
+from gateway_project.work.stages.candidates import choose_candidates
+from gateway_project.work.stages.limits import reserve_limits
 from gateway_project.work.stages.reading import read_request
-from gateway_project.work.stages.response import read_response
-from gateway_project.work.stages.routing import select_provider
 from gateway_project.work.stages.rules import apply_rules
 from gateway_project.work.streaming.delivery import deliver, deliver_later
 from providers.transport.calls import End, Interrupted
@@ -32,82 +37,98 @@ log = logging.getLogger("gateway.work")
 
 Stage = Callable[[Exchange, Gateway], None]
 
-STAGES: tuple[tuple[str, Stage], ...] = (
-    ("auth", authenticate),  # 1. whose request is this, and within which limits?
-    ("request", read_request),  # 2. what is asked for?
-    ("rules", apply_rules),  # 3. may they ask this model of one of these providers?
-    ("select", select_provider),  # 4. which of them, best first?
-    ("cache", look_up_cache),  # 5. with a cached answer no provider is called
-    ("", count_tokens),  # nor with an estimate, if only a number of tokens was asked for
-    (
-        "",
-        each_candidate(  # one after the other, until one has begun to answer
-            ("provider", call_provider),  # 6. call the provider
-            ("response", read_response),  # 7. check and read its response
-        ),
-    ),
-    ("store", update_cache),  # 8. cache a new answer
+STAGES: tuple[Stage, ...] = (
+    authenticate,  # 1. whose request is this?
+    read_request,  # 2. what is asked for?
+    apply_rules,  # 3. may they ask this model of one of these providers?
+    guard_request,  # what do guardrails take out of it, or block?
+    choose_candidates,  # 4. which of them, best first?
+    check_references,  # is what it names of what a provider keeps this user's?
+    reserve_limits,  # is there room in the limits? Take from them
+    look_up_cache,  # 5. with a cached answer no provider is called
+    call_candidates,  # 6. and 7. one after the other is called, until one has begun to answer
+    record_kept,  # what the provider keeps of the answer is this user's
+    guard_answer,  # what of the answer does this client get?
+    store_answer,  # 8. cache a new answer
 )  # 9. delivery: deliver(); and the log: write_log()
-STAGES_FROM_CACHE = STAGES[4:]
+# The names in Server-Timing and the log; call_candidates() names its steps itself: provider, response, limits, cache.
+NAMES: dict[Stage, str] = {
+    authenticate: "auth",
+    read_request: "request",
+    apply_rules: "rules",
+    choose_candidates: "select",
+    reserve_limits: "limits",
+    look_up_cache: "cache",
+    store_answer: "store",
+}
 
 
 def serve(exchange: Exchange, gateway: Gateway) -> Delivery:
     """Run the stages, write the log entry, and return what the client gets."""
     gateway.metrics.request_started()
     run(exchange, gateway, STAGES)
-    if exchange.flight_wait:
+    if exchange.cache.wait:
         return deliver_later(exchange, partial(_resume, exchange, gateway))
-    return _finish(exchange, gateway)
+    return finish(exchange, gateway)
 
 
 def _resume(exchange: Exchange, gateway: Gateway) -> Delivery | None:
     """Go on with a request that waits for another one's answer; None if it still waits."""
-    run(exchange, gateway, STAGES_FROM_CACHE)
-    return None if exchange.flight_wait else _finish(exchange, gateway)
+    stage = call_candidates if exchange.attempts.position else look_up_cache
+    run(exchange, gateway, STAGES[STAGES.index(stage) :])
+    return None if exchange.cache.wait else finish(exchange, gateway)
 
 
-def _finish(exchange: Exchange, gateway: Gateway) -> Delivery:
-    if (exchange.stream or exchange.subscription) and exchange.error is None:
+def finish(exchange: Exchange, gateway: Gateway) -> Delivery:
+    """The response to a request whose stages have run. Its entry is written, that of a stream once it has ended."""
+    if (exchange.attempts.stream or exchange.cache.subscription) and exchange.error is None:
         return deliver(exchange, gateway)  # the entry is written when the stream has ended
     gateway.watcher.remove(exchange.call)
     end_flight(exchange, gateway, exchange.error if exchange.outcome != "client_closed" else None)
+    if isinstance(exchange.error, LimitError):  # of a provider, or while it was to take over from another request
+        uncount(exchange, gateway)
     try:
         write_log(exchange, gateway)
     except JournalFull:
-        exchange.error = ServiceUnavailable(CANNOT_BE_LOGGED)
+        uncount(exchange, gateway)
+        exchange.end(ServiceUnavailable(CANNOT_BE_LOGGED), exchange.outcome)
     return deliver(exchange, gateway)
 
 
-def run(exchange: Exchange, gateway: Gateway, stages: Sequence[tuple[str, Stage]]) -> None:
+def run(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
     """Run the stages; an error ends the run and becomes the exchange's."""
     try:
-        begun = perf_counter()
-        for name, stage in stages:
-            try:
-                stage(exchange, gateway)
-            finally:
-                ended = perf_counter()
-                if name:
-                    exchange.timings.append((name, begun, ended))
-            begun = ended
+        _run_stages(exchange, gateway, stages)
     except FlightPending:
-        pass  # exchange.flight_wait is set
+        pass  # exchange.cache.wait is set
     except GatewayError as error:
-        exchange.error = _limit_error_first(error, exchange, gateway)
+        exchange.end(_limit_error_first(error, exchange, gateway))
     except Interrupted as interrupted:
-        exchange.error = interruption_error(interrupted)
-        exchange.outcome = "client_closed" if interrupted.end is End.CLIENT_CLOSED else ""
-    except Exception as error:
+        outcome = "client_closed" if interrupted.end is End.CLIENT_CLOSED else ""
+        exchange.end(interruption_error(interrupted), outcome)
+    except Exception as cause:
         log.exception("Request %s failed.", exchange.request_id)
-        exchange.error = InternalError()
-        exchange.error.__cause__ = error
+        internal_error = InternalError()
+        internal_error.__cause__ = cause
+        exchange.end(internal_error)
+
+
+def _run_stages(exchange: Exchange, gateway: Gateway, stages: Sequence[Stage]) -> None:
+    begun = perf_counter()
+    for stage in stages:
+        try:
+            stage(exchange, gateway)
+        finally:
+            name = NAMES.get(stage)
+            begun = perf_counter() if name is None else exchange.record_timing(name, begun)
 
 
 def _limit_error_first(error: GatewayError, exchange: Exchange, gateway: Gateway) -> GatewayError:
     """Count a request that failed before its limits were; an error of a limit takes precedence."""
-    if exchange.limit_statuses is None and exchange.limits.checks:
-        try:
-            admit(exchange, gateway, calls_provider=False)
-        except GatewayError as limited:
-            return limited
+    if isinstance(error, LimitError):
+        return error
+    try:
+        count_request(exchange, gateway)
+    except GatewayError as limit_error:
+        return limit_error
     return error

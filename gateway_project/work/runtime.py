@@ -2,17 +2,25 @@
 
 import threading
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from django.conf import settings
 
 from accounts.sessions import delete_all_expired
 from gateway_project.background import PeriodicTask, PeriodicTasks
-from gateway_project.server.bodies import MemoryBudget
+from gateway_project.server.bodies import OWNERS_SHARE, MemoryBudget
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.limits.status import statuses_of
+from gateway_project.work.log.entry import write_refusal_counts
+from gateway_project.work.log.refusals import Refusals
+from gateway_project.work.mirroring import serve_mirrored
+from gateway_project.work.ownership.owners import Owners
+from gateway_project.work.routing.alias_preview import preview_alias
 from gateway_project.work.routing.full_providers import FullProviders
+from gateway_project.work.routing.mirrors import Mirrors
 from gateway_project.work.routing.provider_health import health_of
+from gateway_project.work.routing.retry_budget import RetryBudget
 from gateway_project.work.snapshot.follower import Follower
 from gateway_project.work.snapshot.records import Snapshot
 from gateway_project.work.state.prompt_shipping import PromptShipping, wait_for_reports
@@ -20,6 +28,7 @@ from gateway_project.work.state.recount import Recounter
 from gateway_project.work.state.shared import LocalState, SharedState
 from gateway_project.work.streaming.relay import Relay
 from gateway_project.work.streaming.watch import Watcher
+from gateway_project.work.tasks.health_checks import HealthChecker
 from gateway_project.work.tasks.housekeeping import TICK_SECONDS, housekeeping
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from gateway_project.work.tasks.licence_uses import peak_recorder, uses_of
@@ -33,6 +42,7 @@ from providers.health.rests import Rests
 from providers.health.status import Health
 from providers.models import Provider
 from providers.transport.transport import Transport
+from rules.aliases.routing import RoutedTarget
 from telemetry.journal.files import RESERVE_BYTES, Journal
 from telemetry.journal.shipping import Shipper
 from telemetry.metrics.counters import own_metrics
@@ -51,7 +61,7 @@ def gateway() -> Gateway:
     if _gateway is None:
         with _lock:
             if _gateway is None:
-                new = _make()
+                new = make_gateway()
                 new.start()
                 _gateway = new
     return _gateway
@@ -68,6 +78,7 @@ def stop() -> None:
     with _lock:
         stopped, _gateway = _gateway, None
     if stopped is not None:
+        write_refusal_counts(stopped, at_once=True)
         stopped.stop()
 
 
@@ -94,9 +105,17 @@ def limit_statuses(limits: Sequence[Limit]) -> list[LimitStatus]:
     return statuses_of(_state() if _gateway is None else _gateway.state, limits)
 
 
-def provider_health(providers: Sequence[Provider]) -> list[Health]:
-    """The health of providers in all processes of this machine. A hook of providers."""
-    return health_of(gateway(), providers)
+def provider_health(providers: Sequence[Provider], with_usage: bool) -> list[Health]:
+    """The health of providers in all processes of this machine; unknown where none serves. A hook of providers."""
+    parts = running()
+    if parts is None:
+        return [Health(row.enabled) for row in providers]
+    return health_of(parts, providers, with_usage=with_usage)
+
+
+def alias_routing(alias_id: int) -> list[RoutedTarget] | None:
+    """Which target of an alias would serve now, as this process sees it. A hook of rules."""
+    return preview_alias(gateway(), alias_id)
 
 
 def update_available() -> str:
@@ -105,43 +124,61 @@ def update_available() -> str:
     return UNKNOWN if feed is None else feed.update_available()
 
 
-def _make() -> Gateway:
-    """The gateway of this process, not started yet."""
+def make_gateway() -> Gateway:
+    """A gateway as the settings say, not started yet."""
     snapshot = Snapshot()
     # The journal reserves room for the end of every open request; a segment has to hold much more than that.
     segment_bytes = max(settings.GATEWAY_JOURNAL_SEGMENT_BYTES, 4 * RESERVE_BYTES * settings.GATEWAY_THREADS)
     journal = Journal(settings.GATEWAY_JOURNAL_DIR, segment_bytes=segment_bytes)
     state = _state()
-    flights = Flights(state)
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=settings.GATEWAY_HEARTBEAT)
     shipper = Shipper(journal, settings.GATEWAY_JOURNAL_DIR, interval=settings.GATEWAY_LOG_INTERVAL)
+    prompt_shipping = PromptShipping(state.shipping_requests, shipper)
+    follower = Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL)
     parts = Gateway(
         snapshot=snapshot,
-        follower=Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL),
+        follower=follower,
         state=state,
-        flights=flights,
+        flights=Flights(state),
         transport=transport,
         watcher=Watcher(),
         relay=Relay(heartbeat_seconds=settings.GATEWAY_HEARTBEAT),
         breakers=Breakers(failures=settings.GATEWAY_BREAKER_FAILURES, cooldown=settings.GATEWAY_BREAKER_COOLDOWN),
         rests=Rests(),
         full_providers=FullProviders(),
-        recounter=Recounter(state, shipper, interval=settings.GATEWAY_LOG_INTERVAL),
+        recounter=Recounter(state, prompt_shipping, interval=settings.GATEWAY_LOG_INTERVAL),
+        retry_budget=RetryBudget(settings.GATEWAY_RETRY_PERCENT),
+        owners=Owners(state, follower),
         journal=journal,
         shipper=shipper,
-        prompt_shipping=PromptShipping(state.shipping_requests, shipper),
+        prompt_shipping=prompt_shipping,
         database_tasks=PeriodicTasks("database-tasks", _database_tasks(state)),
         log_housekeeper=Housekeeper(interval=settings.GATEWAY_HOUSEKEEPING_INTERVAL),
         release_feed=ReleaseFeed(settings.GATEWAY_RELEASE_FEED, transport) if settings.GATEWAY_RELEASE_FEED else None,
         metrics=own_metrics(),
-        body_memory=MemoryBudget(max(settings.GATEWAY_MAX_BODIES_BYTES, settings.GATEWAY_MAX_BODY_BYTES)),
+        refusals=Refusals(settings.GATEWAY_REFUSAL_ENTRIES),
+        body_memory=_body_memory(),
         max_body_bytes=settings.GATEWAY_MAX_BODY_BYTES,
         required_fields=settings.GATEWAY_REQUIRED_FIELDS,
         client_seconds=settings.GATEWAY_CLIENT_TIMEOUT,
+        min_body_rate=settings.GATEWAY_MIN_BODY_RATE,
         total_seconds=settings.GATEWAY_TOTAL_TIMEOUT,
     )
-    parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
+    _add_threads(parts)
     return parts
+
+
+def _add_threads(parts: Gateway) -> None:
+    """Those whose work needs the whole gateway."""
+    parts.health_checker = HealthChecker(parts)
+    parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
+    parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))
+
+
+def _body_memory() -> MemoryBudget:
+    largest = settings.GATEWAY_MAX_BODY_BYTES
+    total = max(settings.GATEWAY_MAX_BODIES_BYTES, largest)
+    return MemoryBudget(total, max(total // OWNERS_SHARE, largest))
 
 
 def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
@@ -162,6 +199,7 @@ def _state() -> SharedState:
 
     return RedisState(
         prefix=settings.GATEWAY_REDIS_PREFIX,
+        secret=settings.SECRET_KEY,
         processes=ProcessCount(local=settings.WEB_CONCURRENCY, fixed=settings.GATEWAY_PROCESSES),
         connections=settings.GATEWAY_REDIS_CONNECTIONS,
         timeout=settings.GATEWAY_REDIS_TIMEOUT,

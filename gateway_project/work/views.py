@@ -12,7 +12,9 @@ from gateway_project.server.request_ids import decode, request_id
 from gateway_project.work.doors import MODELS, door_of, endpoint_at, model_list
 from gateway_project.work.doors.base import Door, Endpoint
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.explain.view import ASKING, deliver_explanation
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.openapi import WORK
 from gateway_project.work.pipeline import serve
 from gateway_project.work.runtime import gateway
@@ -45,7 +47,8 @@ def answer(environ: WSGIEnvironment) -> Delivery:
         return _work(environ, endpoint)
     door = door_of(environ)
     if not (models := MODELS.fullmatch(path)):
-        return _refused(NotFound(f"There is nothing at {decode(environ['PATH_INFO'])}."), environ, door)
+        path = mask_secrets_in_message(decode(environ["PATH_INFO"]))
+        return _refused(NotFound(f"There is nothing at {path}."), environ, door)
     if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
         return _refused(refusal(["GET", "HEAD"]), environ, door)
     return model_list.deliver_models(_exchange(environ, Endpoint(door), gateway()), door, models["model"] or "")
@@ -55,7 +58,10 @@ def _work(environ: WSGIEnvironment, endpoint: Endpoint) -> Delivery:
     if environ["REQUEST_METHOD"] != "POST":
         return _refused(refusal(["POST"]), environ, endpoint.door)
     parts = gateway()
-    return serve(_exchange(environ, endpoint, parts), parts)
+    exchange = _exchange(environ, endpoint, parts)
+    if ASKING in (query := environ.get("QUERY_STRING", "")):
+        return deliver_explanation(exchange, parts, query) or serve(exchange, parts)
+    return serve(exchange, parts)
 
 
 def _exchange(environ: WSGIEnvironment, endpoint: Endpoint, gateway: Gateway) -> Exchange:

@@ -13,17 +13,20 @@ from django.core.checks import ERROR, WARNING, run_checks
 
 from gateway_project.checks import CHECKS
 from gateway_project.env import Env
+from tests.support.promises import promise
 from tests.support.running import ROOT, free_port
 
 
-def found(**changes):
+def ids_of_messages(**changes):
     """The ids of all messages about good production settings with these changes."""
     good = {
         "GATEWAY_MODE": "production",
         "DEBUG": False,
         "HOST": "0.0.0.0",
         "SECRET_KEY": "s" * 32,
+        "SECRET_KEY_FALLBACKS": [],
         "GATEWAY_TOKEN_KEY": "t" * 32,
+        "GATEWAY_TOKEN_KEY_FALLBACKS": [],
         "GATEWAY_METRICS_TOKEN": "",
         "GATEWAY_ENCRYPTION_KEYS": ["e" * 32, "f" * 32],
         "WEB_CONCURRENCY": 4,
@@ -52,12 +55,15 @@ OWN = {"DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME":
 
 
 def test_good_settings_are_accepted():
-    assert found() == []
+    assert ids_of_messages() == []
 
 
 @pytest.mark.parametrize(
     ("changes", "ids"),
     [
+        ({"SECRET_KEY_FALLBACKS": ["short"]}, ["E002"]),
+        ({"GATEWAY_TOKEN_KEY_FALLBACKS": ["x" * 32, "short"]}, ["E002"]),
+        ({"GATEWAY_TOKEN_KEY_FALLBACKS": ["s" * 32]}, ["E003"]),
         ({"DEBUG": True}, ["E001"]),
         ({"DEBUG": True, "HOST": "192.168.1.5"}, ["E001"]),
         ({"DEBUG": True, "HOST": "gateway.example"}, ["E001"]),
@@ -96,8 +102,9 @@ def test_good_settings_are_accepted():
         ({"GATEWAY_LICENCE_PUBLIC_KEY": "A" * 44}, ["E020"]),
     ],
 )
+@promise("V-N9: an empty, short or shared secret starts nothing", target="refused at the start", suite="attack")
 def test_each_mistake_is_found(changes, ids):
-    assert found(**changes) == ids
+    assert ids_of_messages(**changes) == ids
 
 
 @pytest.mark.parametrize(
@@ -118,7 +125,7 @@ def test_each_mistake_is_found(changes, ids):
     ],
 )
 def test_what_only_looks_like_a_mistake_is_accepted(changes):
-    assert found(**changes) == []
+    assert ids_of_messages(**changes) == []
 
 
 def test_every_message_says_what_to_do_and_shows_no_secret():
@@ -128,6 +135,8 @@ def test_every_message_says_what_to_do_and_shows_no_secret():
         HOST="0.0.0.0",
         SECRET_KEY="hunter2",
         GATEWAY_TOKEN_KEY="hunter2",
+        SECRET_KEY_FALLBACKS=["hunter2"],
+        GATEWAY_TOKEN_KEY_FALLBACKS=[],
         GATEWAY_ENCRYPTION_KEYS=[],
         GATEWAY_METRICS_TOKEN="",
         VAR_DIR=Path("/var/gateway"),
@@ -178,9 +187,9 @@ def test_warnings_are_shown_at_the_start_and_when_asked_for_only(tmp_path):
     # The journal cannot be written, so that `serve` ends when it has said what it has to say.
     (tmp_path / "journal").touch()
     for command in ("migrate", "sync_prices", "check", "serve"):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "manage.py", command],
             cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
-        shown[command] = re.findall(r"gateway\.(W\d+)", done.stderr)
+        shown[command] = re.findall(r"gateway\.(W\d+)", process.stderr)
     assert shown == {"migrate": [], "sync_prices": [], "check": ["W001", "W003"], "serve": ["W001", "W003"]}

@@ -164,10 +164,10 @@ def test_a_name_that_is_nearly_a_variables_is_found():
     # Kubernetes tells of a service named gateway; docs have one export GATEWAY_KEY.
     others = ("GATEWAY_PORT", "GATEWAY_SERVICE_HOST", "GATEWAY_PORT_8000_TCP", "GATEWAY_KEY", "LOG_DAY", "PATH")
     env = Env(dict.fromkeys((*names, *others), "1"))
-    for known in ("LOG_DAYS", "TRUSTED_PROXIES", "MODE", "DEMO_PORT", "KEY_DAYS", "BASE_URL"):
-        env.text(f"GATEWAY_{known}")
-    for known in ("REDIS_URL", "PORT", "HOST"):
-        env.text(known)
+    for values in ("LOG_DAYS", "TRUSTED_PROXIES", "MODE", "DEMO_PORT", "KEY_DAYS", "BASE_URL"):
+        env.text(f"GATEWAY_{values}")
+    for values in ("REDIS_URL", "PORT", "HOST"):
+        env.text(values)
     assert env.misspelt() == {
         "GATEWAY_LOG_DAY": "GATEWAY_LOG_DAYS",
         "GATEWAY_TRUSTED_PROXY": "GATEWAY_TRUSTED_PROXIES",

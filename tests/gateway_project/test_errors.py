@@ -112,9 +112,9 @@ def test_the_problem_of_one_field_is_named_apart_from_its_message():
     ],
 )
 def test_an_error_object_names_the_place(error, source):
-    (found,) = error.document()["errors"]
-    assert found.pop("source", None) == source
-    assert found == {"status": str(error.code), "code": error.exception, "title": found["title"], "detail": "x"}
+    (result,) = error.document()["errors"]
+    assert result.pop("source", None) == source
+    assert result == {"status": str(error.code), "code": error.exception, "title": result["title"], "detail": "x"}
 
 
 def test_no_document_has_more_error_objects_than_it_may():

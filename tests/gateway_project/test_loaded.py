@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.running import ROOT
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 
 def loaded_by(code: str, *modules: str) -> str:
@@ -16,9 +16,9 @@ def loaded_by(code: str, *modules: str) -> str:
     code += f"; import sys; print(*sorted({set(modules)!r} & sys.modules.keys()))"
     environ = os.environ | {"DATABASE_URL": "postgresql://127.0.0.1/nowhere", "GATEWAY_MODE": "local"}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 def test_the_server_that_starts_the_workers_loads_neither_django_nor_a_driver():

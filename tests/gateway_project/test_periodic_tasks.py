@@ -9,61 +9,61 @@ from gateway_project.background import PeriodicTask, PeriodicTasks
 
 def counting(then=None):
     """An action that counts how often it is done, and its counter."""
-    done = threading.Semaphore(0)
+    result = threading.Semaphore(0)
 
     def action() -> None:
-        done.release()
+        result.release()
         if then is not None:
             raise then
 
-    return action, done
+    return action, result
 
 
 def test_a_task_runs_at_once_and_again_when_it_is_due(db):
-    often, done = counting()
+    often, result = counting()
     rarely, once = counting()
     tasks = PeriodicTasks("tasks", [PeriodicTask(often, every=0.01), PeriodicTask(rarely, every=1000)])
     tasks.start()
     for _ in range(3):
-        assert done.acquire(timeout=10)
+        assert result.acquire(timeout=10)
     tasks.stop()
     assert once.acquire(blocking=False)
     assert not once.acquire(blocking=False)
 
 
 def test_a_task_for_the_end_runs_at_the_end(db):
-    action, done = counting()
+    action, result = counting()
     other, never = counting()
     tasks = PeriodicTasks("tasks", [PeriodicTask(action, every=1000, at_end=True), PeriodicTask(other, every=1000)])
     tasks.start()
     tasks.stop()
-    assert done.acquire(blocking=False)
+    assert result.acquire(blocking=False)
     assert not never.acquire(blocking=False)
 
 
 def test_a_task_that_fails_is_tried_again_and_stops_no_other_task(db, caplog):
     broken, tried = counting(RuntimeError("broken"))
-    away, asked = counting(OperationalError("the server is gone\nand more"))
-    good, done = counting()
+    away, request = counting(OperationalError("the server is gone\nand more"))
+    good, result = counting()
     tasks = PeriodicTasks(
         "tasks", [PeriodicTask(broken, every=0.01), PeriodicTask(away, every=0.01), PeriodicTask(good, every=0.01)]
     )
     tasks.start()
-    for counter in (tried, asked, done):
+    for counter in (tried, request, result):
         assert counter.acquire(timeout=10)
         assert counter.acquire(timeout=10)
     tasks.stop()
-    told = [record.getMessage() for record in caplog.records if "database" in record.getMessage()]
-    assert told == ["The task action waits for the database: the server is gone"]
+    results = [record.getMessage() for record in caplog.records if "database" in record.getMessage()]
+    assert results == ["The task action waits for the database: the server is gone"]
 
 
 def test_a_connection_that_cannot_be_given_back_stops_no_other_task(db, monkeypatch):
-    first, done = counting()
-    second, done_too = counting()
+    first, result = counting()
+    second, result_too = counting()
     tasks = PeriodicTasks("tasks", [PeriodicTask(first, every=0.01), PeriodicTask(second, every=0.01)])
     monkeypatch.setattr("gateway_project.background.connection", Refusing())
     tasks.start()
-    for counter in (done, done_too, done, done_too):
+    for counter in (result, result_too, result, result_too):
         assert counter.acquire(timeout=10)
     tasks.stop()
 

@@ -12,6 +12,8 @@ from django.core.management.base import OutputWrapper
 from gateway_project.progress import Progress
 from tests.support.running import ROOT
 
+pytestmark = pytest.mark.long
+
 
 class Terminal(io.StringIO):
     def isatty(self):
@@ -44,7 +46,7 @@ def test_a_command_shows_where_it_is(tmp_path, command, shown):
     manage = [sys.executable, "manage.py"]
     subprocess.run([*manage, "migrate", "-v0"], cwd=ROOT, env=environ, check=True, timeout=120)
     master, terminal = pty.openpty()
-    done = subprocess.run(
+    process = subprocess.run(
         [*manage, *command], cwd=ROOT, env=environ, check=True, timeout=120, stdout=subprocess.PIPE, stderr=terminal
     )
     os.close(terminal)
@@ -52,6 +54,6 @@ def test_a_command_shows_where_it_is(tmp_path, command, shown):
     os.close(master)
     assert shown in printed
     assert printed.endswith("\r\x1b[K"), "the line is gone before the result is printed"
-    assert done.stdout.decode().count("\n") == 1
+    assert process.stdout.decode().count("\n") == 1
     quiet = subprocess.run([*manage, *command], cwd=ROOT, env=environ, check=True, timeout=120, capture_output=True)
     assert quiet.stderr == b""

@@ -29,15 +29,15 @@ def insert(table, **values):
 
 
 def user(name):
-    said = {"username": name, "password": "", "display_name": "", "email": "", "created_at": "2026-01-01 00:00:00+00"}
-    return insert("accounts_user", **said, is_active=True, is_deleted=False)
+    values = {"username": name, "password": "", "display_name": "", "email": "", "created_at": "2026-01-01 00:00:00+00"}
+    return insert("accounts_user", **values, is_active=True, is_deleted=False)
 
 
 def test_users_get_keys_and_of_two_of_one_name_the_older_has_it(before):
     older, newer, other = user("Straße"), user("strasse"), user("Ann")
     migrate()
-    found = dict(User.objects.values_list("id", "name_key"))
-    assert found == {older: "strasse", newer: f"strasse\x1f{newer}", other: "ann"}
+    results = dict(User.objects.values_list("id", "name_key"))
+    assert results == {older: "strasse", newer: f"strasse\x1f{newer}", other: "ann"}
     logins = [User.objects.with_username(name).first().pk for name in ("Straße", "strasse", "STRASSE")]
     assert logins == [older, newer, older]
 
@@ -51,8 +51,8 @@ def test_names_are_brought_into_one_form_and_one_that_is_taken_gets_its_id(befor
 def test_roles_whose_names_differ_in_case_only_are_told_apart(before):
     names = ["Auditor", "auditor", "AUDITOR", "Admin"]
     ids = [Role.objects.create(name=name).pk for name in names]
-    taken = Role.objects.create(name=f"auditor-{ids[1]}")
+    same_name = Role.objects.create(name=f"auditor-{ids[1]}")
     migrate()
     roles = dict(Role.objects.values_list("pk", "name"))
     assert [roles[pk] for pk in ids] == ["Auditor", f"auditor--{ids[1]}", f"AUDITOR-{ids[2]}", f"Admin-{ids[3]}"]
-    assert (roles[taken.pk], Role.objects.filter(name="admin").count()) == (taken.name, 1)
+    assert (roles[same_name.pk], Role.objects.filter(name="admin").count()) == (same_name.name, 1)

@@ -4,9 +4,19 @@ import inspect
 
 from gateway_project import errors
 from gateway_project.api import viewsets
-from gateway_project.api.access import ADMIN, ANYBODY, CALLER_KINDS, HOLDER, LOGIN, OWNER, TABLE, WITHOUT_LICENCE
+from gateway_project.api.access import (
+    ADMIN,
+    ANYBODY,
+    CALLER_KINDS,
+    GROUP_ADMIN,
+    HOLDER,
+    LOGIN,
+    OWNER,
+    TABLE,
+    WITHOUT_LICENCE,
+)
 from gateway_project.api.fields import Id
-from gateway_project.api.filters import Filter, Integer
+from gateway_project.api.filters import Filter, IntegerFilter
 from gateway_project.api.names import camel
 from gateway_project.api.openapi.endpoints import COOKIE, KEY, REFRESH, TOKEN
 from gateway_project.api.openapi.responses import MANAGEMENT, Errors, header, response
@@ -29,6 +39,7 @@ CREDENTIALS = {
     LOGIN: (TOKEN, COOKIE),
     OWNER: (TOKEN, COOKIE),
     ADMIN: (TOKEN, COOKIE),
+    GROUP_ADMIN: (TOKEN, COOKIE),
 }
 META, LINKS = {"$ref": "#/components/schemas/Meta"}, {"$ref": "#/components/schemas/Links"}
 # Members of a document that JSON:API allows and the gateway ignores.
@@ -104,7 +115,8 @@ def credentials(who: str) -> tuple[str, ...]:
 
 def path_parameters(route: Route) -> list[JsonObject]:
     return [
-        {"name": camel(name), "in": "path", "required": True, "schema": Integer.schema} for name in route.parameters
+        {"name": camel(name), "in": "path", "required": True, "schema": IntegerFilter.schema}
+        for name in route.parameters
     ]
 
 
@@ -116,7 +128,7 @@ def query_parameters(route: Route) -> list[JsonObject]:
     parameters = [_by_query(name, kind) for name, kind in filters.items()]
     if route.operation in ("update", "destroy") and not {"id"} & {*route.parameters, *filters}:
         has_no_body = not hasattr(route.view, f"{route.operation}_attributes")
-        parameters.append({**_by_query("id", Integer("id", "The id.")), "required": has_no_body})
+        parameters.append({**_by_query("id", IntegerFilter("id", "The id.")), "required": has_no_body})
     is_paged = route.operation == "list" and route.view.serializer_class is not None
     return [*parameters, *paging(route.view.pagination_class)] if is_paged else parameters
 
@@ -251,6 +263,7 @@ def errors_of(route: Route, spec: ResponseSpec) -> set[type[errors.GatewayError]
     kinds |= set(spec.errors)
     if route.who != ANYBODY:
         kinds |= {errors.AuthenticationFailed, errors.PermissionDenied}
+        kinds |= set() if route.method in ("get", "head") else {errors.RateLimited}
     if route.resource not in WITHOUT_LICENCE:
         kinds |= {errors.LicenceInvalid}
     if route.parameters or route.operation in ("update", "destroy"):

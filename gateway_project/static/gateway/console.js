@@ -61,21 +61,6 @@ document.addEventListener("submit", (event) => {
 const whole = ({ chart }) => chart.data.datasets.every((set) => set.data.every(Number.isInteger));
 Chart.defaults.scales.linear.ticks.precision = (context) => (whole(context) ? 0 : undefined);
 
-// A button with data-copy="id" copies the text of that element.
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
-  if (!button) return;
-  const source = document.getElementById(button.dataset.copy);
-  try {
-    await navigator.clipboard.writeText(source.textContent);
-    button.textContent = "Copied";
-  } catch {
-    // Browsers have no clipboard without TLS: the text is selected, so that the user can copy it.
-    getSelection().selectAllChildren(source);
-    button.textContent = "Selected";
-  }
-});
-
 // An element with data-preview="address" shows the server's preview of the form around it, updated with each input.
 function keepPreview(element) {
   const form = element.closest("form");

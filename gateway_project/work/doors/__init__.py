@@ -1,7 +1,7 @@
 """The doors: each path of a client API with its door (key, errors, lists of models) and its dialect.
 
-To add a path, write a dialect (providers/formats/base.py: it reads requests and writes answers), for a new client API
-also a `ClientDoor` (base.py), and add a line to ENDPOINTS.
+To add a path, write a dialect (providers/formats/dialect.py), which reads requests and writes answers, and add a line
+to ENDPOINTS. A new client API also needs a `ClientDoor` (base.py).
 """
 
 import re
@@ -15,7 +15,7 @@ from gateway_project.work.doors.openai.completion import OpenAICompletion
 from gateway_project.work.doors.openai.door import AzureDoor, OpenAIDoor
 from gateway_project.work.doors.openai.embedding import OpenAIEmbedding
 from gateway_project.work.doors.openai.responses import OpenAIResponses
-from providers.formats.base import Dialect
+from providers.formats.dialect import Dialect
 
 OPENAI, AZURE, ANTHROPIC = OpenAIDoor(), AzureDoor(), AnthropicDoor()
 # The dialect of a body on /work, by its operation.
@@ -25,9 +25,9 @@ DIALECTS: dict[str, Dialect] = {
     "embedding": OpenAIEmbedding(),
 }
 MESSAGES = AnthropicMessages()
-WORK = Endpoint(Door())
+WORK_PATH, WORK = "/work", Endpoint(Door())
 ENDPOINTS: dict[str, Endpoint] = {
-    "/work": WORK,
+    WORK_PATH: WORK,
     "/v1/chat/completions": Endpoint(OPENAI, "chat", DIALECTS["chat"], "Create a chat completion"),
     "/v1/responses": Endpoint(OPENAI, "chat", OpenAIResponses(), "Create a response"),
     "/v1/completions": Endpoint(OPENAI, "completion", DIALECTS["completion"], "Create a text completion"),
@@ -48,14 +48,15 @@ DOOR_HEADERS: dict[str, ClientDoor] = {
     "HTTP_X_API_KEY": ANTHROPIC,
     "HTTP_API_KEY": AZURE,
 }
-ROOTS = ("/v1", "/openai")
+# The roots of the client APIs, each with the door of its list of models; anything below a root is for a client API.
+ROOTS: dict[str, ClientDoor] = {"/v1": OPENAI, "/openai": AZURE}
 BELOW_ROOTS = tuple(f"{root}/" for root in ROOTS)
 MODELS = re.compile(rf"({'|'.join(ROOTS)})/models(/(?P<model>.+))?", re.DOTALL)
 
 
 def is_work_path(path: str) -> bool:
     """Whether a path is for work requests, or below the root of a client API."""
-    return path in ENDPOINTS or path.startswith(BELOW_ROOTS) or path in (*ROOTS, "/work/")
+    return path in ENDPOINTS or path.startswith(BELOW_ROOTS) or path in (*ROOTS, f"{WORK_PATH}/")
 
 
 def endpoint_at(path: str) -> Endpoint | None:

@@ -8,7 +8,9 @@ from wsgiref.types import WSGIEnvironment
 from gateway_project.errors import CacheMiss, GatewayError, LimitError, QuotaExceeded
 from gateway_project.json_types import JsonObject
 from gateway_project.server.client_response import Delivery, error_response
-from providers.formats.base import Dialect
+from providers.formats.dialect import Dialect
+from providers.pricing.facts import NOTHING_KNOWN, ModelFacts
+from providers.pricing.prices import Price
 
 # Errors that a client cannot avoid by a retry.
 NOT_RETRYABLE = (CacheMiss, QuotaExceeded)
@@ -19,6 +21,27 @@ class Model(NamedTuple):
 
     name: str
     provider: str
+    facts: ModelFacts = NOTHING_KNOWN
+    price: Price | None = None  # now
+
+    def described(self) -> JsonObject:
+        """What is known of it, under names that no client API has for anything else."""
+        facts, price = self.facts, self.price
+        members: JsonObject = {
+            "context_length": facts.context_length,
+            "max_output_tokens": facts.max_output_tokens,
+            "input_modalities": list(facts.input_modalities),
+            "output_modalities": list(facts.output_modalities),
+            "pricing": price and _described_price(price),
+        }
+        return {name: value for name, value in members.items() if value}
+
+
+def _described_price(price: Price) -> JsonObject:
+    """For a million tokens, and for each request if that costs something."""
+    amounts = {name: getattr(price, name) for name in ("input", "output", "cache_read", "cache_write", "reasoning")}
+    written = {name: f"{amount.normalize():f}" for name, amount in amounts.items() if amount is not None}
+    return {"currency": price.currency, **written, **({"request": f"{price.request:f}"} if price.request else {})}
 
 
 class Door:
@@ -47,6 +70,7 @@ class ClientDoor(Door, ABC):
 
     in_shape = True
     ecosystem: str  # the vendor of the client API
+    api: str  # the name of the client API in documentation
 
     @abstractmethod
     def error_body(self, error: GatewayError, request_id: str) -> JsonObject:

@@ -1,5 +1,7 @@
 """GET /v1/models: the models that the caller's rules allow, from the snapshot."""
 
+from time import time
+
 import orjson
 
 from gateway_project.errors import AccessError, GatewayError, NotFound
@@ -10,9 +12,11 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.entry import write_refusal
 from gateway_project.work.runtime import gateway
+from gateway_project.work.snapshot.records import Caller, KeySnapshot
 from gateway_project.work.stages.authentication import authenticate
 from gateway_project.work.stages.rules import allowed_targets
 from gateway_project.work.streaming.delivery import add_headers
+from providers.pricing.facts import known_facts
 
 
 def deliver_models(exchange: Exchange, door: ClientDoor, model: str) -> Delivery:
@@ -22,7 +26,7 @@ def deliver_models(exchange: Exchange, door: ClientDoor, model: str) -> Delivery
         document = _document(exchange, door, model, gateway())
         delivery = complete_response(200, "application/json", orjson.dumps(document))
     except GatewayError as error:
-        exchange.error = error
+        exchange.end(error)
         if isinstance(error, AccessError):
             write_refusal(exchange, gateway())
         delivery = door.refusal(error, exchange.request_id)
@@ -30,27 +34,32 @@ def deliver_models(exchange: Exchange, door: ClientDoor, model: str) -> Delivery
     return delivery
 
 
-def allowed_models(exchange: Exchange, gateway: Gateway) -> list[Model]:
-    """The models that the caller may use now, by name; a key that is linked to a provider has only its models."""
-    key, snapshot = exchange.key, gateway.snapshot
+def allowed_models(caller: Caller, key: KeySnapshot | None, gateway: Gateway) -> list[Model]:
+    """The models and aliases that a caller may use now, by name; a key with a provider has only what that serves."""
+    snapshot = gateway.snapshot
     provider = snapshot.providers.get(key.provider_id) if key is not None and key.provider_id is not None else None
     names = snapshot.targets_by_model if key is None or key.provider_id is None else provider.models if provider else ()
-    models = (_model(name, exchange, gateway) for name in sorted(names))
+    models = (_model(name, caller, key, gateway) for name in sorted({*names, *snapshot.aliases.names}))
     return [model for model in models if model is not None]
 
 
 def _document(exchange: Exchange, door: ClientDoor, name: str, gateway: Gateway) -> JsonObject:
+    caller, key = exchange.identity.caller, exchange.identity.key
+    assert caller is not None, "authenticate() has set it"
     if not name:
-        return door.listing(allowed_models(exchange, gateway), exchange.connection.environ.get("QUERY_STRING", ""))
-    model = _model(name, exchange, gateway)
+        return door.listing(allowed_models(caller, key, gateway), exchange.connection.environ.get("QUERY_STRING", ""))
+    model = _model(name, caller, key, gateway)
     if model is None:
         raise NotFound(f"No model {name} that you may use.", reason="model_not_found")
     return door.model(model)
 
 
-def _model(name: str, exchange: Exchange, gateway: Gateway) -> Model | None:
-    assert exchange.caller is not None, "authenticate() has set it"
-    targets = allowed_targets(name, exchange.caller, exchange.key, gateway.snapshot)
+def _model(name: str, caller: Caller, key: KeySnapshot | None, gateway: Gateway) -> Model | None:
+    targets = allowed_targets(name, caller, key, gateway.snapshot)
     if not targets:
         return None
-    return Model(name, min(targets, key=lambda target: target.provider.priority).provider.name)
+    is_alias = gateway.snapshot.aliases.resolve(name) is not None  # whose targets are in order
+    target = targets[0] if is_alias else min(targets, key=lambda target: target.provider.priority)
+    provider = target.provider
+    facts = provider.facts.get(target.model) or known_facts(provider.upstream_name(target.model))
+    return Model(name, provider.name, facts, gateway.snapshot.price(target, time()))

@@ -7,7 +7,18 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 from gateway_project.work.limits.checks import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, MONTH, RESERVE, LimitCheck
-from gateway_project.work.limits.kinds import CONCURRENT, COST, NANO, REQUESTS, TOKENS, LimitDescription, Subject
+from gateway_project.work.limits.kinds import (
+    CONCURRENT,
+    COST,
+    CREDENTIAL,
+    HEADER_UNITS,
+    NANO,
+    REFUSE,
+    REQUESTS,
+    TOKENS,
+    LimitDescription,
+    Subject,
+)
 
 WINDOWS = {"minute": MINUTE, "day": DAY, "month": MONTH, "none": 0}
 KINDS = {REQUESTS: COUNT, TOKENS: RESERVE, COST: RESERVE, CONCURRENT: LEASE}
@@ -23,6 +34,11 @@ class LimitRow(NamedTuple):
     window: str
     amount: Decimal
     set_at: datetime | None = None  # since when it limits; None for a default
+    is_strict: bool = False
+    unpriced: str = REFUSE
+    unpriced_price: Decimal = Decimal(0)
+    is_new: bool = False  # whether the subject was created just before the limit
+    is_guard: bool = False  # a default that keeps one caller from taking all; no header shows it
 
 
 class Holder(Protocol):
@@ -35,6 +51,13 @@ class Holder(Protocol):
     def name(self) -> str: ...
 
 
+class AccountHolder(Holder, Protocol):
+    """A provider with one of its credentials; `account` is the ids of both, 0 for the provider's own credential."""
+
+    @property
+    def account(self) -> tuple[int, int]: ...
+
+
 class Member(Holder, Protocol):
     """A user, with the ids of its groups."""
 
@@ -43,10 +66,11 @@ class Member(Holder, Protocol):
 
 
 class Limits(NamedTuple):
-    """The checks of one caller or provider, and whether any of them is a RESERVE."""
+    """The checks of one caller or provider, whether any of them is a RESERVE, and those that refuse unpriced work."""
 
     checks: tuple[LimitCheck, ...] = ()
     reserves: bool = False
+    refusing_unpriced: tuple[LimitCheck, ...] = ()
 
 
 NO_LIMITS = Limits()
@@ -58,20 +82,26 @@ class LimitBook:
 
     The count of a limit is complete only since the limit was set; that of a default since this process began to count
     it: `started_at`, by default now.
+
+    `guards` are defaults of minutes and concurrency that keep one caller from taking all. The subject "login" has no
+    other limits: it is a user's work without a key.
     """
 
     def __init__(
-        self, rows: Iterable[LimitRow] = (), defaults: Defaults | None = None, started_at: float | None = None
+        self,
+        rows: Iterable[LimitRow] = (),
+        defaults: Defaults | None = None,
+        started_at: float | None = None,
+        guards: Defaults | None = None,
     ) -> None:
         self.started_at = time.time() if started_at is None else started_at
         self._defaults = defaults or {}
+        self._guards = guards or {}
         self._rows: dict[Subject, dict[tuple[str, str], LimitRow]] = {}
         self._cache: dict[object, Limits] = {}
         for row in rows:
             self._rows.setdefault(row.subject, {})[row.measure, row.window] = row
-        self.has_provider_limits = any(subject.kind == "provider" for subject in self._rows) or self._has_default(
-            "provider"
-        )
+        self.has_provider_limits = any(subject.is_upstream for subject in self._rows) or self._has_default("provider")
 
     def for_caller(self, key: Holder | None, caller: Member) -> Limits:
         """The limits of a request: of its key (None for a login), its user, and each group of the user."""
@@ -79,25 +109,29 @@ class LimitBook:
         limits = self._cache.get(cache_key)
         if limits is None:
             subjects = [("user", caller.id, caller.name)]
-            if key is not None:
-                subjects.insert(0, ("key", key.id, key.name))
+            subjects.insert(0, ("login", caller.id, caller.name) if key is None else ("key", key.id, key.name))
             subjects += [("group", group_id, "") for group_id in caller.group_ids]
             limits = self._make_limits(cache_key, subjects)
         return limits
 
-    def for_provider(self, provider: Holder) -> Limits:
-        """The limits of the requests to a provider."""
-        cache_key = "provider", provider.id
+    def for_provider(self, provider: AccountHolder) -> Limits:
+        """The limits of the requests to a provider with one of its credentials."""
+        cache_key = "provider", provider.account
         limits = self._cache.get(cache_key)
         if limits is None:
-            limits = self._make_limits(cache_key, [("provider", provider.id, provider.name)])
+            subjects = [("provider", provider.id, provider.name)]
+            if credential_id := provider.account[1]:
+                subjects.append((CREDENTIAL, credential_id, f"of {provider.name}"))
+            limits = self._make_limits(cache_key, subjects)
         return limits
 
     def checks_for(self, subject: Subject, name: str = "") -> list[LimitCheck]:
         """The checks of one subject, including those of default limits."""
         rows, defaults = self._rows.get(subject, {}), self._defaults.get(subject.kind, {})
         name = next((row.name for row in rows.values()), name) or str(subject.id)
-        applicable = {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
+        guards = self._guards.get(subject.kind, {})
+        applicable = {kind: LimitRow(subject, name, *kind, amount, is_guard=True) for kind, amount in guards.items()}
+        applicable |= {kind: LimitRow(subject, name, *kind, amount) for kind, amount in defaults.items()} | rows
         for kind, row in rows.items():
             # Counted although unlimited: once it is deleted, the default applies and needs a complete count.
             if not row.amount and defaults.get(kind):
@@ -106,10 +140,13 @@ class LimitBook:
 
     def check(self, row: LimitRow) -> LimitCheck:
         """The check of one limit."""
-        subject, name, measure, window, amount, set_at = row
+        subject, name, measure, window, amount, set_at, *_ = row
         seconds, units = WINDOWS[window], min(int(amount * NANO) if measure == COST else int(amount), MAX_AMOUNT)
         rebuilt = seconds not in (0, MINUTE)
         since = set_at.timestamp() if set_at else self.started_at
+        description = _describe(subject, name, measure, window, units)
+        if row.is_guard or subject.kind == CREDENTIAL:
+            description = description._replace(policy="", header="")
         return LimitCheck(
             f"{measure}:{subject.kind}:{subject.id}:{window}",
             units,
@@ -117,7 +154,10 @@ class LimitBook:
             KINDS[measure],
             since=since if rebuilt else 0.0,
             set_at=int(since * 1000) if rebuilt and set_at else 0,
-            limit=_describe(subject, name, measure, window, units),
+            is_new=row.is_new,
+            limit=description._replace(
+                is_strict=row.is_strict, unpriced=row.unpriced, unpriced_price=row.unpriced_price
+            ),
         )
 
     def _has_default(self, kind: str) -> bool:
@@ -130,7 +170,8 @@ class LimitBook:
         reserves = any(check.kind == RESERVE for check in checks)
         if len(self._cache) >= MAX_CACHED:
             self._cache.clear()
-        limits = self._cache[cache_key] = Limits(checks, reserves)
+        refusing = tuple(check for check in checks if check.limit.measure == COST and check.limit.unpriced == REFUSE)
+        limits = self._cache[cache_key] = Limits(checks, reserves, refusing)
         return limits
 
 
@@ -144,8 +185,8 @@ def _describe(subject: Subject, name: str, measure: str, window: str, units: int
     if window not in ("minute", "none"):
         parts.append(window)
     policy = "-".join(parts)
-    unit = {REQUESTS: "", TOKENS: ';qu="tokens"', COST: ';qu="millionths"', CONCURRENT: ';qu="concurrent-requests"'}
+    unit = f';qu="{HEADER_UNITS[measure]}"' if measure in HEADER_UNITS else ""
     # A month has no number of seconds.
     seconds = f";w={WINDOWS[window]}" if WINDOWS[window] > 0 else ""
     limit = LimitDescription(subject, name, measure, window, policy)
-    return limit._replace(header=f'"{policy}";q={limit.header_amount(units)}{unit[measure]}{seconds}')
+    return limit._replace(header=f'"{policy}";q={limit.header_amount(units)}{unit}{seconds}')

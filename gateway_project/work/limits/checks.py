@@ -30,7 +30,7 @@ SPREAD_SECONDS = 2  # after which every process knows of a limit that was set
 class LimitCheck(NamedTuple):
     """At most `amount` of something; `name` says of what, and whose.
 
-    To add a check: put one more of these among those that a request is admitted with (stages/admission.py).
+    To add a check: put one more of these among those that a request is admitted with (admission.py).
     Nothing else is needed: the one admission script evaluates it together with all others, a request that any check
     refuses takes from none, `Admission.holds` is settled when the request ends, and leases are renewed while it runs.
     messages.py turns `Admission.refused` into an error.
@@ -39,7 +39,7 @@ class LimitCheck(NamedTuple):
       room takes what is left, if that is at least `minimum`. `since` (seconds since 1970) is set where a missing count
       has to be rebuilt: since then this check has been counted. `set_at` is the same moment in milliseconds if the
       limit was set then, so that all processes agree on it: an older count, of a former limit of that name, lacks
-      what happened between the two.
+      what happened between the two. `is_new`: its subject was created just before, and has used next to nothing.
     - LEASE: nothing more.
     - USE: `member` is whose use it is ("5", a user's id), `window_seconds` how long it stays live after the last
       request. A member with a live use is always admitted. An amount of 0 counts uses without a limit; for all other
@@ -55,6 +55,7 @@ class LimitCheck(NamedTuple):
     member: str = ""
     since: float = 0.0
     set_at: int = 0
+    is_new: bool = False
     limit: LimitDescription = ACTIVE_USES  # for people and headers
 
     @property
@@ -79,13 +80,15 @@ class CheckStatus(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """The amount that a request has taken of a limit; it is given back or settled when the request ends."""
+    """The amount that a request has taken of a limit; it is given back or settled when the request ends.
+
+    `admitted` is when it was taken, but no earlier than its count begins: a count that begins later does not have it.
+    """
 
     check: LimitCheck
     take: int = 0
     begin: int = 0  # of the window in which the request began and counts
     admitted: float = 0.0
-    local: bool = False  # taken from this process's share, while Redis was away
 
     @property
     def is_late(self) -> bool:
@@ -97,12 +100,18 @@ class LostCount(NamedTuple):
     """A missing count: what was used in this window until a moment has to be rebuilt from the log.
 
     `begin` and `until` are seconds since 1970 by the clock of the shared state. The log has the requests that ended
-    before `until`; later ones count themselves.
+    before `until`; later ones count themselves. `is_whole`: nothing has been lost since the limit was set.
     """
 
     check: LimitCheck
     begin: int
     until: float
+    is_whole: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        """Whether next to nothing is missing: what a new subject used before it had a limit."""
+        return self.is_whole and self.check.is_new
 
     @property
     def until_ms(self) -> int:
@@ -112,7 +121,8 @@ class LostCount(NamedTuple):
 class Settlement(NamedTuple):
     """The end of a request: what it held, the actual amount of each hold, and when it ended.
 
-    `ended` is the time in its log entry, converted to the clock of the shared state.
+    `ended` is the time in its log entry, converted to the clock of the shared state. An amount of 0 takes a request
+    out of its count again.
     """
 
     token: str
@@ -131,7 +141,7 @@ class Admission:
     `refused` is the limit without room, and `lost` are counts to be rebuilt first: with either, nothing was counted,
     and `statuses` has the caller's own limits only. `value` is a cached answer. `leads`: this request is the one to
     call the provider. `choice` is the index of the candidate whose limits have room; `full` are the limits because of
-    which those before it were passed over.
+    which those before it were passed over. `at` is when it was admitted, by the clock of the shared state.
     """
 
     statuses: list[CheckStatus]
@@ -142,6 +152,7 @@ class Admission:
     choice: int = 0
     full: Sequence[CheckStatus] = ()
     lost: Sequence[LostCount] = ()
+    at: float = 0.0
 
     @property
     def is_rejected(self) -> bool:

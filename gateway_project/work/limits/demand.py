@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
 
+from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.work.limits.checks import MAX_AMOUNT, RESERVE, LimitCheck
-from gateway_project.work.limits.kinds import NANO, TOKENS
+from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, TOKENS, LimitDescription, unpriced_units
 from gateway_project.work.token_estimates import input_tokens
 from providers.formats import Usage, WorkRequest
-from providers.formats.base import COUNT_TOKENS
+from providers.formats.dialect import COUNT_TOKENS
 from providers.pricing.prices import cost_of
 
 if TYPE_CHECKING:
@@ -52,35 +53,67 @@ def estimate_demand(work: WorkRequest) -> Demand:
     return Demand(input_estimate, output, bound is not None)
 
 
+def largest_demand(work: WorkRequest, targets: "Sequence[Target]", limit: LimitDescription) -> Demand:
+    """The most tokens that a request can use: no token is shorter than a byte, and the answer has a bound.
+
+    Raises ValidationError if neither the client nor the models of the targets bound the answer.
+    """
+    demand = estimate_demand(work)
+    if not demand.output and demand.bounded:
+        return demand._replace(input=demand.input and len(work.raw))
+    bounds = [target.provider.max_output_tokens.get(target.model) for target in targets]
+    longest = max((bound for bound in bounds if bound is not None), default=0)
+    if not demand.bounded and (None in bounds or not longest):
+        raise ValidationError(
+            f"The {limit.measure} limit of {limit.subject.kind} {limit.name} is strict: say how long the answer may "
+            "be, in max_tokens.",
+            field="max_tokens",
+        )
+    return Demand(len(work.raw), demand.output if demand.bounded else longest * _answers(work.body), True)
+
+
 def with_reservations(
-    checks: Sequence[LimitCheck], demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot"
+    checks: Sequence[LimitCheck],
+    demand: Demand,
+    targets: "Sequence[Target]",
+    snapshot: "Snapshot",
+    work: WorkRequest | None = None,
 ) -> Sequence[LimitCheck]:
     """The checks with the amounts that this request reserves; its cost is that at the dearest target.
 
-    If the client did not bound the output, what is left of a limit is enough, as long as the input fits.
+    If the client did not bound the output, what is left of a limit is enough, as long as the input fits. A strict limit
+    reserves the most that `work` can use. Raises ValidationError if that has no bound.
     """
-    return [
-        _reserving(check, demand, demand if check.limit.measure == TOKENS else _cost(demand, targets, snapshot))
-        if check.kind == RESERVE
-        else check
-        for check in checks
-    ]
+    return [_reserving(check, demand, targets, snapshot, work) if check.kind == RESERVE else check for check in checks]
 
 
-def _reserving(check: LimitCheck, demand: Demand, amounts: Demand) -> LimitCheck:
+def _reserving(
+    check: LimitCheck,
+    demand: Demand,
+    targets: "Sequence[Target]",
+    snapshot: "Snapshot",
+    work: WorkRequest | None,
+) -> LimitCheck:
+    if check.limit.is_strict and work is not None:
+        demand = largest_demand(work, targets, check.limit)
+    amounts = demand if check.limit.measure == TOKENS else _cost(demand, targets, snapshot, check.limit)
     take = min(amounts.total, MAX_AMOUNT)
     return check._replace(take=take, minimum=take if demand.bounded else min(amounts.input, MAX_AMOUNT))
 
 
-def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot") -> Demand:
-    """The greatest cost at any target, in billionths; 0 if no price is known."""
+def _cost(demand: Demand, targets: "Sequence[Target]", snapshot: "Snapshot", limit: LimitDescription) -> Demand:
+    """The greatest cost at any target, in billionths; 0 where no price is known and the limit has none for that."""
     greatest = Demand(0, 0, demand.bounded)
     for target in targets:
         price = snapshot.price(target, time())
         if price is not None:
             whole = ceil(cost_of(Usage(input=demand.input, output=demand.output), price) * NANO)
             alone = ceil(cost_of(Usage(input=demand.input), price) * NANO)
-            greatest = max(greatest, Demand(alone, whole - alone, demand.bounded), key=attrgetter("total"))
+        elif limit.unpriced == COUNT_UNPRICED:
+            whole, alone = unpriced_units(demand.total, limit), unpriced_units(demand.input, limit)
+        else:
+            continue
+        greatest = max(greatest, Demand(alone, whole - alone, demand.bounded), key=attrgetter("total"))
     return greatest
 
 

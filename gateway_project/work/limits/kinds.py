@@ -2,9 +2,14 @@
 
 from decimal import Decimal
 from enum import StrEnum
+from math import ceil
 from typing import NamedTuple
 
 REQUESTS, TOKENS, COST, CONCURRENT = "requests", "tokens", "cost", "concurrent"  # the measures
+PROVIDER, CREDENTIAL = "provider", "credential"  # of the subjects, those that are asked
+# Units of amounts in the header RateLimit-Policy; that of requests is the default.
+HEADER_UNITS = {TOKENS: "tokens", COST: "millionths", CONCURRENT: "concurrent-requests"}
+REFUSE, COUNT_UNPRICED, IGNORE = "refuse", "count", "ignore"  # what a cost limit does with work without a price
 # Money is counted in integers of billionths: a token can cost less than a millionth.
 NANO = 10**9
 MAX_HEADER_INTEGER = 10**15 - 1  # RFC 9651, 3.3.1
@@ -20,10 +25,15 @@ class LimitKind(StrEnum):
 
 
 class Subject(NamedTuple):
-    """Whose limit it is: a key, user, group or provider; the licence for active uses."""
+    """Whose limit it is: a key, user, group, provider or credential of one; the licence for active uses."""
 
     kind: str
     id: int
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether it is asked, and does not ask."""
+        return self.kind in (PROVIDER, CREDENTIAL)
 
 
 class LimitDescription(NamedTuple):
@@ -35,6 +45,9 @@ class LimitDescription(NamedTuple):
     window: str
     policy: str = ""  # its name in the headers RateLimit and RateLimit-Policy
     header: str = ""  # its item in RateLimit-Policy
+    is_strict: bool = False  # whether a request must fit with its largest possible use
+    unpriced: str = REFUSE  # what a cost limit does with work that has no price
+    unpriced_price: Decimal = Decimal(0)  # what a million tokens of it count
 
     def header_amount(self, amount: int) -> int:
         """An amount in the unit of headers: money in millionths; at most MAX_HEADER_INTEGER."""
@@ -42,6 +55,11 @@ class LimitDescription(NamedTuple):
 
 
 ACTIVE_USES = LimitDescription(Subject("licence", 0), "", "active uses", "none")
+
+
+def unpriced_units(tokens: int, limit: LimitDescription) -> int:
+    """What so many tokens without a price count in a cost limit, in billionths."""
+    return ceil(tokens * limit.unpriced_price * NANO / 10**6)
 
 
 def money(amount: int) -> Decimal:

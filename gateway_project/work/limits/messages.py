@@ -6,7 +6,7 @@ from gateway_project.errors import ActiveUseLimitReached, LimitError, QuotaExcee
 from gateway_project.work.limits.checks import MINUTE, RESERVE, USE, CheckStatus, LimitCheck
 from gateway_project.work.limits.kinds import CONCURRENT, COST, REQUESTS, TOKENS, LimitDescription, money
 
-NOUNS = {REQUESTS: "request", TOKENS: "token", COST: "cost"}
+NOUNS = {REQUESTS: "request", TOKENS: "token", COST: "cost", CONCURRENT: "concurrent request"}
 ADJECTIVES = {"minute": "", "day": "daily ", "month": "monthly "}
 UNITS = {REQUESTS: "request", TOKENS: "token", CONCURRENT: "concurrent request"}
 
@@ -30,18 +30,26 @@ def limit_error(refused: CheckStatus, now: float, currency: str = "") -> LimitEr
     )
 
 
+def unpriced_error(limit: LimitDescription, provider: str, model: str) -> QuotaExceeded:
+    """The error for a model without a price, which a cost limit refuses."""
+    message = (
+        f"The model {model} of {provider} has no price, and the {name_of(limit)} refuses work without one. "
+        "Use another model, or ask an administrator to set a price."
+    )
+    return QuotaExceeded(message, permanent=True, limit=limit)
+
+
 def message_of(refused: CheckStatus, resets_at: datetime, currency: str = "") -> str:
     """Which limit refused the request, whose it is, and what the client can do."""
     check, limit = refused.check, refused.check.limit
     if check.kind == USE:
         return _active_uses(check.amount, refused.reset_seconds)
-    owner = f"{limit.subject.kind} {limit.name}"
     if limit.measure == CONCURRENT:
-        size = quantity(limit, check.amount)
-        return f"The limit of {owner} ({size}) is reached. Try again when one of its requests has finished."
+        owner = f"{limit.subject.kind} {limit.name} ({quantity(limit, check.amount)})"
+        return f"The limit of {owner} is reached. Try again when one of its requests has finished."
     per = " per minute" if limit.window == "minute" else ""
     size = f"({quantity(limit, check.amount, currency)}{per})"
-    name = f"{ADJECTIVES[limit.window]}{NOUNS[limit.measure]} limit of {owner} {size}"
+    name = f"{name_of(limit)} {size}"
     need = f"{'cost' if limit.measure == COST else 'use'} up to {quantity(limit, check.minimum, currency)}"
     if _never_fits(check):
         return (
@@ -51,6 +59,11 @@ def message_of(refused: CheckStatus, resets_at: datetime, currency: str = "") ->
     has_rest = check.kind == RESERVE and refused.remaining > 0
     state = f"has too little left for this request, which may {need}" if has_rest else "is used up"
     return f"The {name} {state}. It resets {moment(limit, resets_at)}."
+
+
+def name_of(limit: LimitDescription) -> str:
+    """Which limit it is, and whose: daily cost limit of user bob."""
+    return f"{ADJECTIVES.get(limit.window, '')}{NOUNS[limit.measure]} limit of {limit.subject.kind} {limit.name}"
 
 
 def quantity(limit: LimitDescription, amount: int, currency: str = "") -> str:

@@ -7,7 +7,15 @@ from decimal import Decimal
 
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import LimitCheck, window_begin, window_end
-from gateway_project.work.limits.kinds import COST, NANO, REQUESTS, TOKENS, Subject
+from gateway_project.work.limits.kinds import (
+    COST,
+    COUNT_UNPRICED,
+    NANO,
+    REQUESTS,
+    LimitDescription,
+    Subject,
+    unpriced_units,
+)
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.shared import SharedState
 from licensing.models import Limit
@@ -27,9 +35,12 @@ def statuses_of(state: SharedState, limits: Sequence[Limit]) -> list[LimitStatus
     return [_status(check, total, now, from_log) for check, total in zip(checks, counted, strict=True)]
 
 
-def in_units(usage: QuotaUsage) -> dict[str, int]:
-    """Usage from the log by measure, in the units of counts."""
-    return {REQUESTS: usage.requests, TOKENS: usage.tokens, COST: round(usage.cost * NANO)}
+def in_units(usage: QuotaUsage, limit: LimitDescription) -> int:
+    """Usage from the log in the unit of this limit's count."""
+    if limit.measure != COST:
+        return usage.requests if limit.measure == REQUESTS else usage.tokens
+    counts_unpriced = limit.unpriced == COUNT_UNPRICED
+    return round(usage.cost * NANO) + (unpriced_units(usage.unpriced_tokens, limit) if counts_unpriced else 0)
 
 
 def usage_from_log(kind: str, ids: Iterable[int], begin: int, until: float, clock: Clock) -> dict[int, QuotaUsage]:
@@ -47,28 +58,26 @@ def _is_missing(check: LimitCheck, counted: int | None) -> bool:
     return check.since > 0 and (counted is None or not check.amount)
 
 
-def _usage_by_window(
-    checks: Iterable[LimitCheck], now: float, clock: Clock
-) -> dict[tuple[Subject, int], dict[str, int]]:
+def _usage_by_window(checks: Iterable[LimitCheck], now: float, clock: Clock) -> dict[tuple[Subject, int], QuotaUsage]:
     """The usage up to now, by subject and window; one query for all subjects of a kind in a window."""
     ids_by_window = defaultdict(set)
     for check in checks:
         subject = check.limit.subject
         ids_by_window[subject.kind, window_begin(check.window_seconds, now)].add(subject.id)
     return {
-        (Subject(kind, number), begin): in_units(amounts)
+        (Subject(kind, number), begin): amounts
         for (kind, begin), ids in ids_by_window.items()
         for number, amounts in usage_from_log(kind, sorted(ids), begin, now, clock).items()
     }
 
 
 def _status(
-    check: LimitCheck, counted: int | None, now: float, from_log: dict[tuple[Subject, int], dict[str, int]]
+    check: LimitCheck, counted: int | None, now: float, from_log: dict[tuple[Subject, int], QuotaUsage]
 ) -> LimitStatus:
     if not check.window_seconds:
         return LimitStatus(None if counted is None else Decimal(counted), None)
     begin, limit = window_begin(check.window_seconds, now), check.limit
-    units = from_log[limit.subject, begin][limit.measure] if _is_missing(check, counted) else counted
+    units = in_units(from_log[limit.subject, begin], limit) if _is_missing(check, counted) else counted
     amount = None if units is None else Decimal(units) / (NANO if limit.measure == COST else 1)
     return LimitStatus(amount, datetime.fromtimestamp(window_end(check.window_seconds, begin), UTC))
 
@@ -76,4 +85,5 @@ def _status(
 def _check(limit: Limit) -> LimitCheck:
     kind = limit.subject_kind
     subject = Subject(kind, getattr(limit, f"{kind}_id"))
-    return BOOK.check(LimitRow(subject, "", limit.measure, limit.window, limit.amount, limit.bounds_since))
+    options = limit.is_strict, limit.unpriced, limit.unpriced_price
+    return BOOK.check(LimitRow(subject, "", limit.measure, limit.window, limit.amount, limit.bounds_since, *options))

@@ -15,7 +15,9 @@ from gateway_project.errors import (
     AccessError,
     AuthenticationFailed,
     GatewayError,
+    GuardrailBlocked,
     LimitError,
+    RateLimited,
     ServiceUnavailable,
     UpstreamError,
 )
@@ -24,14 +26,18 @@ from gateway_project.work.bill import Bill
 from gateway_project.work.billing import bill_of
 from gateway_project.work.cache.packing import CachedAnswer
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.failover.attempts import failure_count, logged_attempts
+from gateway_project.work.failover.outcomes import candidate_outcomes
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.reports import logged_answer, logged_guardrails
+from gateway_project.work.log.content import kept_content
+from gateway_project.work.log.refusals import summary_entry
 from gateway_project.work.log.secret_masking import (
     LOOK_AHEAD_BYTES,
     mask_secrets,
     mask_secrets_in_message,
 )
-from gateway_project.work.routing.outcomes import candidate_outcomes
-from gateway_project.work.snapshot.records import ProviderSnapshot
+from gateway_project.work.snapshot.records import ProviderSnapshot, Snapshot
 from providers.pricing.prices import Cost
 from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
@@ -44,20 +50,32 @@ COUNTED = {
 }
 
 # Of the short form of an entry, written when the disk has no room for all of it.
-SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 64, 32
+SHORT_TEXT_BYTES, SHORT_MAX_GROUPS = 64, 31
 MAX_ASKED_BEFORE = 20
 
 CANNOT_BE_LOGGED = "The request cannot be logged: the journal's disk is full or cannot be written."
+NOT_COUNTED = {"status": RateLimited.code, "exception": RateLimited.exception}
 NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a request that cannot be logged
 
 
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
-    if exchange.held_bytes:
-        gateway.body_memory.release(exchange.held_bytes)
+    if exchange.attempts.sending is not None:
+        exchange.attempts.sending.end()
+    if exchange.options.body_bytes:
+        assert exchange.identity.caller is not None
+        gateway.body_memory.release(exchange.options.body_bytes, exchange.identity.caller.id)
     entry = empty_log_entry() | _identity(exchange)
     _describe_result(entry, exchange)
-    _describe_bill(entry, bill_of(exchange, gateway.snapshot))
+    if not _may_have_entry(exchange, gateway):
+        gateway.metrics.request_ended(entry)
+        return
+    if exchange.is_mirror:
+        _write_mirrored(entry, exchange, gateway)
+        return
+    bill = bill_of(exchange, gateway.snapshot)
+    _describe_bill(entry, bill)
+    _describe_attempts(entry, exchange, bill, gateway.snapshot)
     try:
         _write(entry, exchange, gateway)
     except JournalFull:
@@ -67,18 +85,46 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
             gateway.journal.append_event(to_record(_error_entry(entry, exchange, error)))
-    if exchange.key is not None:
-        gateway.shipper.record_key_use(exchange.key.id, exchange.started_at)
+    if exchange.identity.key is not None:
+        gateway.shipper.record_key_use(exchange.identity.key.id, exchange.started_at)
+    if (alias := exchange.decision.alias) is not None and alias.mirror is not None:
+        gateway.mirrors.offer(exchange, alias, alias.mirror)
+
+
+def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
+    """Write the entry of a mirrored request: neither metrics of requests nor the use of keys count it."""
+    bill = bill_of(exchange, gateway.snapshot)
+    _describe_bill(entry, bill)
+    _describe_attempts(entry, exchange, bill, gateway.snapshot)
+    with suppress(JournalFull):
+        _write(entry, exchange, gateway)
 
 
 def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
     """Write the Message entry of a refused request that is no work: neither usage nor metrics count it."""
     error = exchange.error
     assert error is not None
+    if not _may_have_entry(exchange, gateway):
+        return
     entry = empty_log_entry() | _identity(exchange)
     _describe_result(entry, exchange)
     with suppress(JournalFull):
         gateway.journal.append_event(to_record(_error_entry(entry, exchange, error)))
+
+
+def write_refusal_counts(gateway: Gateway, *, at_once: bool = False) -> None:
+    """Write an entry for each address of which refusals had none, once a minute or at once."""
+    for origin, count in gateway.refusals.take_counts(at_once=at_once).items():
+        with suppress(JournalFull):
+            gateway.journal.append_event(to_record(summary_entry(origin, count, timestamp(time.time()))))
+
+
+def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
+    """Whether a request has an entry of its own: anybody can send unknown credentials, as often as they like."""
+    is_unknown = exchange.identity.key is None and exchange.identity.caller is None
+    if not (is_unknown and isinstance(exchange.error, AuthenticationFailed)):
+        return True
+    return gateway.refusals.may_log(exchange.connection.address)
 
 
 def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
@@ -93,12 +139,15 @@ def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
 def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> None:
     """Write the start record before the request waits or calls a provider; without an end it becomes `aborted`.
 
+    What is aborted before the limits have counted it is logged as refused by them, so that no usage counts it either.
     Raises ServiceUnavailable.
     """
-    if exchange.journal_number is not None and not calls_provider:
+    is_counted = exchange.limits.statuses is not None
+    if exchange.journal_number is not None and not calls_provider and is_counted == exchange.is_start_counted:
         return
-    calls = {"attempts": exchange.attempts + calls_provider, "asked_before": _asked_before(exchange)}
-    record = to_record(_identity(exchange) | calls)
+    calls = {"attempts": exchange.attempts.count + calls_provider, "asked_before": _asked_before(exchange)}
+    record = to_record(_identity(exchange) | calls | ({} if is_counted else NOT_COUNTED))
+    exchange.is_start_counted = is_counted
     try:
         if exchange.journal_number is None:
             exchange.journal_number = gateway.journal.append_start(record)
@@ -108,25 +157,30 @@ def write_start(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -
         raise ServiceUnavailable(CANNOT_BE_LOGGED) from error
 
 
-def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: Cost | None) -> JsonObject:
-    """The row that lists a cached answer for administrators."""
-    caller, target = exchange.caller, exchange.target
+def cache_record(
+    exchange: Exchange, stored: CachedAnswer, seconds: int, cost: Cost | None
+) -> tuple[JsonObject, bytes | None]:
+    """The row that lists a cached answer for administrators, and what it keeps of the body, without credentials."""
+    caller, target = exchange.identity.caller, exchange.target
     assert caller is not None
     assert target is not None
     entry = empty_cache_entry()
     now = time.time()
-    keep_text, max_bytes = settings.GATEWAY_LOG_PAYLOAD == "full", settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
+    max_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
+    # Others who get the answer have guardrails of their own: the cache keeps it as it is, and so no list shows it.
+    is_guarded = exchange.guarding is not None and exchange.guarding.changes_answers
+    keep_text = kept_content(exchange) == "full" and not is_guarded
     is_stream = stored.chunk_sizes is not None
     body = _kept(stored.body, max_bytes, target.provider, is_stream=is_stream) if keep_text else b""
-    exchange.kept_answer = body if keep_text else None
     entry.update(
-        request_hash=exchange.cache_key,
+        request_hash=exchange.cache.key,
         response=_text(body, len(stored.body), max_bytes) if keep_text else "",
         content_type=stored.content_type,
         chunks=is_stream,
         provider_id=stored.provider_id,
         provider_name=stored.provider,
         model=exchange.model,
+        served_model=target.model,
         user_id=caller.id,
         username=caller.name,
         created_at=timestamp(now),
@@ -135,7 +189,7 @@ def cache_record(exchange: Exchange, stored: CachedAnswer, seconds: int, cost: C
         cost=None if cost is None or cost.amount is None else f"{cost.amount:f}",
         currency=None if cost is None else cost.currency,
     )
-    return entry
+    return entry, body if keep_text else None
 
 
 def timestamp(seconds: float) -> str:
@@ -155,23 +209,26 @@ def _second(whole: int) -> str:
 def _identity(exchange: Exchange) -> JsonObject:
     """Who asked what of which provider, as far as it is known by now."""
     entry: JsonObject = {
-        "entry_type": "WorkRequest",
+        "entry_type": "Mirror" if exchange.is_mirror else "WorkRequest",
         "timestamp": timestamp(exchange.started_at),
         "correlation_id": exchange.request_id,
         "address": exchange.connection.address,
     }
-    if (caller := exchange.caller) is not None:
+    if (caller := exchange.identity.caller) is not None:
         entry["user_id"], entry["username"], entry["group_ids"] = caller.id, caller.name, caller.group_ids
-    if (key := exchange.key) is not None:
+    if (key := exchange.identity.key) is not None:
         entry["key_id"], entry["key_name"] = key.id, key.name
-    if (rule := exchange.rule) is not None:
+    if (alias := exchange.decision.alias) is not None:
+        entry["alias"] = alias.name
+    if (rule := exchange.decision.rule) is not None:
         entry["rule_id"], entry["rule_name"] = rule.id, rule.name
     if (target := exchange.target) is not None:
         entry["provider_id"], entry["provider_name"] = target.provider.id, target.provider.name
+        entry["served_model"] = target.model
     if (request := exchange.request) is not None:
         entry["operation"], entry["stream"], entry["model"] = request.operation, request.stream, request.model
-        entry["cache_status"], entry["cache_hash"] = exchange.cache_status, exchange.cache_key
-        entry["tags"] = exchange.tags
+        entry["cache_status"], entry["cache_hash"] = exchange.cache.status, exchange.cache.key
+        entry["tags"] = exchange.options.tags
     return entry
 
 
@@ -179,26 +236,29 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     """Add to the entry how the request ended."""
     error = exchange.error
     outcome = entry["outcome"] = exchange.outcome or outcome_of(error)
-    entry["entry_source"] = "Cache" if exchange.is_from_others else "Worker" if exchange.attempts else "Not Set"
-    entry["status"] = error.code if error is not None and not exchange.first_byte_ms else 200
+    entry["entry_source"] = "Cache" if exchange.is_from_others else "Worker" if exchange.attempts.count else "Not Set"
+    entry["status"] = error.code if error is not None and not exchange.delivery.first_byte_ms else 200
     entry["severity"] = error.severity if error is not None else "info"
     entry["exception"] = error.exception if error is not None else ""
     entry["message"] = _message(exchange, outcome)
-    entry["attempts"], entry["asked_before"] = exchange.attempts, _asked_before(exchange)
+    entry["attempts"], entry["asked_before"] = exchange.attempts.count, _asked_before(exchange)
     if exchange.answer is not None:
         answer = exchange.answer
         entry["finish_reason"] = answer.finish_reason
         entry["provider_finish_reason"] = answer.provider_finish_reason[:128]
-    entry["duration_ms"] = round(exchange.elapsed_ms() if exchange.duration_ms is None else exchange.duration_ms, 3)
-    entry["first_byte_ms"] = exchange.first_byte_ms
+    duration_ms = exchange.limits.duration_ms
+    entry["duration_ms"] = round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3)
+    entry["first_byte_ms"] = exchange.delivery.first_byte_ms
     entry["stages"] = stage_timings(exchange)
     entry["candidates"] = candidate_outcomes(exchange)
+    if exchange.guarding is not None:
+        entry["guardrails"] = logged_guardrails(exchange.guarding)
 
 
 def _asked_before(exchange: Exchange) -> list[int] | None:
     """The ids of providers that were asked besides the entry's own: their quotas count the request too."""
     target = exchange.target
-    others = [number for number in exchange.asked_provider_ids if target is None or number != target.provider.id]
+    others = [number for number in exchange.attempts.provider_ids if target is None or number != target.provider.id]
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 
 
@@ -215,6 +275,8 @@ def outcome_of(error: GatewayError | None) -> str:
     """The outcome that follows from an error alone."""
     if error is None:
         return "completed"
+    if isinstance(error, GuardrailBlocked):
+        return "blocked"
     return "denied" if isinstance(error, AccessError | LimitError) else "failed"
 
 
@@ -231,10 +293,17 @@ def _describe_bill(entry: JsonObject, bill: Bill) -> None:
         entry["saved_cost"] = None if bill.saved is None else f"{bill.saved:f}"
 
 
+def _describe_attempts(entry: JsonObject, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> None:
+    """Add to the entry each sending to a provider; null without one, as for an answer from the cache."""
+    if exchange.attempts.sendings:
+        entry["provider_calls"] = [list(attempt) for attempt in logged_attempts(exchange, bill, snapshot)]
+        entry["failed_attempts"] = failure_count(exchange) or None
+
+
 def _message(exchange: Exchange, outcome: str) -> str:
     model, provider = exchange.model, exchange.target.provider.name if exchange.target else ""
     if outcome == "completed":
-        return f"{model} answered from the cache." if exchange.cached_answer else f"{model} answered by {provider}."
+        return f"{model} answered from the cache." if exchange.cache.stored else f"{model} answered by {provider}."
     if outcome == "client_closed":
         return f"The client disconnected before {model or 'the request'} was answered."
     if exchange.error is not None:
@@ -256,7 +325,10 @@ def _needs_message_entry(error: GatewayError) -> bool:
 
 
 def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> JsonObject:
-    """A Message entry with the error and its cause."""
+    """A Message entry with the error and its cause.
+
+    A cause may name internal addresses: such an entry belongs to no user, so that only those who see all read it.
+    """
     cause = error.__cause__
     context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
     if exchange.target is not None:  # a library's message may quote a URL that contains the credential
@@ -268,6 +340,9 @@ def _error_entry(entry: JsonObject, exchange: Exchange, error: GatewayError) -> 
         "message": message,
         "stages": [],
         "candidates": None,
+        "provider_calls": None,
+        "guardrails": None,
+        **({"user_id": None} if cause is not None else {}),
     }
 
 
@@ -275,7 +350,8 @@ def _short(entry: JsonObject) -> JsonObject:
     """The entry without what can be long: the journal always has room for it (RESERVE_BYTES)."""
     cut = {name: _cut(value) for name, value in entry.items() if isinstance(value, str) and name != "correlation_id"}
     groups = entry["group_ids"][:SHORT_MAX_GROUPS]
-    return entry | cut | {"group_ids": groups, "stages": [], "tags": {}, "candidates": None, "asked_before": None}
+    unlisted = {"candidates": None, "asked_before": None, "provider_calls": None, "guardrails": None}
+    return entry | cut | unlisted | {"group_ids": groups, "stages": [], "tags": {}}
 
 
 def _cut(text: str) -> str:
@@ -285,18 +361,21 @@ def _cut(text: str) -> str:
 
 
 def _payload(exchange: Exchange) -> str:
-    """Request and response as JSON, as far as GATEWAY_LOG_PAYLOAD keeps them."""
-    kind = settings.GATEWAY_LOG_PAYLOAD
+    """Request and response as JSON, as far as they are kept."""
+    kind = kept_content(exchange)
     if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
         return ""  # a client that is over a limit must not fill the disk instead
     request, answer = (
         exchange.request.raw,
-        exchange.answer.body if exchange.answer else b"".join(exchange.sent_chunks),
+        exchange.answer.body if exchange.answer else b"".join(exchange.delivery.chunks),
     )
-    is_live = exchange.stream is not None or exchange.subscription is not None
-    size = exchange.sent_bytes if is_live else len(answer)
+    is_live = exchange.attempts.stream is not None or exchange.cache.subscription is not None
+    size = exchange.delivery.size if is_live else len(answer)
+    if exchange.guarding is not None and (guarded := logged_answer(exchange.guarding)) is not None:
+        answer, size = guarded
     if kind == "redacted":
-        digest = exchange.sent_hash or hashlib.sha256(answer)
+        is_whole = exchange.guarding is not None and len(answer) == size
+        digest = hashlib.sha256(answer) if is_whole else exchange.delivery.digest or hashlib.sha256(answer)
         payload = {
             "request": _fingerprint(len(request), hashlib.sha256(request)),
             "response": _fingerprint(size, digest),
@@ -306,7 +385,7 @@ def _payload(exchange: Exchange) -> str:
     request_json = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
     # A stream of JSON lines looks like an object but is not one.
     show = _json if not exchange.is_streamed else _string
-    body = exchange.kept_answer
+    body = exchange.cache.logged_body if exchange.guarding is None else None
     body = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
     return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
 

@@ -1,53 +1,96 @@
-"""Provider health for the console: breaker states in all processes of this machine, failures and recent usage."""
+"""Provider health: attempts, circuits and rests in all processes of this machine, and recent usage."""
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.tasks.process_metrics import process_gauges
-from providers.health.status import Health
+from providers.health.status import Health, HealthState, LastError, ModelHealth, state_of
 from providers.models import Provider
 from telemetry import services
+from telemetry.metrics.attempts import Record
 from telemetry.metrics.counters import Gauges
-from telemetry.metrics.sums import Sums
 from telemetry.usage.statistics import UsageQuery
 
 MAX_ROWS = 10_000
 
 
-def health_of(gateway: Gateway, providers: Sequence[Provider]) -> list[Health]:
+def health_of(gateway: Gateway, providers: Sequence[Provider], *, with_usage: bool) -> list[Health]:
     """The health of these providers, in their order."""
-    sums, processes = gateway.metrics.gather(process_gauges(gateway))
-    failures, usage = _failures(sums), _usage()
-    counts, resting = _circuits(processes.values())
-    ends = _rest_ends(processes.values())
+    usage = recent_usage() if with_usage else {}
+    healths = _healths(gateway, [(row.pk, row.name, row.enabled) for row in providers])
+    return [health._replace(usage=usage.get(row.pk)) for row, health in zip(providers, healths, strict=True)]
+
+
+def present_health(gateway: Gateway) -> dict[str, Health]:
+    """The health of each enabled provider by its name; needs no database."""
+    rows = [(row.id, row.name, True) for row in gateway.snapshot.providers.values()]
+    return {name: health for (_, name, _), health in zip(rows, _healths(gateway, rows), strict=True)}
+
+
+def health_gauges(healths: Mapping[str, Health]) -> Gauges:
+    """The health of providers by their names, as gauges."""
+    models = [(name, model) for name, health in healths.items() for model in health.models]
+    failing = [(name, model.model) for name, model in models if model.state is HealthState.FAILING]
+    words = [(name, health.state.value) for name, health in healths.items()]
+    return {
+        "provider_health": [(labels, 1.0) for labels in words],
+        "provider_model_failing": [(labels, 1.0) for labels in failing],
+    }
+
+
+def failing_providers(gateway: Gateway) -> dict[str, Health]:
+    """The health of those that fail, by their names in order."""
+    healths = sorted(present_health(gateway).items())
+    return {name: health for name, health in healths if health.state is HealthState.FAILING}
+
+
+def _healths(gateway: Gateway, providers: Sequence[tuple[int, str, bool]]) -> list[Health]:
+    """The health of providers, each named by id, name and whether it is enabled."""
+    gateway.metrics.aggregate(gateway.snapshot.targets_by_model)
+    _, gauges = gateway.metrics.gather(process_gauges(gateway))
+    records, now = gateway.metrics.gather_attempts().by_provider(), time.time()
+    processes, open_circuits = _circuits(gauges.values())
+    ends = _rest_ends(gauges.values())
     return [
         Health(
-            row.enabled, counts[row.name], resting[row.name], failures[row.name], usage.get(row.pk), ends.get(row.name)
+            is_enabled,
+            processes[name],
+            open_circuits[name],
+            ends.get(name),
+            _models(records.get(number, {}), now),
         )
-        for row in providers
+        for number, name, is_enabled in providers
     ]
 
 
-def resting_providers(gateway: Gateway) -> list[str]:
-    """The names of the providers whose breaker is open in any process."""
-    _, processes = gateway.metrics.gather(process_gauges(gateway))
-    return sorted(+_circuits(processes.values())[1])
+def _models(records: Mapping[str, Record], now: float) -> tuple[ModelHealth, ...]:
+    return tuple(_model(model, record, now) for model, record in sorted(records.items()))
+
+
+def _model(model: str, record: Record, now: float) -> ModelHealth:
+    error = None
+    if record.failed_at:
+        at = datetime.fromtimestamp(record.failed_at, UTC)
+        error = LastError(at, model, record.exception, record.message)
+    counts = (record.attempts, record.failures, record.checks, record.failed_checks)
+    return ModelHealth(model, state_of(record.latest, now), *counts, error)
 
 
 def _circuits(processes: Iterable[Gauges]) -> tuple[Counter[str], Counter[str]]:
-    """By provider name: the number of processes that know it, and of those in which its breaker is open."""
+    """By provider name: the number of processes that know it, and of those in which its circuit is open."""
     processes_by_name: Counter[str] = Counter()
-    resting: Counter[str] = Counter()
+    open_circuits: Counter[str] = Counter()
     for gauges in processes:
-        for (name,), rests in gauges.get("provider_resting", ()):
+        for (name,), is_open in gauges.get("provider_resting", ()):
             processes_by_name[name] += 1
-            resting[name] += int(rests)
-    return processes_by_name, resting
+            open_circuits[name] += int(is_open)
+    return processes_by_name, open_circuits
 
 
 def _rest_ends(processes: Iterable[Gauges]) -> dict[str, datetime]:
@@ -60,14 +103,7 @@ def _rest_ends(processes: Iterable[Gauges]) -> dict[str, datetime]:
     return {name: now + timedelta(seconds=rest) for name, rest in seconds.items() if rest}
 
 
-def _failures(sums: Sums) -> dict[str, dict[str, int]]:
-    failures: dict[str, dict[str, int]] = defaultdict(dict)
-    for (name, exception), (number,) in sums.metrics.get("provider_failures", {}).items():
-        failures[name][exception] = int(number)
-    return failures
-
-
-def _usage() -> dict[int, dict[str, Any]]:
+def recent_usage() -> dict[int, dict[str, Any]]:
     """What each provider served since the beginning of the previous hour, by its id."""
     now = timezone.now()
     rows = services.usage(

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Collection
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -37,6 +38,7 @@ class Follower(BackgroundThread):
         self._database_errors = RepeatedErrors(log, "snapshot", database_message=self._database_message)
         self._wanted_keys: set[str] = set()
         self._wanted_sessions: dict[str, int | None] = {}  # each poll begins a new one; waiting requests keep theirs
+        self._wanted_owners: dict[str, int | None] = {}  # as these
         self._unknown_keys: set[str] = set()
         self._is_prompt = True
         self._last_prune = time.monotonic()
@@ -82,6 +84,17 @@ class Follower(BackgroundThread):
             self._wait()
         return owners[session_id]
 
+    def kept_state_owners(self, digests: Collection[str]) -> dict[str, int]:
+        """The user ids of those of these things that the database knows (telemetry's KeptState).
+
+        Raises ServiceUnavailable if it does not answer.
+        """
+        with self._polls:
+            owners = self._wanted_owners
+            owners.update(dict.fromkeys(digests))
+            self._wait()
+        return {digest: owner for digest in digests if (owner := owners[digest]) is not None}
+
     def _wait(self) -> None:
         """Wait for a poll that begins after this call; the caller holds the condition."""
         next_poll = self._begun + 1
@@ -97,8 +110,11 @@ class Follower(BackgroundThread):
             begun = self._begun
             keys, self._wanted_keys = self._wanted_keys, set()
             sessions, self._wanted_sessions = self._wanted_sessions, {}
+            owners, self._wanted_owners = self._wanted_owners, {}
         with self._database_errors.caught():
             self._follow(keys, sessions)
+            if owners:
+                owners.update(loading.kept_state_owners(owners.keys()))
         with self._polls:
             self._ended = begun
             if not self._database_errors:

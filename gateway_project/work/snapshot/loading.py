@@ -5,37 +5,51 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
-from urllib.parse import quote, urlsplit
+from itertools import chain
 
 from django.conf import settings
-from django.db.models import F, Model, QuerySet
+from django.db.models import Case, F, Model, QuerySet, When
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE
+from accounts.group_tree import with_ancestors
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.errors import ValidationError
+from gateway_project.work.guardrails.loading import load_guardrails
 from gateway_project.work.limits.book import LimitBook, LimitRow
-from gateway_project.work.limits.kinds import Subject
-from gateway_project.work.snapshot.records import Caller, KeySnapshot, ProviderSnapshot, Snapshot
+from gateway_project.work.limits.kinds import CONCURRENT, CREDENTIAL, REQUESTS, TOKENS, Subject
+from gateway_project.work.routing.aliases import AliasBook, AliasRow, Condition, MirrorRow, TargetRow
+from gateway_project.work.snapshot.provider_records import provider_record
+from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
 from keys.models import ApiKey
+from keys.restrictions import KeyRestrictions, restrictions_of
 from licensing import services as licence
 from licensing.models import Limit
-from providers.credentials import CredentialUnreadable, KeyMissing, decrypt, hint_of, origin_of
-from providers.formats import FORMATS, Options
-from providers.models import ModelPrice, Provider
-from providers.transport import auth
-from providers.transport.transport import TransportLimits
+from providers.formats import FORMATS
+from providers.models import CREDENTIAL_LIMITS, ModelPrice, Provider, ProviderCredential
+from rules.aliases.models import Alias, AliasTarget
+from rules.linter import OfferedProvider
 from rules.matching import RuleSnapshot
-from rules.models import Rule
+from rules.models import Effect, Rule
 from rules.patterns import compile_pattern
+from telemetry.models import KeptState, LogEntry
 
 log = logging.getLogger("gateway.snapshot")
 
 # Above this number of changed rows it is cheaper to load all.
 LOAD_ALL_ABOVE = 5_000
-# Cache scopes, the narrowest last: a provider can narrow the setting, not widen it.
-SCOPES = ("global", "group", "user", "key")
+MAX_OWNERS = 1000  # in one query
+# A limit that is set this soon after its key, user or provider was created is checked at once, without a recount.
+NEW_FOR = timedelta(minutes=1)
+CREDENTIAL_MEASURES = ((REQUESTS, "minute"), (TOKENS, "minute"), (CONCURRENT, "none"))  # of CREDENTIAL_LIMITS
+# Of a rule: in the order of rule_record().
+RULE_COLUMNS = ("id", "name", "regex", "user_id", "group_id", "everyone", "provider_id", "effect")
+# Of a key: in the order of restrictions_of().
+RESTRICTIONS = ("model_patterns", "networks", "not_before", "tags", "max_tokens_per_request", "content_logging")
 
 
 def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
@@ -48,8 +62,13 @@ def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
         load_rules(snapshot, _ids_or_all(ids))
     elif kind == "provider":
         load_providers(snapshot)
+        load_limits(snapshot)  # credentials have limits of their own
     elif kind == "price":
         load_prices(snapshot)
+    elif kind == "alias":
+        load_aliases(snapshot)
+    elif kind == "guardrail":
+        snapshot.guardrails = load_guardrails(snapshot.guardrails)
     elif kind == "limit":
         load_limits(snapshot)
     elif kind == "licence":
@@ -58,7 +77,7 @@ def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
 
 def load_all(snapshot: Snapshot) -> None:
     """Read everything."""
-    for kind in ("licence", "provider", "price", "rule", "limit", "user", "key"):
+    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "key"):
         load(snapshot, kind, {0})
     snapshot.loaded = True
 
@@ -91,16 +110,20 @@ def load_wanted_keys(snapshot: Snapshot, public_ids: Collection[str]) -> None:
 
 
 def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
-    """Load users with the features of their roles and the ids of their groups; all of them if ids is None."""
+    """Load users with the features of their roles, and the ids of their groups and of all groups above these.
+
+    All users if ids is None.
+    """
     users = User.objects.all() if ids is None else User.objects.filter(id__in=ids)
     features = _features_by_role()
     roles = _pairs(User.roles.through, "user_id", "role_id", ids)
     groups = _pairs(Group.members.through, "user_id", "group_id", ids)
+    parents = Group.objects.parents()
     callers = {}
     for user_id, name, active, deleted in users.values_list("id", "username", "is_active", "is_deleted").iterator():
         granted = frozenset().union(*(features.get(role, ()) for role in roles.get(user_id, ())))
         callers[user_id] = Caller(
-            user_id, name, active and not deleted, _interned(granted), tuple(groups.get(user_id, ()))
+            user_id, name, active and not deleted, _interned(granted), with_ancestors(groups.get(user_id, ()), parents)
         )
     if ids is None:
         snapshot.callers = callers
@@ -111,23 +134,21 @@ def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
 
 
 def load_rules(snapshot: Snapshot, ids: Collection[int] | None) -> None:
-    """Load and compile enabled rules; one whose pattern does not compile is left out."""
+    """Load and compile enabled rules; one whose pattern does not compile allows nothing, or denies every model."""
     rows = Rule.objects.enabled()
     rules = {}
     if ids is not None:
         rows = rows.filter(id__in=ids)
         rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in ids}
-    columns = ("id", "name", "regex", "user_id", "group_id", "everyone", "provider_id")
-    for row in rows.values_list(*columns).iterator():
-        if (rule := _rule(*row)) is not None:
+    for row in rows.values_list(*RULE_COLUMNS).iterator():
+        if (rule := rule_record(*row)) is not None:
             rules[rule.id] = rule
     snapshot.put_rules(rules.values())
 
 
 def load_providers(snapshot: Snapshot) -> None:
-    """Load enabled providers; one whose credential cannot be decrypted is left out."""
-    rows = Provider.objects.enabled().select_related("format").prefetch_related("models")
-    providers = (_provider(row, snapshot.providers.get(row.id)) for row in rows)
+    """Load enabled providers; one of whose credentials none can be used is left out."""
+    providers = (provider_record(row, snapshot.providers.get(row.id)) for row in Provider.objects.served())
     snapshot.put_providers([provider for provider in providers if provider is not None])
 
 
@@ -136,26 +157,72 @@ def load_prices(snapshot: Snapshot) -> None:
     snapshot.prices = ModelPrice.objects.not_over().book()
 
 
+def load_aliases(snapshot: Snapshot) -> None:
+    """Load all aliases; disabled ones too, as another may contain one."""
+    snapshot.put_aliases([_alias(row) for row in Alias.objects.shown()])
+
+
+def idle_aliases() -> list[int]:
+    """The ids of the stored aliases that are enabled and of which no target can serve."""
+    offered = (
+        OfferedProvider(
+            row.pk, row.name, frozenset(model.name for model in row.models.all()), FORMATS.get(row.format.name)
+        )
+        for row in Provider.objects.enabled().shown()
+    )
+    aliases = [_alias(row) for row in Alias.objects.shown()]
+    return AliasBook(aliases, {provider.id: provider for provider in offered}).idle()
+
+
 def load_limits(snapshot: Snapshot) -> None:
     """Load the limits, and the settings' defaults for subjects without their own."""
-    snapshot.limits = LimitBook(limit_rows(Limit.objects.all()), settings.GATEWAY_LIMITS, snapshot.limits.started_at)
+    rows = chain(limit_rows(Limit.objects.all()), credential_limit_rows())
+    snapshot.limits = LimitBook(rows, settings.GATEWAY_LIMITS, snapshot.limits.started_at, settings.GATEWAY_GUARDS)
 
 
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:
     """The rows for a LimitBook."""
     names = {"key": "key__name", "user": "user__username", "group": "group__name", "provider": "provider__name"}
     ids = [f"{subject}_id" for subject in names]
-    columns = ("measure", "window", "amount", "bounds_since", *ids, *names.values())
-    for measure, window, amount, since, *subjects in limits.values_list(*columns):
-        for kind, subject_id, name in zip(names, subjects[:4], subjects[4:], strict=True):
+    created = Coalesce("key__created_at", "user__created_at", "provider__created_at")
+    just_now = timezone.now() - NEW_FOR
+    is_new = Case(When(bounds_since__lt=created + NEW_FOR, bounds_since__gt=just_now, then=True), default=False)
+    columns = ("measure", "window", "amount", "bounds_since", "is_strict", "unpriced", "unpriced_price", "is_new")
+    for row in limits.annotate(is_new=is_new).values_list(*ids, *names.values(), *columns):
+        for kind, subject_id, name in zip(names, row[:4], row[4:8], strict=True):
             if subject_id is not None:
-                yield LimitRow(Subject(kind, subject_id), name, measure, window, amount, since)
+                limit = LimitRow(Subject(kind, subject_id), name, *row[8:])
+                yield limit._replace(is_new=limit.is_new and _is_unused(limit.subject))
+
+
+def _is_unused(subject: Subject) -> bool:
+    """Whether the log has nothing of a key, user or provider; what is on its way there is seen a moment later."""
+    return not LogEntry.objects.filter(**{f"{subject.kind}_id": subject.id}).exists()
+
+
+def credential_limit_rows() -> Iterator[LimitRow]:
+    """The limits of credentials that are in use, for a LimitBook."""
+    rows = ProviderCredential.objects.usable().values_list("id", "provider__name", *CREDENTIAL_LIMITS)
+    for credential_id, provider, *amounts in rows:
+        for (measure, window), amount in zip(CREDENTIAL_MEASURES, amounts, strict=True):
+            if amount is not None:
+                name = f"of {provider}"  # clients read it: the credential's own name is none of their business
+                yield LimitRow(Subject(CREDENTIAL, credential_id), name, measure, window, Decimal(amount))
 
 
 def live_sessions(session_ids: Collection[str]) -> dict[str, int]:
     """Those of these sessions that are live, each with the id of its user."""
     rows = Session.objects.live(timezone.now()).filter(id__in=session_ids).values_list("id", "user_id")
     return {session_id.hex: user_id for session_id, user_id in rows}
+
+
+def kept_state_owners(digests: Collection[str]) -> dict[str, int]:
+    """Those of these things that somebody is known to own, each with the id of its user."""
+    wanted, owners = sorted(digests), dict[str, int]()
+    for begin in range(0, len(wanted), MAX_OWNERS):
+        rows = KeptState.objects.filter(digest__in=wanted[begin : begin + MAX_OWNERS])
+        owners.update(rows.values_list("digest", "user_id"))
+    return owners
 
 
 def _ids_or_all(ids: Collection[int]) -> Collection[int] | None:
@@ -167,18 +234,30 @@ def _keys(rows: QuerySet[ApiKey]) -> Iterator[tuple[str, KeySnapshot]]:
         "public_id", "id", "name", "digest", "owner_id", "provider_id", "expiry", "locked_time", "permissions",
         "former_public_id", "former_digest", "former_until",
     )  # fmt: skip
-    for row in rows.values_list(*columns):
-        public_id, key_id, name, digest, owner, provider, expiry, locked, permissions, *former = row
+    for row in rows.values_list(*columns, *RESTRICTIONS):
+        public_id, key_id, name, digest, owner, provider, expiry, locked, permissions, *others = row
         if not isinstance(permissions, list) or not all(isinstance(name, str) for name in permissions):
             log.error("Key %s is not used: its permissions are not a list of names.", public_id)
             continue
         expires = expiry.timestamp() if expiry else math.inf
         granted = _interned(frozenset(permissions))
-        key = KeySnapshot(key_id, name, bytes(digest), owner, provider, expires, locked is not None, granted)
-        former_id, former_digest, until = former
+        former_id, former_digest, until, *values = others
+        try:
+            narrowed = _restrictions(*values)
+        except ValidationError as error:
+            log.error("Key %s is not used: its restrictions cannot be read: %s", public_id, error.sentence)
+            continue
+        key = KeySnapshot(key_id, name, bytes(digest), owner, provider, expires, locked is not None, granted, narrowed)
         if former_id is not None:
             yield former_id, replace(key, digest=bytes(former_digest), expires=min(expires, until.timestamp()))
         yield public_id, key
+
+
+def _restrictions(
+    models: object, networks: object, not_before: datetime | None, tags: object, max_tokens: int | None, logging: str
+) -> KeyRestrictions | None:
+    begins = not_before.timestamp() if not_before else 0.0
+    return restrictions_of(models, networks, begins, tags, max_tokens, logging)
 
 
 def _by_key(keys: Mapping[str, KeySnapshot]) -> dict[int, tuple[str, ...]]:
@@ -215,7 +294,7 @@ def _pairs(through: type[Model], one: str, other: str, users: Collection[int] | 
     return pairs
 
 
-def _rule(
+def rule_record(
     rule_id: int,
     name: str,
     regex: str,
@@ -223,69 +302,34 @@ def _rule(
     group_id: int | None,
     everyone: bool | None,
     provider_id: int | None,
+    effect: str,
 ) -> RuleSnapshot | None:
+    """A stored rule, compiled; None if it allows and its pattern does not compile."""
+    denies = effect == Effect.DENY
     try:
         pattern = compile_pattern(regex) if regex else None
     except ValidationError as error:
-        log.error("Rule %s is not applied: %s", name, error.message)
-        return None
-    return RuleSnapshot(rule_id, name, pattern, user_id, group_id, bool(everyone), provider_id)
+        log.error("Rule %s %s: %s", name, "denies every model" if denies else "is not applied", error.message)
+        if not denies:
+            return None
+        pattern = None
+    return RuleSnapshot(rule_id, name, pattern, user_id, group_id, bool(everyone), provider_id, denies)
 
 
-def _provider(row: Provider, before: ProviderSnapshot | None) -> ProviderSnapshot | None:
-    try:
-        credential = _credential(row, before) if row.credential else ""
-        signer = auth.signer(row.auth_method, credential, row.url)
-        headers = {} if signer else auth.headers(row.auth_method, credential)
-    except (CredentialUnreadable, auth.CredentialUnusable, ValueError) as error:
-        log.error("Provider %s is not used: %s", row.name, error)
-        return None
-    return ProviderSnapshot(
-        id=row.id,
-        name=row.name,
-        url=row.url,
-        host=urlsplit(row.url).hostname or "",
-        auth_method=row.auth_method,
-        credential=credential,
-        format=FORMATS.get(row.format.name),
-        format_name=row.format.name,
-        priority=row.priority,
-        weight=row.weight,
-        transport_limits=TransportLimits(
-            connect=row.connect_timeout_seconds or settings.GATEWAY_CONNECT_TIMEOUT,
-            first_byte=row.first_byte_timeout_seconds or settings.GATEWAY_FIRST_BYTE_TIMEOUT,
-            idle=row.idle_timeout_seconds or settings.GATEWAY_IDLE_TIMEOUT,
-            response_bytes=row.max_response_bytes or settings.GATEWAY_MAX_RESPONSE_BYTES,
-        ),
-        total_seconds=row.total_timeout_seconds or settings.GATEWAY_TOTAL_TIMEOUT,
-        cache_scope=max(row.cache_scope or "global", settings.GATEWAY_CACHE_SCOPE, key=SCOPES.index),
-        cache_seconds=settings.GATEWAY_CACHE_TTL if row.cache_ttl_seconds is None else row.cache_ttl_seconds,
-        models=frozenset(model.name for model in row.models.all()),
-        options=Options(
-            unknown_parameters=row.unknown_parameters, default_max_tokens=settings.GATEWAY_ANTHROPIC_MAX_TOKENS
-        ),
-        max_output_tokens={model.name: tokens for model in row.models.all() if (tokens := model.max_output_tokens)},
-        header_name=row.name if row.name.isascii() else quote(row.name),
-        auth_headers=headers,
-        signer=signer,
-    )
+def _alias(row: Alias) -> AliasRow:
+    mirror = None
+    if row.mirror is not None:
+        mirror = MirrorRow(row.mirror.provider_id, row.mirror.name, row.mirror_share)
+    targets = tuple(map(_alias_target, row.targets.all()))
+    causes = frozenset(row.fallback_on)
+    return AliasRow(row.pk, row.name, row.strategy, causes, targets, mirror, row.hedge, row.enabled)
 
 
-def _credential(row: Provider, before: ProviderSnapshot | None) -> str:
-    """The decrypted credential. Raises CredentialUnreadable and ValueError.
-
-    A process that does not have a new encryption key yet keeps the credential it has, as long as origin and hint show
-    that it is unchanged.
-    """
-    try:
-        return decrypt(row.credential, origin=row.origin, keys=settings.GATEWAY_ENCRYPTION_KEYS)
-    except KeyMissing as error:
-        if before is None or (origin_of(before.url), hint_of(before.credential)) != (row.origin, row.credential_hint):
-            raise
-        if not row.credential_hint:
-            raise
-        log.warning("Provider %s keeps its former credential: %s", row.name, error)
-        return before.credential
+def _alias_target(row: AliasTarget) -> TargetRow:
+    condition = Condition.from_json(row.match)
+    if row.model is None:
+        return TargetRow(None, "", row.nested_id, row.weight, row.tier, condition)
+    return TargetRow(row.model.provider_id, row.model.name, None, row.weight, row.tier, condition)
 
 
 @lru_cache(maxsize=4096)

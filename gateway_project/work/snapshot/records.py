@@ -4,17 +4,22 @@ Requests read `Snapshot` and not the database; `Follower` (follower.py) keeps it
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from urllib.parse import quote
 
+from gateway_project.work.guardrails.book import GuardrailBook
 from gateway_project.work.limits.book import LimitBook
+from gateway_project.work.routing import aliases
+from gateway_project.work.routing.aliases import AliasBook, AliasRow
+from keys.restrictions import KeyRestrictions
 from licensing import terms
 from licensing.terms import Terms
 from providers import catalogue
 from providers.catalogue import Catalogue
 from providers.formats import DEFAULT_OPTIONS, Format, Options
+from providers.pricing.facts import ModelFacts
 from providers.pricing.prices import Price, PriceBook
 from providers.transport import auth
 from providers.transport.sigv4 import Signer
@@ -37,6 +42,11 @@ class KeySnapshot:
     expires: float
     locked: bool
     permissions: frozenset[str]
+    restrictions: KeyRestrictions | None = None
+
+    def allows_model(self, name: str) -> bool:
+        """Whether its own list of models names this one, or it has none."""
+        return self.restrictions is None or self.restrictions.allow_model(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +62,10 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSnapshot:
-    """An enabled provider with its credential in the clear; never printed."""
+    """An enabled provider with one of its credentials in the clear; never printed.
+
+    Of a provider with several there is one for each: they are each other's siblings.
+    """
 
     id: int
     name: str
@@ -71,9 +84,17 @@ class ProviderSnapshot:
     host: str = ""  # of its URL, in lower case
     options: Options = DEFAULT_OPTIONS
     max_output_tokens: dict[str, int] = field(default_factory=dict)  # by model, where an administrator set it
+    upstream_names: dict[str, str] = field(default_factory=dict)  # by model, where the provider is asked for another
+    facts: dict[str, ModelFacts] = field(default_factory=dict)  # by model
+    health_check_seconds: int = 0  # 0: never
+    health_check_always: bool = False
+    credential_id: int = 0  # 0: the provider's own
+    credential_weight: int = 1
     header_name: str = ""  # the name as it is written in headers
     auth_headers: dict[str, str] = field(repr=False, default_factory=dict)
     signer: Signer | None = field(repr=False, default=None)  # instead of auth_headers, where each request is signed
+    # All that have one of its credentials, this one too; empty if there is one credential.
+    siblings: tuple["ProviderSnapshot", ...] = field(repr=False, compare=False, default=())
     _secrets: tuple[str, ...] = field(repr=False, init=False, compare=False, default=())  # the longest first
     # Those of at least MIN_SECRET_LENGTH, in each spelling.
     _in_bodies: tuple[bytes, ...] = field(repr=False, init=False, compare=False, default=())
@@ -84,11 +105,33 @@ class ProviderSnapshot:
             self.credential,
             quote(self.credential, safe=""),
         }
-        secrets = sorted(secrets_sent - {""}, key=len, reverse=True)
+        self._mask(secrets_sent - {""})
+
+    def _mask(self, secrets_sent: Iterable[str]) -> None:
+        secrets = sorted(secrets_sent, key=len, reverse=True)
         object.__setattr__(self, "_secrets", tuple(secrets))
         object.__setattr__(
             self, "_in_bodies", _in_bodies(secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH)
         )
+
+    def join(self, siblings: "tuple[ProviderSnapshot, ...]") -> None:
+        """Know those with the provider's other credentials, and mask these too."""
+        object.__setattr__(self, "siblings", siblings)
+        self._mask({secret for sibling in siblings for secret in sibling._secrets})
+
+    @property
+    def account(self) -> tuple[int, int]:
+        """Provider and credential: whom the provider sees, and what rests or fails by itself."""
+        return self.id, self.credential_id
+
+    @property
+    def accounts(self) -> "tuple[ProviderSnapshot, ...]":
+        """The provider with each of its credentials."""
+        return self.siblings or (self,)
+
+    def upstream_name(self, model: str) -> str:
+        """What the provider is asked for, by our name of the model."""
+        return self.upstream_names.get(model, model)
 
     def matches_name(self, name: str) -> bool:
         """Whether this is the provider's name, as it is or as response headers write it."""
@@ -128,6 +171,22 @@ class ProviderSnapshot:
 
 
 Target: TypeAlias = catalogue.Target[ProviderSnapshot]
+AliasSnapshot: TypeAlias = aliases.AliasSnapshot[ProviderSnapshot]
+Tiers: TypeAlias = aliases.Tiers[ProviderSnapshot]
+
+
+def target_key(target: Target) -> tuple[tuple[int, int], str]:
+    """What tells a target from the others of a request: its account and its model."""
+    return target.provider.account, target.model
+
+
+def as_siblings(accounts: Sequence[ProviderSnapshot]) -> ProviderSnapshot | None:
+    """The first of one provider's accounts, once each knows all; None if there is none."""
+    if len(accounts) > 1:
+        siblings = tuple(accounts)
+        for account in siblings:
+            account.join(siblings)
+    return accounts[0] if accounts else None
 
 
 def _in_bodies(secrets: Iterable[str]) -> tuple[bytes, ...]:
@@ -140,6 +199,7 @@ class Snapshot(Catalogue[ProviderSnapshot]):
     """The current rows. Only the follower changes it, each entry by one assignment."""
 
     def __init__(self) -> None:
+        self.aliases, self.alias_rows = AliasBook[ProviderSnapshot](), tuple[AliasRow, ...]()
         super().__init__()
         self.loaded = False
         self.keys: dict[str, KeySnapshot] = {}
@@ -151,6 +211,11 @@ class Snapshot(Catalogue[ProviderSnapshot]):
         self.prices = PriceBook()
         self.terms: Terms = terms.refused("It is not loaded yet.", 0, 0)
         self.limits = LimitBook()
+        self.guardrails: GuardrailBook | None = None  # None: there are none, and requests are not searched
+
+    def provider(self, provider_id: int) -> ProviderSnapshot | None:
+        """An enabled provider."""
+        return self.providers.get(provider_id)
 
     def put_key(self, public_id: str, key: KeySnapshot) -> None:
         self.keys[public_id] = key
@@ -167,6 +232,15 @@ class Snapshot(Catalogue[ProviderSnapshot]):
             if public_id not in remaining:
                 self.keys.pop(public_id, None)
 
+    def put_providers(self, providers: Iterable[ProviderSnapshot]) -> None:
+        super().put_providers(providers)
+        if self.alias_rows:  # their targets are the new providers
+            self.put_aliases(self.alias_rows)
+
+    def put_aliases(self, rows: Iterable[AliasRow]) -> None:
+        self.alias_rows = tuple(rows)
+        self.aliases = AliasBook(self.alias_rows, self.providers)
+
     def put_rules(self, rules: Iterable[RuleSnapshot]) -> None:
         self.rule_rows = {rule.id: rule for rule in rules}
         self.rules = RuleBook(self.rule_rows.values())
@@ -174,4 +248,4 @@ class Snapshot(Catalogue[ProviderSnapshot]):
     def price(self, target: Target, at: float) -> Price | None:
         """The price of the target's model at this time (seconds since 1970); None if none is set."""
         provider, model = target
-        return self.prices.price(provider.id, provider.host, model, at)
+        return self.prices.price(provider.id, provider.host, model, at, provider.upstream_name(model))

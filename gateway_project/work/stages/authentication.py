@@ -1,4 +1,4 @@
-"""Stage 1: whose request is this, and within which limits?"""
+"""Stage 1: whose request is this?"""
 
 import time
 
@@ -9,29 +9,59 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
 from gateway_project.work.snapshot.records import Caller, KeySnapshot
 from keys import secrets
+from keys.restrictions import WRONG_NETWORK
 
 FEATURE = "work"
 
 
 def authenticate(exchange: Exchange, gateway: Gateway) -> None:
-    """Set caller, key and limits. The limits are counted later, in the round trip that looks up the cache."""
+    """Set caller and key. Raises AuthenticationFailed, PermissionDenied and LicenceInvalid."""
     if overload.is_overloaded():
         raise ServiceUnavailable("The gateway is overloaded: it is serving as many requests as it can.")
     credential = exchange.endpoint.door.credential(exchange.connection.environ)
     if not credential:
         raise AuthenticationFailed(AuthenticationFailed.NO_CREDENTIAL)
     if credential.startswith(secrets.PREFIX):
-        exchange.key = key = _key(credential, gateway)
-        exchange.caller = caller = _key_owner(key, gateway)
-        allowed = FEATURE in key.permissions and FEATURE in caller.features
+        exchange.identity.key = key = _key(credential, gateway)
+        exchange.identity.caller = usable_caller(key.owner_id, gateway)
+        require_network(key, exchange.connection.address)
     else:
-        exchange.caller = caller = _token_user(credential, gateway)
-        allowed = FEATURE in caller.features
-    exchange.limit_book = gateway.snapshot.limits
-    exchange.limits = exchange.limit_book.for_caller(exchange.key, caller)
-    if not allowed:
+        exchange.identity.caller = _token_user(credential, gateway)
+    authorize(exchange, gateway)
+
+
+def authorize(exchange: Exchange, gateway: Gateway) -> None:
+    """Raise PermissionDenied unless caller and key may send work, and LicenceInvalid."""
+    caller, key = exchange.identity.caller, exchange.identity.key
+    assert caller is not None
+    if FEATURE not in caller.features or (key is not None and FEATURE not in key.permissions):
         raise PermissionDenied("The credential does not have the permission to send work.")
     require_licence(gateway)
+
+
+def require_usable(key: KeySnapshot | None) -> KeySnapshot:
+    """The key, if it is not locked and its time has begun and not ended. Raises AuthenticationFailed."""
+    if key is None or key.locked or not _is_in_force(key, time.time()):
+        raise AuthenticationFailed
+    return key
+
+
+def _is_in_force(key: KeySnapshot, now: float) -> bool:
+    return now < key.expires and (key.restrictions is None or key.restrictions.not_before <= now)
+
+
+def require_network(key: KeySnapshot, address: str) -> None:
+    """Raise PermissionDenied unless the key may be used from this address."""
+    if key.restrictions is not None and not key.restrictions.allow_address(address):
+        raise PermissionDenied(WRONG_NETWORK.format(address=address))
+
+
+def usable_caller(user_id: int, gateway: Gateway) -> Caller:
+    """The user. Raises AuthenticationFailed for one who is unknown, inactive or deleted."""
+    caller = gateway.snapshot.callers.get(user_id)
+    if caller is None or not caller.usable:
+        raise AuthenticationFailed
+    return caller
 
 
 def require_licence(gateway: Gateway) -> None:
@@ -48,16 +78,7 @@ def _key(text: str, gateway: Gateway) -> KeySnapshot:
     key = gateway.follower.find_key(public_id)
     if not secrets.matches(key.digest if key else None, digest):
         raise AuthenticationFailed
-    if key is None or key.locked or key.expires <= time.time():
-        raise AuthenticationFailed
-    return key
-
-
-def _key_owner(key: KeySnapshot, gateway: Gateway) -> Caller:
-    caller = gateway.snapshot.callers.get(key.owner_id)
-    if caller is None or not caller.usable:
-        raise AuthenticationFailed
-    return caller
+    return require_usable(key)
 
 
 def _token_user(text: str, gateway: Gateway) -> Caller:
@@ -67,7 +88,4 @@ def _token_user(text: str, gateway: Gateway) -> Caller:
         raise AuthenticationFailed
     if gateway.follower.session_owner(token.session) != token.user_id:
         raise AuthenticationFailed
-    caller = gateway.snapshot.callers.get(token.user_id)
-    if caller is None or not caller.usable:
-        raise AuthenticationFailed
-    return caller
+    return usable_caller(token.user_id, gateway)

@@ -2,25 +2,29 @@
 
 import re
 from collections.abc import Mapping
-from functools import partial
+from time import monotonic
 from typing import Any
 
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import UnsupportedMediaType, ValidationError
 from gateway_project.json_types import JsonObject
-from gateway_project.server.bodies import body_timeout, read_body
+from gateway_project.server.bodies import Read, body_timeout, read_body
+from gateway_project.server.http1 import is_buffered
 from gateway_project.server.request_ids import decode
 from gateway_project.work.doors import DIALECTS
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits.output_bound import bound_output
 from providers.formats import WorkRequest
-from providers.formats.base import COUNT_TOKENS
+from providers.formats.dialect import COUNT_TOKENS, Dialect
 from providers.formats.json_values import dumped
+from rules.aliases.models import Strategy
 
 OPERATION_OF = {"messages": "chat", "prompt": "completion", "input": "embedding"}
 OPERATIONS = tuple(OPERATION_OF.values())
 # At a door these are never streamed, whatever the body says; on /work the operation is only a guess.
 NEVER_STREAMED = ("embedding", COUNT_TOKENS)
+STRATEGIES = tuple(Strategy.values)
 CACHE_CONTROLS = ("bypass", "refresh", "only")
 MODEL_LENGTH = 200
 # Fields that the gateway evaluates; some providers ignore the case of names, and would decide differently.
@@ -54,6 +58,9 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
     if stream is not None and type(stream) is not bool:
         raise ValidationError("stream must be true or false.", field="stream")
     operation = endpoint.operation or _operation(headers.get("HTTP_X_SVC_OPERATION"), body)
+    dialect = endpoint.dialect or DIALECTS[operation]
+    if added_bound := _bound_output(exchange, body, operation, dialect):
+        raw = dumped(body)
     streams = stream is True and endpoint.operation not in NEVER_STREAMED
     exchange.request = WorkRequest(
         operation,
@@ -61,27 +68,39 @@ def read_request(exchange: Exchange, gateway: Gateway) -> None:
         body,
         raw,
         streams,
-        dialect=endpoint.dialect or DIALECTS[operation],
+        dialect=dialect,
         via_door=endpoint.door.in_shape,
         id=exchange.request_id,
         created=int(exchange.started_at),
+        added_bound=added_bound,
         headers=_forwarded_headers(headers),
     )
     _read_headers(exchange)
+
+
+def _bound_output(exchange: Exchange, body: JsonObject, operation: str, dialect: Dialect) -> str:
+    """Apply the key's bound of tokens; the name of the parameter that was added for it, or ""."""
+    key = exchange.identity.key
+    most = None if key is None or key.restrictions is None else key.restrictions.max_tokens
+    return bound_output(body, dialect.output_bounds, most) if most and operation not in NEVER_STREAMED else ""
 
 
 def _body(exchange: Exchange, gateway: Gateway) -> bytes:
     """The body; the client's connection is shut down if it does not send it in time."""
     call, headers = exchange.call, exchange.connection.environ
 
-    def take(size: int) -> None:
-        gateway.body_memory.reserve(size)
-        exchange.held_bytes += size
+    def reserve(size: int) -> None:
+        assert exchange.identity.caller is not None
+        gateway.body_memory.reserve(size, exchange.identity.caller.id)
+        exchange.options.body_bytes += size
 
-    read = partial(read_body, headers, gateway.max_body_bytes, take)
-    if call.client is None:
-        return read()
-    return gateway.watcher.arriving(call, body_timeout(headers, gateway.max_body_bytes, gateway.client_seconds), read)
+    def timed(read: Read, size: int) -> bytes:
+        if call.client is None or is_buffered(headers["wsgi.input"]):
+            return read()
+        seconds = body_timeout(size, gateway.client_seconds, gateway.min_body_rate)
+        return gateway.read_in_time(call, call.started + seconds - monotonic(), read)
+
+    return read_body(headers, gateway.max_body_bytes, reserve, timed)
 
 
 def _model(body: JsonObject) -> str:
@@ -105,15 +124,24 @@ def _operation(header: str | None, body: JsonObject) -> str:
 def _read_headers(exchange: Exchange) -> None:
     header = exchange.connection.environ.get
     if cache_control := header("HTTP_X_SVC_CACHE"):
-        exchange.cache_control = _one_of("X-Svc-Cache", cache_control, CACHE_CONTROLS)
+        exchange.options.cache_control = _one_of("X-Svc-Cache", cache_control, CACHE_CONTROLS)
     if seconds := header("HTTP_X_SVC_CACHE_TTL"):
-        exchange.cache_seconds = int(_number("X-Svc-Cache-TTL", seconds, whole=True))
+        exchange.options.cache_seconds = int(_number("X-Svc-Cache-TTL", seconds, whole=True))
     if seconds := header("HTTP_X_SVC_TIMEOUT"):
         exchange.call.shorten(_number("X-Svc-Timeout", seconds, whole=False))
     if tags := header("HTTP_X_SVC_TAGS"):
-        exchange.tags = _tags(decode(tags))
+        exchange.options.tags = _tags(decode(tags))
     if provider := header("HTTP_X_SVC_PROVIDER"):
-        exchange.requested_provider = decode(provider)
+        exchange.options.provider_name = decode(provider)
+    if header("HTTP_X_SVC_FALLBACK") and _one_of("X-Svc-Fallback", header("HTTP_X_SVC_FALLBACK", ""), ("off",)):
+        exchange.options.may_fall_back = False
+    if strategy := header("HTTP_X_SVC_STRATEGY"):
+        exchange.options.strategy = _one_of("X-Svc-Strategy", strategy, STRATEGIES)
+    if session := header("HTTP_X_SVC_SESSION"):
+        exchange.options.session = _session(session)
+    key = exchange.identity.key
+    if key is not None and key.restrictions is not None and key.restrictions.tags:
+        exchange.options.tags = {**exchange.options.tags, **key.restrictions.tags}
 
 
 def _forwarded_headers(headers: Mapping[str, Any]) -> dict[str, str]:
@@ -138,6 +166,14 @@ def _number(name: str, text: str, *, whole: bool) -> float:
     if not re.fullmatch(pattern, text, re.ASCII) or (not whole and float(text) <= 0):
         raise ValidationError(f"{name} must be a {'whole ' if whole else ''}number of seconds.", header=name)
     return float(text)
+
+
+def _session(text: str) -> str:
+    if not HEADER.fullmatch(text):
+        raise ValidationError(
+            "X-Svc-Session must have at most 1024 printable characters of ASCII.", header="X-Svc-Session"
+        )
+    return text
 
 
 def _tags(text: str) -> dict[str, str]:

@@ -1,30 +1,72 @@
-"""Stage 3: may this caller ask this model of one of these providers?"""
+"""Stage 3: may this caller, with this key, ask this model of one of these providers?"""
 
-from gateway_project.errors import RuleDenied
+from collections.abc import Mapping
+
+from gateway_project.errors import PermissionDenied, RuleDenied
 from gateway_project.work.exchange import Exchange
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot, Target
+from gateway_project.work.snapshot.records import AliasSnapshot, Caller, KeySnapshot, Snapshot, Target, Tiers
+from keys.restrictions import WRONG_MODEL
 from providers.catalogue import servable
-from rules.matching import RuleSnapshot
+from rules.matching import RuleSnapshot, name_of
+
+Judgement = tuple[RuleSnapshot | None, tuple[Target, ...]]
 
 
 def apply_rules(exchange: Exchange, gateway: Gateway) -> None:
-    """Set the targets that may serve the request, and the first rule that allows it. Raises RuleDenied."""
-    caller = exchange.caller
+    """Set the targets that may serve the request, and the rule that allows it. Raises RuleDenied, PermissionDenied."""
+    caller, key, decision, snapshot = (
+        exchange.identity.caller,
+        exchange.identity.key,
+        exchange.decision,
+        gateway.snapshot,
+    )
     assert caller is not None
-    offered = exchange.offers = _offers(exchange.model, exchange.key, gateway.snapshot)
-    if provider_name := exchange.requested_provider:
-        offered = tuple(target for target in offered if target.provider.matches_name(provider_name))
-    exchange.rule, exchange.allowed = _judge(exchange.model, offered, caller, gateway.snapshot)
-    if exchange.rule is None:
-        model = offered[0].model if offered else exchange.model
-        raise RuleDenied(f"No rule allows {caller.name} to use the model {model}.")
+    model = exchange.model
+    alias = decision.alias = snapshot.aliases.resolve(model)
+    if alias is None:
+        decision.offers = _offers(model, key, snapshot)
+    else:
+        decision.tiers = alias.tiers_for(caller, key, exchange.options.tags)
+        decision.offers = _targets(decision.tiers, key)
+    targets = requested_targets(exchange)
+    shown = model if alias is not None else name_of(model, targets)
+    permitted = permitted_targets(shown, targets, key)
+    if permitted is None:
+        raise PermissionDenied(WRONG_MODEL.format(model=shown), field="model")
+    decision.rule, decision.allowed = _judge(model, alias, permitted, caller, snapshot)
+    if decision.rule is None:
+        raise RuleDenied(f"No rule allows {caller.name} to use the model {shown}.")
 
 
-def allowed_targets(model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
-    """The targets that may and can serve this caller's request for the model."""
-    rule, allowed = _judge(model, _offers(model, key, snapshot), caller, snapshot)
+def requested_targets(exchange: Exchange) -> tuple[Target, ...]:
+    """The offers, if the request names a provider those of it."""
+    offers, provider_name = exchange.decision.offers, exchange.options.provider_name
+    if not provider_name:
+        return offers
+    return tuple(target for target in offers if target.provider.matches_name(provider_name))
+
+
+def allowed_targets(
+    model: str, caller: Caller, key: KeySnapshot | None, snapshot: Snapshot, tags: Mapping[str, str] | None = None
+) -> tuple[Target, ...]:
+    """The targets that may and can serve this caller's requests for the model; without tags, some of them."""
+    alias = snapshot.aliases.resolve(model)
+    offers = _offers(model, key, snapshot) if alias is None else _targets(alias.tiers_for(caller, key, tags), key)
+    permitted = permitted_targets(model if alias is not None else name_of(model, offers), offers, key)
+    if permitted is None:
+        return ()
+    rule, allowed = _judge(model, alias, permitted, caller, snapshot)
     return servable(allowed) if rule is not None else ()
+
+
+def permitted_targets(name: str, targets: tuple[Target, ...], key: KeySnapshot | None) -> tuple[Target, ...] | None:
+    """The targets whose models the key's own list names, too; None if it does not name what was asked for, or any."""
+    restrictions = None if key is None else key.restrictions
+    if restrictions is None or not restrictions.models:
+        return targets
+    permitted = tuple(target for target in targets if restrictions.allow_model(target.model))
+    return permitted if restrictions.allow_model(name) and (permitted or not targets) else None
 
 
 def _offers(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Target, ...]:
@@ -34,7 +76,14 @@ def _offers(model: str, key: KeySnapshot | None, snapshot: Snapshot) -> tuple[Ta
     return snapshot.linked_targets(model, key.provider_id)
 
 
+def _targets(tiers: Tiers, key: KeySnapshot | None) -> tuple[Target, ...]:
+    """The targets of an alias; with a linked key those at its provider."""
+    linked = None if key is None else key.provider_id
+    return tuple(one.target for tier in tiers for one in tier if linked in (None, one.target.provider.id))
+
+
 def _judge(
-    model: str, offered: tuple[Target, ...], caller: Caller, snapshot: Snapshot
-) -> tuple[RuleSnapshot | None, tuple[Target, ...]]:
-    return snapshot.rules.judge(model, offered, user_id=caller.id, group_ids=caller.group_ids)
+    model: str, alias: AliasSnapshot | None, offers: tuple[Target, ...], caller: Caller, snapshot: Snapshot
+) -> Judgement:
+    judge = snapshot.rules.judge if alias is None else snapshot.rules.judge_alias
+    return judge(model, offers, user_id=caller.id, group_ids=caller.group_ids)

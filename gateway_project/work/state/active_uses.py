@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gateway_project.work.limits.checks import DAY, LimitCheck, days_around, window_begin
+from gateway_project.work.state.figures import Figures
 
 
 @dataclass(slots=True)
@@ -71,6 +72,17 @@ class ActiveUses:
         """Seconds until the next use expires, of those without a request in flight."""
         ends = [use.until for use in self._uses[name].values() if not use.in_flight]
         return max(int(min(ends, default=now) - now), 0) + 1
+
+    def figures(self, check: LimitCheck, now: float) -> Figures:
+        """What is known of a check; see put()."""
+        live, ends_at = self.live(check.name, now), now + self.reset_seconds(check.name, now)
+        return Figures(live, is_member=self.has(check), ends_at=ends_at)
+
+    def put(self, check: LimitCheck, figures: Figures) -> None:
+        """Have as many uses as these figures say, one of them the member's if it has one."""
+        others = (f"other {number}" for number in range(figures.used - figures.is_member))
+        members = (*others, *((check.member,) if figures.is_member else ()))
+        self._uses[check.name] = {member: Use(until=figures.ends_at) for member in members}
 
     def tidy(self, now: float) -> None:
         """Remove expired uses."""

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gateway_project.work.limits.checks import (
     COUNT,
@@ -25,6 +25,7 @@ from gateway_project.work.limits.checks import (
 )
 from gateway_project.work.state.active_uses import ActiveUses
 from gateway_project.work.state.clock import Clock
+from gateway_project.work.state.figures import Figures, Reading
 
 # A request ends at once, waits for the answer of an identical one, or calls a provider.
 ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
@@ -34,7 +35,8 @@ ENDS_AT_ONCE, WAITS, CALLS_PROVIDER = 0, 1, 2
 class Count:
     """What was used and what is reserved in one window; `lost` while what was used before `since` is not known.
 
-    A complete count begins with its window, a share's when it was first needed.
+    A complete count begins with its window, a share's when it was first needed. `reservations` are by token,
+    and `reserved` their sum; `early` is what was used here although the log will tell it too.
     """
 
     check: LimitCheck
@@ -42,7 +44,9 @@ class Count:
     since: float
     lost: bool = False
     used: int = 0
+    early: int = 0
     reserved: int = 0
+    reservations: dict[str, int] = field(default_factory=dict)
 
 
 class Counters:
@@ -56,7 +60,8 @@ class Counters:
         self.share_of = share_of
         self.clock = clock or Clock()
         self.started_at = self.clock.now()
-        self._counts: dict[str, Count] = {}
+        self._removed_before = 0.0  # counts of windows that ended earlier; they may come back if the clock is set back
+        self._counts: dict[tuple[str, int], Count] = {}  # by name and begin of the window
         self._redis_counts: dict[str, tuple[float, int, int]] = {}
         self._leases: defaultdict[str, set[str]] = defaultdict(set)
         self.uses = ActiveUses()
@@ -65,7 +70,7 @@ class Counters:
 
     def check(self, checks: Sequence[LimitCheck], token: str, now: float, *, ignore_lost: bool) -> Admission:
         """Check the limits that apply even to a cached answer; with `ignore_lost` lost counts are taken as they are."""
-        if not ignore_lost and (lost := self._lost_counts(checks, now)):
+        if not ignore_lost and (lost := self.lost_counts(checks, now)):
             return Admission([], lost=lost)
         refused = self._exhausted(checks, token, now)
         return Admission(self.statuses(checks, now) if refused else [], refused)
@@ -82,7 +87,7 @@ class Counters:
     ) -> None:
         """Check for room to call a provider, and choose the first candidate whose limits have room."""
         if not ignore_lost:
-            admission.lost = self._lost_counts([check for choice in candidate_checks for check in choice], now)
+            admission.lost = self.lost_counts([check for choice in candidate_checks for check in choice], now)
         admission.refused = self._without_room(checks, now)
         if admission.refused:
             admission.statuses = self.statuses(checks, now)
@@ -100,6 +105,7 @@ class Counters:
 
     def take(self, admission: Admission, checks: Iterable[LimitCheck], token: str, mode: int, now: float) -> None:
         """Count an admitted request."""
+        admission.at = now
         for check in checks:
             hold = self._take(check, token, mode, now)
             if hold is not None:
@@ -119,29 +125,72 @@ class Counters:
             elif check.kind == USE:
                 self.uses.end(check, settlement.token, self.clock.now())
             else:
-                self._settle_count(hold, amount, settlement.ended, counted_in_redis=counted_in_redis)
+                self._settle_count(hold, amount, settlement, counted_in_redis=counted_in_redis)
 
     def total_if_known(self, check: LimitCheck, now: float) -> int | None:
         """What is used and held; None if nothing has been counted, or the count was lost and not rebuilt."""
         if check.since:
-            count = self._counts.get(check.name)
+            count = self._counts.get((check.name, window_begin(check.window_seconds, now)))
             if count is None or count.lost or count.check.set_at < check.set_at:
-                return None
-            if count.begin != window_begin(check.window_seconds, now):
                 return None
         return self._total(check, now)
 
     def is_lost(self, lost: LostCount) -> bool:
         """Whether this lost count has not been rebuilt yet and its window is the current one."""
-        count = self._counts.get(lost.check.name)
-        return count is not None and count.lost and (count.begin, count.since) == (lost.begin, lost.until)
+        count = self._counts.get((lost.check.name, lost.begin))
+        return count is not None and count.lost and count.since == lost.until
 
     def rebuild(self, lost: LostCount, used: int) -> None:
         """Add to a lost count what the log says was used."""
         if self.is_lost(lost):
-            count = self._counts[lost.check.name]
-            count.used += used
-            count.lost = False
+            count = self._counts[lost.check.name, lost.begin]
+            count.used += used - count.early
+            count.lost, count.early = False, 0
+
+    # -- For those who only look -------------------------------------------------------------------------
+
+    def excerpt(self, checks: Iterable[LimitCheck], now: float) -> "Counters":
+        """A copy of what is known of these checks: what is taken of it is taken of nothing else."""
+        excerpt = Counters(share_of=self.share_of, clock=self.clock)
+        excerpt.started_at, excerpt._removed_before = self.started_at, self._removed_before
+        excerpt._redis_counts = self._redis_counts
+        for check in checks:
+            excerpt.put(check, self._figures(check, now), now)
+        return excerpt
+
+    def put(self, check: LimitCheck, figures: Figures, now: float) -> None:
+        """Have these figures of a check."""
+        begin = window_begin(check.window_seconds, now)
+        if check.kind == LEASE:
+            self._leases[check.name] = set(map(str, range(figures.used)))
+        elif check.kind == USE:
+            self.uses.put(check, figures)
+        elif figures.since is not None:
+            used, reserved, _, is_lost, set_at, early, *_ = figures
+            count = Count(check._replace(set_at=set_at), begin, figures.since, is_lost, used, early, reserved)
+            self._counts[check.name, begin] = count
+
+    def lost_counts(self, checks: Iterable[LimitCheck], now: float) -> list[LostCount]:
+        """Those of these counts that have to be rebuilt first."""
+        windowed = ((check, self._count(check, now)) for check in checks if check.since)
+        return [
+            LostCount(check, count.begin, count.since, self._is_whole(check)) for check, count in windowed if count.lost
+        ]
+
+    def reading(self, check: LimitCheck, now: float) -> Reading:
+        """The check as it is now."""
+        total, used = self._total(check, now), self._used(check, now)
+        return Reading(check, used, total - used, self._room(check, now), self._reset(check, now))
+
+    def _figures(self, check: LimitCheck, now: float) -> Figures:
+        if check.kind == LEASE:
+            return Figures(len(self._leases.get(check.name, ())))
+        if check.kind == USE:
+            return self.uses.figures(check, now)
+        count = self._counts.get((check.name, window_begin(check.window_seconds, now)))
+        if count is None:
+            return Figures()
+        return Figures(count.used, count.reserved, count.since, count.lost, count.check.set_at, count.early)
 
     # -- While Redis is up, and when it comes back ------------------------------------------------------
 
@@ -163,27 +212,26 @@ class Counters:
         """The counts made here since the last hand-over, for Redis to add, which is assumed to have them now."""
         counts = [replace(count) for count in self._counts.values() if count.used]
         for count in counts:
-            before = self._used_in_redis(count.check, count.begin)
-            self._redis_counts[count.check.name] = (count.begin, count.used + before, count.check.window_seconds)
-            self._counts[count.check.name].used = 0
+            self._note_in_redis(count, count.used)
+            self._counts[count.check.name, count.begin].used = 0
         return counts
 
     def take_back(self, counts: Iterable[Count]) -> None:
         """Undo hand_over(): Redis did not get these counts."""
         for count in counts:
-            now = self._counts[count.check.name]
-            if now.begin == count.begin:
+            now = self._counts.get((count.check.name, count.begin))
+            if now is not None:
                 now.used += count.used
-                before = self._redis_counts[count.check.name][1] - count.used
-                self._redis_counts[count.check.name] = (count.begin, before, count.check.window_seconds)
+                self._note_in_redis(count, -count.used)
 
     def tidy(self, now: float) -> None:
         """Remove counts of windows that are over, empty sets of leases, and expired uses."""
         over = now - GRACE_SECONDS  # until then they may still be handed over to Redis
+        self._removed_before = max(self._removed_before, over)
         begins = {seconds: window_begin(seconds, over) for seconds in (MINUTE, DAY, MONTH)}
-        for name, count in list(self._counts.items()):
+        for key, count in list(self._counts.items()):
             if window_end(count.check.window_seconds, count.begin) < over:
-                del self._counts[name]
+                del self._counts[key]
         for name, (at, _, seconds) in list(self._redis_counts.items()):
             if at < begins.get(seconds, 0):
                 self._redis_counts.pop(name)
@@ -191,12 +239,18 @@ class Counters:
             del self._leases[name]
         self.uses.tidy(now)
 
+    def _note_in_redis(self, count: Count, used: int) -> None:
+        """Assume that Redis has counted so much more in this window, unless it is known to be in a later one."""
+        check, begin = count.check, count.begin
+        at, before, _ = self._redis_counts.get(check.name, (0.0, 0, 0))
+        if at < window_end(check.window_seconds, begin):
+            total = used + (before if at >= begin else 0)
+            self._redis_counts[check.name] = (max(at, begin), total, check.window_seconds)
+
     # -- Internal ---------------------------------------------------------------------------------------
 
-    def _lost_counts(self, checks: Iterable[LimitCheck], now: float) -> list[LostCount]:
-        """Those of these counts that have to be rebuilt first."""
-        windowed = ((check, self._count(check, now)) for check in checks if check.since)
-        return [LostCount(check, count.begin, count.since) for check, count in windowed if count.lost]
+    def _is_whole(self, check: LimitCheck) -> bool:
+        return check.set_at > self.started_at * 1000
 
     def _exhausted(self, checks: Iterable[LimitCheck], token: str, now: float) -> CheckStatus | None:
         """The first limit that is used up."""
@@ -221,18 +275,24 @@ class Counters:
 
     def _count(self, check: LimitCheck, now: float) -> Count:
         begin = window_begin(check.window_seconds, now)
-        count = self._counts.get(check.name)
-        if count is None or count.begin != begin:
-            count = self._counts[check.name] = self._begin(check, begin, now)
+        count = self._counts.get((check.name, begin))
+        if count is None:
+            count = self._counts[check.name, begin] = self._begin(check, begin, now)
         elif count.check.set_at < check.set_at:
-            count = self._counts[check.name] = replace(self._begin(check, begin, now), reserved=count.reserved)
+            new = replace(self._begin(check, begin, now), reserved=count.reserved, reservations=count.reservations)
+            count = self._counts[check.name, begin] = new
         return count
 
     def _begin(self, check: LimitCheck, begin: int, now: float) -> Count:
         if self.share_of is not None:
             return Count(check, begin, now)
-        is_complete = not check.since or max(self.started_at, check.since + SPREAD_SECONDS) <= begin
+        is_complete = not check.since or self._has_counted(check, begin)
         return Count(check, begin, begin if is_complete else now, not is_complete)
+
+    def _has_counted(self, check: LimitCheck, begin: int) -> bool:
+        """Whether all of a window was counted here, or would have been: nothing was removed of it."""
+        is_removed = window_end(check.window_seconds, begin) < self._removed_before
+        return max(self.started_at, check.since + SPREAD_SECONDS) <= begin and not is_removed
 
     def _used(self, check: LimitCheck, now: float) -> int:
         if check.kind == LEASE:
@@ -285,32 +345,43 @@ class Counters:
         if check.kind == COUNT:
             count = self._count(check, now)
             count.used += check.take
-            return Hold(check, check.take, count.begin, now) if check.since and mode != ENDS_AT_ONCE else None
+            is_held = check.since and (mode != ENDS_AT_ONCE or count.lost)
+            return Hold(check, check.take, count.begin, max(now, count.since)) if is_held else None
         if check.kind == RESERVE:
-            return self._reserve(check, now) if mode == CALLS_PROVIDER else None
+            return self._reserve(check, token, now) if mode == CALLS_PROVIDER else None
         if check.kind == USE:
             self.uses.take(check, token if mode != ENDS_AT_ONCE else "", now)
         elif mode != ENDS_AT_ONCE:
             self._leases[check.name].add(token)
         return Hold(check) if mode != ENDS_AT_ONCE else None
 
-    def _reserve(self, check: LimitCheck, now: float) -> Hold:
+    def _reserve(self, check: LimitCheck, token: str, now: float) -> Hold:
         count = self._count(check, now)
         take = min(check.take, self._room(check, now))
         count.reserved += take
-        return Hold(check, take, count.begin, now, local=True)
+        count.reservations[token] = count.reservations.get(token, 0) + take
+        return Hold(check, take, count.begin, max(now, count.since))
 
-    def _settle_count(self, hold: Hold, amount: int, ended: float, *, counted_in_redis: bool) -> None:
-        count, check = self._counts.get(hold.check.name), hold.check
-        if count is None or count.begin != hold.begin:
-            return  # its window is over
-        if check.kind == RESERVE and hold.local:
-            count.reserved -= hold.take
-        if counted_in_redis or (check.kind == COUNT and self._was_counted(hold, count)):
+    def _settle_count(self, hold: Hold, amount: int, settlement: Settlement, *, counted_in_redis: bool) -> None:
+        count = self._counts.get((hold.check.name, hold.begin))
+        if count is None and not counted_in_redis:
+            count = self._begin_share(hold)
+        if count is None:
             return
-        if self.share_of is None and check.since and count.since >= ended:
-            return  # it is in the log, from which the count is rebuilt
-        count.used += amount
+        count.reserved -= count.reservations.pop(settlement.token, 0)
+        if counted_in_redis:
+            return
+        before = hold.take if hold.check.kind == COUNT and self._was_counted(hold, count) else 0
+        count.used += amount - before
+        if count.lost and count.since >= settlement.ended:
+            count.early += amount
+
+    def _begin_share(self, hold: Hold) -> Count | None:
+        """A count for what Redis cannot be told now; None for one that the log will tell, or whose window is over."""
+        now = self.clock.now()
+        if self.share_of is None or hold.begin != window_begin(hold.check.window_seconds, now):
+            return None
+        return self._count(hold.check, now)
 
     def _was_counted(self, hold: Hold, count: Count) -> bool:
         """Whether the request was counted when it was admitted, here or in Redis."""

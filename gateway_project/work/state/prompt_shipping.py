@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 CHECK_SECONDS = 0.05
 # A process that was killed counts as live for ten seconds; meanwhile nobody reports for it.
 WAIT_SECONDS = 15.0
+OWN_SECONDS = 5.0
 
 
 class ShippingRequests(Protocol):
@@ -76,6 +77,22 @@ class PromptShipping:
         """Whether all that any process has logged before this call is in the database now."""
         begun = self._shipper.ship_soon()
         return wait_for_reports(self._requests, lambda: self._shipper.has_stored_all(begun))
+
+    def ship_soon(self, seconds: float) -> bool:
+        """Whether this process has stored what it and the dead ones of this machine had logged.
+
+        The other processes have so many seconds to report the same.
+        """
+        begun, number = self._shipper.ship_soon(), self._requests.add()
+        while time.monotonic() < begun + OWN_SECONDS:
+            is_late = time.monotonic() > begun + seconds
+            if self._shipper.has_stored_all(begun) and (is_late or self._are_reported(number)):
+                return True
+            time.sleep(CHECK_SECONDS)
+        return False
+
+    def _are_reported(self, number: int | None) -> bool:
+        return number is not None and self._requests.are_reported(number)
 
 
 def wait_for_reports(requests: ShippingRequests, is_own_done: Callable[[], bool] = lambda: True) -> bool:

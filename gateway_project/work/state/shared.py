@@ -8,13 +8,16 @@ process, and for each process's share of the limits while Redis is down.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, Self
 
 from gateway_project.work.limits.checks import NOTHING_HELD, Admission, LimitCheck, LostCount, Settlement
 from gateway_project.work.state.clock import Clock
 from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, WAITS, Counters
+from gateway_project.work.state.figures import Reading
+from gateway_project.work.state.local_owners import LocalOwners
 from gateway_project.work.state.prompt_shipping import OneProcess, ShippingRequests
+from gateway_project.work.state.signal_board import NoBoard, SignalBoard
 
 Checks = Sequence[LimitCheck]
 
@@ -27,6 +30,10 @@ class SharedState(Protocol):
     @property
     def shipping_requests(self) -> ShippingRequests:
         """How the processes ask each other to ship their journals."""
+
+    @property
+    def signal_board(self) -> SignalBoard:
+        """Where processes see what others have measured of targets."""
 
     @property
     def degraded(self) -> bool:
@@ -48,13 +55,15 @@ class SharedState(Protocol):
         *,
         read: bool = False,
         candidate_checks: Sequence[Checks] = (),
+        accept_lost: bool = False,
         ignore_lost: bool = False,
     ) -> Admission:
         """Evaluate all checks and take from them, read the cached answer (if `read`), claim the flight.
 
         Without a token nothing is held and no flight is claimed: the request ends at once. Without a key there is no
         flight. `candidate_checks` are the checks of each candidate; the first candidate with room is taken from. Lost
-        counts reject the request unless `ignore_lost`: then it takes from this process's share.
+        counts reject the request, unless `accept_lost`: then it takes from what is known of them; or `ignore_lost`:
+        then it takes from this process's share.
         """
 
     def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
@@ -71,6 +80,9 @@ class SharedState(Protocol):
 
     def used_amounts(self, checks: Checks) -> list[int | None]:
         """What is used and held of each check; None where that is not known here."""
+
+    def excerpt(self, checks: Checks) -> "LocalState":
+        """A copy of what is known of these checks, to look at: what happens to it happens to nothing else."""
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         """Those of these counts that nobody has rebuilt yet."""
@@ -99,6 +111,12 @@ class SharedState(Protocol):
     def forget_answers(self, keys: Collection[str]) -> bool:
         """Delete the answers under these keys; False if that is not certain."""
 
+    def owners(self, digests: Collection[str]) -> dict[str, int] | None:
+        """The user ids of those of these things that were claimed lately; None if that is not known now."""
+
+    def claim_owners(self, claims: Mapping[str, int]) -> dict[str, int] | None:
+        """Note whose each thing is unless it is somebody's already; returns whose they are, None if that failed."""
+
     def probe(self) -> None:
         """Check whether a store that was down is back."""
 
@@ -106,6 +124,7 @@ class SharedState(Protocol):
         """Remove what this process counted in windows that are over."""
 
 
+LARGEST_ANSWER = 2**40  # no answer has so many bytes
 FLIGHT_SECONDS = 10  # a flight lapses this long after its leader last renewed it
 
 
@@ -116,6 +135,7 @@ class LocalState:
     warning = ""
     processes = 1
     shipping_requests = OneProcess()
+    signal_board = NoBoard()
 
     def __init__(self, *, cache_bytes: int, share_of: int | None = None, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
@@ -125,6 +145,14 @@ class LocalState:
         self._bytes = 0
         self._max_bytes = cache_bytes
         self._flights: dict[str, str] = {}
+        self._owners = LocalOwners()
+
+    @classmethod
+    def around(cls, counters: Counters) -> Self:
+        """A state with these counts, for one request that only looks."""
+        state = cls(cache_bytes=LARGEST_ANSWER, clock=counters.clock)
+        state._counters = counters
+        return state
 
     def admit(
         self,
@@ -134,10 +162,12 @@ class LocalState:
         *,
         read: bool = False,
         candidate_checks: Sequence[Checks] = (),
+        accept_lost: bool = False,
         ignore_lost: bool = False,
     ) -> Admission:
         with self._lock:
             counters, now = self._counters, self.clock.now()
+            ignore_lost = ignore_lost or accept_lost
             admission = counters.check(checks, token, now, ignore_lost=ignore_lost)
             if admission.is_rejected:
                 return admission
@@ -188,6 +218,20 @@ class LocalState:
         with self._lock:
             return [self._counters.total_if_known(check, self.clock.now()) for check in checks]
 
+    def excerpt(self, checks: Checks) -> "LocalState":
+        with self._lock:
+            return LocalState.around(self._counters.excerpt(checks, self.clock.now()))
+
+    def lost_counts(self, checks: Checks) -> Sequence[LostCount]:
+        """Those of these counts that have to be rebuilt first."""
+        with self._lock:
+            return self._counters.lost_counts(checks, self.clock.now())
+
+    def readings(self, checks: Checks) -> list[Reading]:
+        """Each of these checks as it is now."""
+        with self._lock:
+            return [self._counters.reading(check, self.clock.now()) for check in checks]
+
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         with self._lock:
             return [lost for lost in counts if self._counters.is_lost(lost)]
@@ -220,12 +264,19 @@ class LocalState:
                 self._drop(key)
         return True
 
+    def owners(self, digests: Collection[str]) -> dict[str, int] | None:
+        return self._owners.find(digests)
+
+    def claim_owners(self, claims: Mapping[str, int]) -> dict[str, int] | None:
+        return self._owners.claim(claims)
+
     def probe(self) -> None:
         """Nothing to do: memory is never down."""
 
     def tidy(self) -> None:
         with self._lock:
             self._counters.tidy(self.clock.now())
+        self._owners.tidy()
 
     def peek(self, key: str) -> tuple[bytes | None, bool]:
         with self._lock:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway_project.errors import GatewayError, ServiceUnavailable
-from providers.transport.calls import Call, End
+from providers.transport.calls import Call
 
 if TYPE_CHECKING:
     from gateway_project.work.cache.packing import CachedAnswer
@@ -102,7 +102,7 @@ class Broadcast:
             if self._subscriptions or self.result is not None:
                 return
             self._is_abandoned = True
-        self._call.interrupt(End.CLIENT_CLOSED)
+        self._call.abandon()
         with self._changed:
             self._changed.wait_for(lambda: self.result is not None)
 

@@ -35,12 +35,12 @@ class LiveStream:
     @property
     def has_begun(self) -> bool:
         """Whether it has a chunk: until then an error may still lead followers to another provider."""
-        return self._exchange.sent_bytes > 0
+        return self._exchange.delivery.size > 0
 
     @property
     def is_too_long(self) -> bool:
         """Whether its beginning is not kept as a whole, so that nobody else can follow it from there."""
-        return self._exchange.sent_bytes > self._max_kept
+        return self._exchange.delivery.size > self._max_kept
 
     def follow(self, call: Call) -> Subscription | None:
         """A follower's subscription from the beginning on; None if that is not possible, or not yet."""
@@ -102,10 +102,10 @@ class LiveStream:
             return
         if (client_call := exchange.call.detach_client()) is None:
             return
-        assert exchange.stream is not None
-        broadcast = Broadcast(exchange.stream, exchange.sent_chunks, exchange.call, exchange.dropped)
-        self.subscription = broadcast.subscribe(client_call, len(exchange.sent_chunks))
-        exchange.broadcast = broadcast
+        assert exchange.attempts.stream is not None
+        broadcast = Broadcast(exchange.attempts.stream, exchange.delivery.chunks, exchange.call, exchange.dropped)
+        self.subscription = broadcast.subscribe(client_call, len(exchange.delivery.chunks))
+        exchange.delivery.broadcast = broadcast
         if relayed is not None:
             self._relay.withdraw(relayed)
             self.relayed = None

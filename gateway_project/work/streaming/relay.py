@@ -153,8 +153,8 @@ class RelayedStream:
             try:
                 self._write(heartbeat)
                 self.last_write = time.monotonic()
-            except Interrupted as interruption:
-                self.call.interrupt(interruption.end)
+            except Interrupted:
+                self.call.abandon()
 
 
 class Relay:

@@ -28,8 +28,10 @@ class Stream:
     reader: StreamReader
     first_chunk: bytes
     content_type: str
+    is_guarded: bool = False  # each read has to be parsed
 
     @property
     def template(self) -> "ChunkTemplate | None":
         """The template that the next read may match, as one whole HTTP chunk; None if it has to be parsed."""
-        return self.reader.template if self.provider_response.at_chunk_boundary else None
+        can_match = self.provider_response.at_chunk_boundary and not self.is_guarded
+        return self.reader.template if can_match else None

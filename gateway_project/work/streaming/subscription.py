@@ -9,12 +9,16 @@ from time import perf_counter
 import orjson
 from django.conf import settings
 
-from gateway_project.errors import ClientClosed, GatewayError, InternalError
+from gateway_project.errors import ClientClosed, GatewayError, GuardrailBlocked, InternalError
+from gateway_project.work.cache.lookup import use_answer
+from gateway_project.work.cache.storing import end_flight
 from gateway_project.work.exchange import Exchange
+from gateway_project.work.failover.provider_call import interruption_error
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.answers import begin_guarding
+from gateway_project.work.guardrails.streams import StreamGuard
+from gateway_project.work.log.content import kept_content
 from gateway_project.work.log.entry import write_log
-from gateway_project.work.stages.cache import end_flight, use_answer
-from gateway_project.work.stages.provider_call import interruption_error
 from gateway_project.work.streaming.broadcast import Result, Subscription
 from gateway_project.work.streaming.stream import Stream
 from providers.transport.calls import End, Interrupted
@@ -27,9 +31,10 @@ HEARTBEAT = b": heartbeat\n\n"
 
 def followed_stream(exchange: Exchange, gateway: Gateway, subscription: Subscription) -> Iterator[bytes]:
     """What a follower gets of another request's stream: from the beginning on, and then as it arrives."""
-    exchange.first_byte_ms = round(exchange.elapsed_ms(), 3)
-    if settings.GATEWAY_LOG_PAYLOAD == "redacted":
-        exchange.sent_hash = hashlib.sha256()
+    exchange.delivery.first_byte_ms = round(exchange.elapsed_ms(), 3)
+    begin_guarding(exchange, gateway, subscription.broadcast.stream)
+    if kept_content(exchange) == "redacted":
+        exchange.delivery.digest = hashlib.sha256()
     conclude = partial(_conclude, exchange, gateway, subscription, perf_counter())
     return subscriber_stream(exchange, gateway, subscription, conclude)
 
@@ -47,10 +52,10 @@ def subscriber_stream(
     try:
         with gateway.watcher.watching(subscription.call):
             yield b""
-            for chunk in subscription.chunks(settings.GATEWAY_HEARTBEAT):
+            for chunk in _guarded_subscription(exchange, subscription.chunks(settings.GATEWAY_HEARTBEAT)):
                 last = chunk or last
-                if subscription is exchange.subscription and exchange.sent_hash is not None:
-                    exchange.sent_hash.update(chunk)
+                if subscription is exchange.cache.subscription and exchange.delivery.digest is not None:
+                    exchange.delivery.digest.update(chunk)
                 if data := chunk or heartbeat:
                     yield data
     except GeneratorExit:  # writing to the client failed
@@ -72,11 +77,41 @@ def end_of(problem: BaseException) -> tuple[GatewayError, str]:
     if isinstance(problem, Interrupted):
         return interruption_error(problem), "client_closed" if problem.end is End.CLIENT_CLOSED else "truncated"
     if isinstance(problem, GatewayError):
-        return problem, "truncated"
+        return problem, "blocked" if isinstance(problem, GuardrailBlocked) else "truncated"
     log.error("A stream failed.", exc_info=problem)
     error = InternalError()
     error.__cause__ = problem
     return error, "failed"
+
+
+def guarded(
+    exchange: Exchange, chunks: Iterator[bytes | None], has_ended: Callable[[], bool] = lambda: True
+) -> Iterator[bytes | None]:
+    """The chunks as guardrails let this client have them; what is held follows if the stream has ended.
+
+    Raises GuardrailBlocked.
+    """
+    guard = guard_of(exchange)
+    return chunks if guard is None else guard.guard(chunks, has_ended)
+
+
+def guard_of(exchange: Exchange) -> StreamGuard | None:
+    """What watches the stream; None if no guardrail applies to it."""
+    return None if exchange.guarding is None else exchange.guarding.stream
+
+
+def _guarded_subscription(exchange: Exchange, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same for a subscriber, whose silence is b"": a chunk of which nothing is passed on is none."""
+    guard = guard_of(exchange)
+    if guard is None:
+        yield from chunks
+        return
+    for chunk in chunks:
+        data = guard.feed(chunk) if chunk else b""
+        if data or not chunk or guard.is_silent():
+            yield data
+    if rest := guard.end():
+        yield rest
 
 
 def holds_events(stream: Stream) -> bool:
@@ -103,10 +138,21 @@ def final_error(
     return gap + event if is_cut_off else event
 
 
+def guarded_error(exchange: Exchange, stream: Stream, guard: StreamGuard, error: GatewayError) -> bytes:
+    """The error at the end of a stream that guardrails watch, in whole events; it repeats nothing of the answer."""
+    request = exchange.request
+    assert request is not None
+    write = partial(request.dialect.error_event, request, error)
+    return guard.take_unsent() + final_error(exchange, stream, error, b"", write)
+
+
 def _last_event(exchange: Exchange, subscription: Subscription, after: bytes) -> bytes:
     """The error event of a client whose stream has ended, b"" if it ended well."""
     broadcast, request = subscription.broadcast, exchange.request
     assert request is not None
+    if (guard := guard_of(exchange)) is not None:
+        ended_with = subscription.error or (broadcast.result and broadcast.result.error)
+        return guarded_error(exchange, broadcast.stream, guard, ended_with) if ended_with else b""
     if (error := subscription.error) is not None:  # the stream's reader is in use for the others
         write = partial(request.dialect.error_event, request, error)
         return final_error(exchange, broadcast.stream, error, after, write)
@@ -120,13 +166,13 @@ def _last_event(exchange: Exchange, subscription: Subscription, after: bytes) ->
 def _conclude(exchange: Exchange, gateway: Gateway, subscription: Subscription, begun: float) -> None:
     """Settle what a follower holds, and write its log entry, as for an answer from the cache."""
     if subscription.error is not None:
-        exchange.error, exchange.outcome = subscription.error, subscription.outcome
+        exchange.end(subscription.error, subscription.outcome)
     else:
         _apply_result(exchange, subscription.broadcast.result)
-    exchange.sent_bytes = subscription.size
+    exchange.delivery.size = subscription.size
     if exchange.answer is None:
-        exchange.sent_chunks = subscription.broadcast.kept_chunks(subscription.position)
-    exchange.timings.append(("stream", begun, perf_counter()))
+        exchange.delivery.chunks = subscription.broadcast.kept_chunks(subscription.position)
+    exchange.record_timing("stream", begun)
     try:
         end_flight(exchange, gateway, None)
     finally:
@@ -137,7 +183,7 @@ def _apply_result(exchange: Exchange, result: Result | None) -> None:
     """Make the end of the broadcast that of a follower who got all of it."""
     assert result is not None
     if result.error is not None:
-        exchange.error, exchange.outcome = result.error, "truncated"
+        exchange.end(result.error, "truncated")
     else:
         assert result.answer is not None
         use_answer(exchange, result.answer)

@@ -60,12 +60,15 @@ class Watcher(BackgroundThread):
             call.interrupt(end)
 
     def run_once(self) -> None:
-        """End what has to end, once."""
+        """End what has to end and call whom the alarms name, once."""
         calls = list(self._calls.values())
         now = time.monotonic()
         for call in calls:
             if call.end is None and call.overdue(now) is not None:
                 call.interrupt_overdue(now)
+            if (alarm := call.alarm) is not None and now >= alarm[0]:
+                call.alarm = None
+                alarm[1]()
         for call in clients_gone([call for call in calls if now - call.started > CLIENT_GRACE_SECONDS]):
             call.interrupt_closed()
 

@@ -3,8 +3,11 @@
 from gateway_project.background import PeriodicTask
 from gateway_project.server.memory import release_free_memory
 from gateway_project.work.gateway import Gateway
+from gateway_project.work.log.entry import write_refusal_counts
 from gateway_project.work.tasks.process_metrics import process_gauges
+from gateway_project.work.tasks.signal_sharing import signal_sharing
 
+SHARE_EVERY_SECONDS = 0.5  # of what was measured of targets
 TICK_SECONDS, PUBLISH_EVERY_SECONDS, TIDY_EVERY_SECONDS, FORGET_EVERY_SECONDS = 0.1, 1.0, 5.0, 60.0
 ANSWER_EVERY_SECONDS = 0.25  # the requests of other processes to ship at once
 
@@ -19,13 +22,18 @@ def housekeeping(gateway: Gateway) -> tuple[PeriodicTask, ...]:
     def publish() -> None:
         metrics.publish(process_gauges(gateway))
 
+    def write_counts() -> None:
+        write_refusal_counts(gateway)
+
     return (
         PeriodicTask(fold, every=0),
+        PeriodicTask(write_counts, every=1.0),
         PeriodicTask(gateway.journal.preallocate, every=0),
         PeriodicTask(gateway.flights.renew, every=0),
         PeriodicTask(state.renew_holds, every=0),
         PeriodicTask(state.probe, every=0),
         PeriodicTask(gateway.prompt_shipping.answer_requests, every=ANSWER_EVERY_SECONDS),
+        PeriodicTask(signal_sharing(gateway), every=SHARE_EVERY_SECONDS),
         PeriodicTask(publish, every=PUBLISH_EVERY_SECONDS),
         PeriodicTask(gateway.transport.close_idle, every=TIDY_EVERY_SECONDS),
         PeriodicTask(release_free_memory, every=TIDY_EVERY_SECONDS),

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gateway_project.work.gateway import Gateway
+from telemetry.audit.head import known_head
 from telemetry.metrics.counters import Gauges
 
 STARTED = time.time()
@@ -16,12 +17,18 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 def process_gauges(gateway: Gateway) -> Gauges:
     """Every gauge by name, as (label values, value) pairs."""
     snapshot, backlog = gateway.snapshot, gateway.shipper.backlog()
-    resting, providers = gateway.breakers.resting(), list(snapshot.providers.values())
+    providers = list(snapshot.providers.values())
     return {
         "requests_in_flight": [((), gateway.metrics.in_flight)],
         "processes": [((), gateway.state.processes)],
-        "provider_resting": [((provider.name,), float(provider.id in resting)) for provider in providers],
-        "provider_rest_seconds": [((provider.name,), gateway.rests.seconds_left(provider)) for provider in providers],
+        # A provider rests while each of its accounts does.
+        "provider_resting": [
+            ((provider.name,), float(all(map(gateway.breakers.is_resting, provider.accounts))))
+            for provider in providers
+        ],
+        "provider_rest_seconds": [
+            ((provider.name,), min(map(gateway.rests.seconds_left, provider.accounts))) for provider in providers
+        ],
         "journal_backlog_bytes": [((), backlog.bytes)],
         "journal_backlog_seconds": [((), backlog.seconds)],
         "snapshot_age_seconds": [((), time.monotonic() - gateway.follower.last_success)],
@@ -35,6 +42,7 @@ def process_gauges(gateway: Gateway) -> Gauges:
             (("database",), float(gateway.follower.fresh)),
             (("cache",), float(not gateway.state.degraded)),
         ],
+        "audit_head": [((head.hash,), head.id)] if (head := known_head()) else [],
         **_process_gauges(),
     }
 

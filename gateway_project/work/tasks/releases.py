@@ -14,7 +14,7 @@ import orjson
 
 from gateway_project import PRODUCT_VERSION
 from gateway_project.background import BackgroundThread
-from providers.transport.provider_response import describe_failure
+from providers.transport.provider_response import explain_failure
 from providers.transport.transport import RefusedAddress, Transport
 
 log = logging.getLogger("gateway.releases")
@@ -128,7 +128,7 @@ def _reason(error: BaseException) -> str:
     """The cause in words: requests wraps it several times over, in texts that quote the URL."""
     while error.__context__ is not None:
         error = error.__context__
-    return f"no answer within {SILENCE_SECONDS:.0f} s" if isinstance(error, TimeoutError) else describe_failure(error)
+    return f"no answer within {SILENCE_SECONDS:.0f} s" if isinstance(error, TimeoutError) else explain_failure(error)
 
 
 def _versions(releases: list[object]) -> Iterator[Version]:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 _numbers = itertools.count(1)
 
 
-def gone(group):
+def delete_elsewhere(group):
     """It is deleted by somebody else, who does not wait for us."""
     with connection.cursor() as cursor:
         cursor.execute(f"DELETE FROM {Group._meta.db_table} WHERE id = %s", [group.pk])
@@ -33,9 +33,11 @@ def test_what_refers_to_a_row_that_was_deleted_meanwhile_is_a_conflict(admin, mo
     from licensing.services import set_limit
 
     group = create_group(name="team")
-    monkeypatch.setattr("licensing.services.set_limit", lambda **values: (set_limit(**values), gone(group))[0])
-    sent = {"groupId": group.pk, "measure": "requests", "window": "day", "amount": 5}
-    refused(admin.post("/limits/", **sent), 409, "Conflict", "Nothing was written", "at the same time")
+    monkeypatch.setattr(
+        "licensing.services.set_limit", lambda **values: (set_limit(**values), delete_elsewhere(group))[0]
+    )
+    attributes = {"groupId": group.pk, "measure": "requests", "window": "day", "amount": 5}
+    refused(admin.post("/limits/", **attributes), 409, "Conflict", "Nothing was written", "at the same time")
     assert not Limit.objects.exists()
     assert Group.objects.exists()
 
@@ -45,9 +47,9 @@ def test_the_console_tells_it_on_a_page(client, monkeypatch, action):
     from accounts.services import delete_group
 
     def crossed(group):
-        kept = Group(pk=group.pk)
+        rest = Group(pk=group.pk)
         delete_group(group)
-        refer_to(kept)
+        refer_to(rest)
 
     group = create_group(name="team")
     monkeypatch.setattr("accounts.services.delete_group", crossed)
@@ -68,7 +70,7 @@ def test_the_console_tells_it_of_a_form(client, monkeypatch):
     def crossed(**values):
         group = create_group(**values)
         refer_to(group)
-        gone(group)
+        delete_elsewhere(group)
         return group
 
     monkeypatch.setattr("accounts.services.create_group", crossed)
@@ -120,9 +122,9 @@ def test_a_groups_deletion_beside_what_refers_to_it(admin, beside):
             "limit": [sends(admin, "POST", "/limits/", **limit_of(subject)) for _ in range(2)],
             "rule": [sends(admin, "POST", "/rules/", **rule_for(subject)) for _ in range(4)],
         }
-        found = at_once(*others[beside], *[sends(admin, "DELETE", path) for _ in range(2)])
-        assert found <= {200, 201, 400, 404, 409}
-        assert 200 in found  # one of the deletions did it
+        result = at_once(*others[beside], *[sends(admin, "DELETE", path) for _ in range(2)])
+        assert result <= {200, 201, 400, 404, 409}
+        assert 200 in result  # one of the deletions did it
         assert not Group.objects.filter(pk=group.pk).exists()
         assert not Rule.objects.exclude(group=None).exists()
 
@@ -143,13 +145,13 @@ def test_a_providers_deletion_beside_what_refers_to_it(admin, beside):
             "prices": [sends(admin, "POST", "/prices/", **subject, model=name, **amounts) for name in names],
             "price": [sends(admin, "PATCH", f"/prices/{price.pk}/", input=n) for n in (2, 3)],
         }
-        found = at_once(*others[beside], *[sends(admin, "DELETE", path) for _ in range(2)])
-        assert found <= {200, 201, 400, 404, 409}
+        result = at_once(*others[beside], *[sends(admin, "DELETE", path) for _ in range(2)])
+        assert result <= {200, 201, 400, 404, 409}
 
 
 @pytest.mark.servers
 def test_of_identical_limits_at_one_moment_one_is_set(admin):
     for _ in range(6):
         subject = {"userId": new_user().pk}
-        found = at_once(*[sends(admin, "POST", "/limits/", **limit_of(subject)) for _ in range(4)])
-        assert found == {201, 409}
+        result = at_once(*[sends(admin, "POST", "/limits/", **limit_of(subject)) for _ in range(4)])
+        assert result == {201, 409}

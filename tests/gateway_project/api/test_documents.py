@@ -14,9 +14,13 @@ from gateway_project.api.audit import store_change
 from gateway_project.api.routes import routes
 from keys.services import issue_key
 from licensing.services import set_limit
-from providers.services import add_model, set_price
+from providers.services import add_credential, add_model, set_price
+from rules.aliases.drafts import TargetDraft
+from rules.aliases.services import create_alias
+from rules.guardrails.services import create_guardrail
 from rules.services import create_rule
 from tests.support.management import JSON_API, body, refused
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
 
@@ -67,8 +71,8 @@ HOSTILE = {
 @pytest.mark.parametrize("media_type", [JSON_API, "application/json"])
 def test_a_body_that_is_not_of_the_right_form_gets_400(admin, media_type):
     before = Role.objects.count()
-    for what, sent in HOSTILE.items():
-        response = admin.send("POST", "/roles/", data=sent, headers={"Content-Type": media_type})
+    for what, request in HOSTILE.items():
+        response = admin.send("POST", "/roles/", data=request, headers={"Content-Type": media_type})
         assert response.status_code == 400, f"{what}: {response.text}"
         refused(response, 400, "ValidationError")
     assert Role.objects.count() == before
@@ -103,14 +107,14 @@ def test_type_and_id_may_be_left_out_and_a_wrong_type_is_a_conflict(admin):
 
 @pytest.mark.parametrize("media_type", [JSON_API, "application/json", "application/json; charset=utf-8"])
 def test_bodies_come_as_json_api_or_as_json(admin, media_type):
-    sent = json.dumps(body(name="x")).encode()
-    assert admin.send("POST", "/roles/", data=sent, headers={"Content-Type": media_type}).status_code == 201
+    request = json.dumps(body(name="x")).encode()
+    assert admin.send("POST", "/roles/", data=request, headers={"Content-Type": media_type}).status_code == 201
 
 
 @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_other_media_types_are_refused(admin, media_type):
-    sent = json.dumps(body(name="x")).encode()
-    response = admin.send("POST", "/roles/", data=sent, headers={"Content-Type": media_type})
+    request = json.dumps(body(name="x")).encode()
+    response = admin.send("POST", "/roles/", data=request, headers={"Content-Type": media_type})
     refused(response, 415, "UnsupportedMediaType", JSON_API)
 
 
@@ -121,6 +125,7 @@ def test_so_many_attributes_are_refused_before_they_are_looked_at(nobody):
     refused(response, 400, "ValidationError", "more than 100")
 
 
+@promise("V-N6: a body over the limit is refused before it is read", target="413", suite="attack")
 def test_a_body_over_the_limit_is_refused(admin):
     refused(admin.send("POST", "/roles/", data=b" " * (1024 * 1024 + 1)), 413, "PayloadTooLarge")
 
@@ -230,18 +235,24 @@ def test_a_change_without_attributes_is_refused_and_not_taken_for_none(admin, da
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
-    model = add_model(provider=known_provider, name="fast")
+def test_a_change_of_nothing_changes_nothing(admin, ann, first_provider):
+    model = add_model(provider=first_provider, name="fast")
+    credential = add_credential(provider=first_provider, name="second", credential="sk-1234567890")
     amounts = {"currency": "USD", "input": Decimal(1), "output": Decimal(1)}
     rows = {
         "users": ann,
         "roles": Role.objects.create(name="role"),
         "groups": create_group(name="team", member_ids=[ann.pk]),
-        "providers": known_provider,
-        f"providers/{known_provider.pk}/models": model,
-        "prices": set_price(provider=known_provider, model="fast", **amounts),
-        "keys": issue_key(owner=ann, name="key", provider=known_provider).key,
-        "rules": create_rule(name="rule", user_id=ann.pk, provider_id=known_provider.pk),
+        "providers": first_provider,
+        f"providers/{first_provider.pk}/models": model,
+        f"providers/{first_provider.pk}/credentials": credential,
+        "prices": set_price(provider=first_provider, model="fast", **amounts),
+        "keys": issue_key(owner=ann, name="key", provider=first_provider).key,
+        "rules": create_rule(name="rule", user_id=ann.pk, provider_id=first_provider.pk),
+        "aliases": create_alias(
+            name="alias", targets=[TargetDraft(first_provider.pk, "fast", match={"userId": ann.pk})]
+        ),
+        "guardrails": create_guardrail(name="guardrail", type="words", parameters={"words": ["cobalt"]}),
         "limits": set_limit(user=ann, measure="requests", window="day", amount=Decimal(1)),
     }
     updated = {route.path for route in routes() if route.operation == "update" and route.path.endswith("{id}/")}
@@ -251,12 +262,12 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
         assert admin.patch(f"/{path}/{row.pk}/").status_code == 200, path
         for flat in (False, True):
             shown = admin.get(f"/{path}/{row.pk}/", flat=flat).json()["data"]
-            sent = body(**shown) if flat else {"data": shown}
-            assert admin.send("PATCH", f"/{path}/{row.pk}/", json=sent).status_code == 200, path
+            request = body(**shown) if flat else {"data": shown}
+            assert admin.send("PATCH", f"/{path}/{row.pk}/", json=request).status_code == 200, path
         assert admin.rows(f"/{path}/") == before
     for path, name, value in (
         *(("users", "userName", "eve"), ("users", "isDeleted", True), ("rules", "userName", "eve")),
-        *(("limits", "measure", "cost"), ("limits", "userId", 0), ("keys", "permissions", [{"name": "logs.view_all"}])),
+        *(("limits", "measure", "cost"), ("limits", "userId", 0), ("keys", "publicId", "other")),
         ("keys", "isExpired", True),  # who wants that says `expire`
         *(("providers", "formatName", "gemini"), ("prices", "host", "other.example.org")),
     ):
@@ -264,10 +275,10 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, known_provider):
 
 
 def test_what_goes_while_it_is_changed_is_404(admin, monkeypatch):
-    role, found = Role.objects.create(name="before"), RoleViewSet.get_object
+    role, result = Role.objects.create(name="before"), RoleViewSet.get_object
 
     def gone(view):
-        row = found(view)
+        row = result(view)
         Role.objects.filter(pk=row.pk).delete()
         return row
 
@@ -275,12 +286,12 @@ def test_what_goes_while_it_is_changed_is_404(admin, monkeypatch):
     refused(admin.patch(f"/roles/{role.pk}/", name="after"), 404, "NotFound")
 
 
-@pytest.mark.parametrize("given", [None, [], {}, True, "x", -1, 10**30, 1.5, "1\0"])
-def test_an_id_that_is_none_gets_400(admin, given):
+@pytest.mark.parametrize("value", [None, [], {}, True, "x", -1, 10**30, 1.5, "1\0"])
+def test_an_id_that_is_none_gets_400(admin, value):
     document = body(name="after")
-    document["data"]["id"] = given
+    document["data"]["id"] = value
     refused(admin.send("PATCH", "/roles/", json=document), 400, "ValidationError", "id")
-    refused(admin.send("PATCH", "/roles/", json=body(name="after", id=given)), 400, "ValidationError", "id")
+    refused(admin.send("PATCH", "/roles/", json=body(name="after", id=value)), 400, "ValidationError", "id")
 
 
 def test_an_update_without_an_id_says_so(admin):

@@ -7,12 +7,17 @@ from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
 from accounts.models import Feature, Group, Role
+from gateway_project.api.audit import Actor, record
 from gateway_project.api.routes import routes
 from keys.services import issue_key
 from licensing.services import set_limit
 from providers.models import Model, ProviderFormat
-from providers.services import create_provider, set_price
-from rules.services import create_rule
+from providers.services import add_credential, create_provider, set_price
+from rules.aliases.drafts import TargetDraft
+from rules.aliases.services import create_alias
+from rules.guardrails.services import create_guardrail
+from rules.models import Rule
+from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
 from tests.support.management import new_user
 from tests.telemetry.test_viewsets import log, stored
@@ -22,12 +27,13 @@ from tests.telemetry.usage.test_statistics import HOUR, WITHIN
 pytestmark = pytest.mark.django_db(transaction=True)
 
 # The specification writes these out in a shape that is not JSON:API's: docs/management-api.md.
-OF_ANOTHER_SHAPE = {"licence", "stats", "version", "members"}
+OF_ANOTHER_SHAPE = {"licence", "stats", "version", "members", "lint"}
 QUERIES = {"usage": f"{WITHIN}&by=model&", "unpriced": f"{WITHIN}&"}
+WITHOUT_ADDRESS = {*QUERIES, "versions"}  # of single rows
 
 
 @pytest.fixture
-def rows(ann, known_provider):
+def rows(ann, first_provider):
     """Several rows of everything."""
     for number in range(5):
         user = new_user()
@@ -35,17 +41,22 @@ def rows(ann, known_provider):
         Feature.objects.create(name=f"feature {number}")
         Group.objects.create(name=f"group {number}")
         create_provider(name=f"p{number}", format_name="openai", url="https://x.test/v1", auth_method="none", models=[])
-        Model.objects.create(provider=known_provider, name=f"m{number}")
+        Model.objects.create(provider=first_provider, name=f"m{number}")
+        add_credential(provider=first_provider, name=f"c{number}", credential=f"sk-of-account-{number}")
         amounts = {"currency": "USD", "input": Decimal(1), "output": Decimal(1)}
-        set_price(provider=known_provider, model=f"priced{number}", **amounts)
+        set_price(provider=first_provider, model=f"priced{number}", **amounts)
         issue_key(owner=ann, name=f"key {number}")
         create_rule(name=f"rule {number}", user_id=user.pk)
+        update_rule(Rule.objects.order_by("pk")[0], description=f"version {number}")
+        create_alias(name=f"alias {number}", targets=[TargetDraft(first_provider.pk, f"m{number}")])
+        create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
+        record(Actor(), "update", "rules", number)
         stored(f"hash {number}", hours=number)
         insert_log_entries([done("r", HOUR, model=f"m{number}", provider_id=7, cost_status="unknown", input_tokens=1)])
     assert ProviderFormat.objects.count() > 4
-    return known_provider
+    return first_provider
 
 
 @pytest.fixture
@@ -56,8 +67,9 @@ def session(admin):
 
 def lists(provider) -> dict[str, str]:
     """The paths of all lists by the type of their rows."""
+    rule = Rule.objects.get(name="rule 0")
     return {
-        route.resource: route.path.replace("{provider_id}", str(provider.pk)).replace("{group_id}", "1").strip("/")
+        route.resource: route.path.format(provider_id=provider.pk, group_id=1, rule_id=rule.pk).strip("/")
         for route in routes()
         if route.operation == "list"
     }
@@ -74,7 +86,7 @@ def test_it_reads_every_list_and_every_row(session, admin, rows):
         assert [row.id for row in pages] == expected, path
         assert {row.type for row in pages} == {resource}
         assert session.get(path, Modifier(f"{query}page[size]=2")).meta.totalCount == len(expected)
-        if resource not in QUERIES:  # rows that are calculated have no address
+        if resource not in WITHOUT_ADDRESS:
             one = session.get(path, expected[-1]).resource
             assert (one.type, one.id) == (resource, expected[-1])
             assert one.json["attributes"]
@@ -85,7 +97,7 @@ def test_it_reports_the_errors_of_every_resource(session, rows):
         error = refusal(session, path, Modifier("nosuch=1"))
         assert error["source"] == {"parameter": "nosuch"}
     for resource, path in lists(rows).items():
-        if resource not in (*OF_ANOTHER_SHAPE, *QUERIES):
+        if resource not in (*OF_ANOTHER_SHAPE, *WITHOUT_ADDRESS):
             assert refusal(session, path, "987654")["status"] == "404"
     assert refusal(session, "nosuch")["status"] == "404"
 

@@ -32,23 +32,32 @@ def answers(client):
     for route in routes():
         if route.resource:
             path = PARAMETER.sub(MISSING, route.path)
-            sent = {} if route.method == "get" else {"data": EMPTY}
-            yield route, client.send(route.method.upper(), path, **sent)
+            request = {} if route.method == "get" else {"data": EMPTY}
+            yield route, client.send(route.method.upper(), path, **request)
 
 
 def test_every_route_but_the_named_ones_is_refused(admin, bad_licence):
-    seen = set()
+    observations = set()
     for route, response in answers(admin):
-        seen.add(route.resource)
+        observations.add(route.resource)
         if route.resource in WITHOUT_LICENCE:
             assert response.json().get("exception") != "LicenceInvalid", route
         else:
             refused(response, 403, "LicenceInvalid", "/licence/")
-    assert seen - WITHOUT_LICENCE >= {"users", "roles", "groups", "providers", "models", "formats", "keys", "logs"}
+    assert observations - WITHOUT_LICENCE >= {
+        "users",
+        "roles",
+        "groups",
+        "providers",
+        "models",
+        "formats",
+        "keys",
+        "logs",
+    }
 
 
 def test_the_routes_that_go_on_are_these():
-    assert {"auth", "licence", "rules", "version"} == WITHOUT_LICENCE
+    assert {"auth", "licence", "rules", "versions", "lint", "version"} == WITHOUT_LICENCE
     assert TABLE.keys() >= WITHOUT_LICENCE
 
 
@@ -106,9 +115,9 @@ def test_the_console_shows_the_way_in_and_out_and_what_puts_it_right(console, ba
 
 
 def test_a_rule_for_somebody_can_be_made_in_the_console(console, bad_licence):
-    asked = {"app_label": "rules", "model_name": "rule", "term": ""}
+    values = {"app_label": "rules", "model_name": "rule", "term": ""}
     for field in ("user", "group", "provider"):
-        answer = console.get(f"{console.base}/admin/autocomplete/", params={**asked, "field_name": field})
+        answer = console.get(f"{console.base}/admin/autocomplete/", params={**values, "field_name": field})
         assert "results" in answer.json(), field
     others = {"app_label": "keys", "model_name": "apikey", "field_name": "owner", "term": ""}
     assert console.get(f"{console.base}/admin/autocomplete/", params=others).status_code == 403

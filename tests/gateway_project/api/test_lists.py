@@ -34,12 +34,12 @@ def test_links_lead_from_page_to_page_and_keep_the_query(admin, many, flat):
     document = admin.get("/roles/?page[size]=40&page[number]=2", flat=flat).json()
     links = {name: f"/roles/?page%5Bsize%5D=40&page%5Bnumber%5D={number}" for name, number in NEIGHBOURS.items()}
     assert document["links"] == links
-    path, seen = "/roles/?page[size]=40", []
+    path, observations = "/roles/?page[size]=40", []
     while path:
         document = admin.get(path, flat=flat).json()
-        seen += [row["id"] for row in document["data"]]
+        observations += [row["id"] for row in document["data"]]
         path = document["links"].get("next")
-    assert len(set(seen)) == len(seen) == 150
+    assert len(set(observations)) == len(observations) == 150
     assert document["links"].keys() == {"self", "first", "last", "prev"}
 
 
@@ -52,14 +52,14 @@ def test_links_name_no_host_and_escape_what_is_asked(admin, settings):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_lists_without_paging_are_whole_unless_a_page_is_asked_for(admin, known_provider):
+def test_lists_without_paging_are_whole_unless_a_page_is_asked_for(admin, first_provider):
     Feature.objects.bulk_create(Feature(name=f"feature {number}") for number in range(150))
     Group.objects.bulk_create(Group(name=f"group {number}") for number in range(150))
-    Model.objects.bulk_create(Model(provider=known_provider, name=f"m{number}") for number in range(150))
+    Model.objects.bulk_create(Model(provider=first_provider, name=f"m{number}") for number in range(150))
     Provider.objects.bulk_create(
-        Provider(name=f"p{number}", format=known_provider.format, url="https://x.test/v1") for number in range(150)
+        Provider(name=f"p{number}", format=first_provider.format, url="https://x.test/v1") for number in range(150)
     )
-    models = f"/providers/{known_provider.pk}/models/"
+    models = f"/providers/{first_provider.pk}/models/"
     totals = {"/features/": Feature, "/groups/": Group, "/providers/": Provider, "/formats/": ProviderFormat}
     counts = {path: kind.objects.count() for path, kind in totals.items()} | {models: 150}
     for path, total in counts.items():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway_project.api.strict_json import EXACT, MAX_DEPTH, parse_object
 from gateway_project.errors import ValidationError
+from tests.support.promises import promise
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]))
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
@@ -58,6 +59,7 @@ def refusal(raw):
         (b"7", "must be a JSON object"),
     ],
 )
+@promise("V-E1: two members of one name are refused", target="400", suite="attack")
 def test_what_is_wrong_is_said(raw, told):
     assert told in refusal(raw)
 
@@ -92,9 +94,9 @@ def test_one_number_has_one_reading(spelling):
 
 
 def test_zero_has_no_sign_and_a_fraction_stays_one():
-    found = parse_object(b'{"a": -0.0, "b": -0, "c": 0.5, "d": 1e300, "e": 1e-400}')
-    assert [math.copysign(1, found[name]) for name in "abe"] == [1, 1, 1]
-    assert (found["c"], found["d"]) == (0.5, 1e300)
+    result = parse_object(b'{"a": -0.0, "b": -0, "c": 0.5, "d": 1e300, "e": 1e-400}')
+    assert [math.copysign(1, result[name]) for name in "abe"] == [1, 1, 1]
+    assert (result["c"], result["d"]) == (0.5, 1e300)
 
 
 def test_integers_of_any_size_keep_all_their_digits():
@@ -115,6 +117,7 @@ def test_every_json_object_comes_back_as_it_was(value):
 
 @given(st.binary(max_size=200) | TEXT.map(str.encode) | VALUES.map(lambda value: json.dumps(value).encode()))
 @settings(max_examples=200, deadline=None)
+@promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
 def test_whatever_comes_is_an_object_or_refused(raw):
     with suppress(ValidationError):
         assert type(parse_object(raw)) is dict
@@ -122,6 +125,7 @@ def test_whatever_comes_is_an_object_or_refused(raw):
 
 @given(OBJECTS, st.data())
 @settings(max_examples=100, deadline=None)
+@promise("A parser of arbitrary input ends well", target="a value or its own refusal", suite="attack")
 def test_a_damaged_object_is_an_object_or_refused(value, data):
     raw = bytearray(json.dumps(value).encode())
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))

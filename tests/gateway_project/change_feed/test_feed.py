@@ -56,9 +56,9 @@ def test_what_the_orm_saves_and_deletes_is_noted_once(reader, ann):
     group.name = "crew"
     group.save()
     assert reader.news() == {"group": {group.pk}}
-    gone = group.pk
+    group_id = group.pk
     group.delete()
-    assert reader.news() == {"group": {gone}}
+    assert reader.news() == {"group": {group_id}}
     assert reader.news() == {}
 
 
@@ -182,9 +182,9 @@ def test_prices_are_news_as_a_whole(reader, provider):
 def test_every_kind_is_watched_in_every_table_that_exists():
     with connection.cursor() as cursor:
         cursor.execute(triggers._FIND[connection.vendor], ["gateway_change_%"])
-        found = {name for name, _ in cursor.fetchall()}
+        results = {name for name, _ in cursor.fetchall()}
     tables = set(connection.introspection.table_names())
-    assert found == set(triggers._names(connection.vendor, tables))
+    assert results == set(triggers._names(connection.vendor, tables))
     assert len({table for _, table in triggers._watches(tables)}) == len(triggers.WATCHED)
 
 

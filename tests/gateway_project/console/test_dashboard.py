@@ -12,13 +12,13 @@ from keys.services import issue_key
 from telemetry.journal.shipping import Backlog
 
 
-def told(notices) -> list[str]:
+def texts_of(notices) -> list[str]:
     return [notice.text for notice in notices]
 
 
 def test_a_log_that_waits_for_the_database_for_long():
-    assert told(overview._about_the_log(Backlog(bytes=5_000, seconds=29.0))) == []
-    (text,) = told(overview._about_the_log(Backlog(bytes=5_000, seconds=95.0)))
+    assert texts_of(overview._about_the_log(Backlog(bytes=5_000, seconds=29.0))) == []
+    (text,) = texts_of(overview._about_the_log(Backlog(bytes=5_000, seconds=95.0)))
     assert text == "5,000 bytes of log entries wait for the database, the oldest for 95 seconds."
 
 
@@ -26,9 +26,9 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
     now = timezone.now()
     for number in range(overview.SHOWN + 1):
         issue_key(owner=ann, name=f"key-{number}", expiry=now + timedelta(hours=number + 1))
-    (text,) = told(overview._about_keys(ApiKey.objects.all()))
+    (text,) = texts_of(overview._about_keys(ApiKey.objects.all()))
     assert text == "These keys expire within 7 days: key-0, key-1, key-2, key-3, key-4 and others."
-    assert told(overview._about_keys(ApiKey.objects.none())) == []
+    assert texts_of(overview._about_keys(ApiKey.objects.none())) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_keys_that_expire_soon_the_first_of_many(ann):
 )
 def test_many_errors_of_the_last_hour(errors, requests, texts):
     figures = {"since": datetime(2027, 1, 15, 8, tzinfo=UTC), "totals": {"errors": errors, "requests": requests}}
-    assert told(overview._about_errors(figures)) == texts
+    assert texts_of(overview._about_errors(figures)) == texts
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """What all tables of the console do alike: what they ask before they delete, and what they let alone."""
 
 import re
+import time
 
 import pytest
 from django.contrib import admin
+from django.core.cache import caches
 
 from accounts.models import User
 from accounts.services import delete_user
@@ -11,6 +13,8 @@ from keys.models import ApiKey
 from keys.services import delete_keys, issue_key
 from telemetry.models import LogEntry
 from tests.support.management import new_user
+from tests.support.pace import in_one_minute
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.django_db
 USERS = "/admin/accounts/user/"
@@ -29,21 +33,21 @@ def shown(answer) -> str:
 class TestDeleting:
     def test_it_asks_with_what_it_means_and_nothing_that_contradicts_it(self, console):
         user = new_user()
-        told = shown(console.get(f"{USERS}{user.pk}/delete/"))
-        assert f"Delete user: {user.username}" in told
-        assert all(sentence in told for sentence in MEANS)
-        assert "will be deleted" not in told
-        assert "Summary" not in told
+        response = shown(console.get(f"{USERS}{user.pk}/delete/"))
+        assert f"Delete user: {user.username}" in response
+        assert all(sentence in response for sentence in MEANS)
+        assert "will be deleted" not in response
+        assert "Summary" not in response
         assert console.post(f"{USERS}{user.pk}/delete/", {"post": "yes"}).status_code == 302
         user.refresh_from_db()
         assert user.is_deleted
 
     def test_of_many_it_asks_once(self, console):
         ann, ben = new_user(username="ann"), new_user(username="ben")
-        told = shown(console.post(USERS, chosen(ann, ben)))
-        assert "Delete 2 users ann ben" in told
-        assert [told.count(sentence) for sentence in MEANS] == [1, 1]
-        assert "will be deleted" not in told
+        response = shown(console.post(USERS, chosen(ann, ben)))
+        assert "Delete 2 users ann ben" in response
+        assert [response.count(sentence) for sentence in MEANS] == [1, 1]
+        assert "will be deleted" not in response
         console.post(USERS, chosen(ann, ben, post="yes"))
         assert User.objects.filter(is_deleted=True).count() == 2
 
@@ -85,19 +89,19 @@ class TestOneThatIsOver:
 
 class TestAnEmptyList:
     def test_it_says_what_it_means_and_offers_what_can_be_created(self, console):
-        told = console.get("/admin/rules/rule/").text
-        assert "There are no rules. All work requests are denied." in told
-        assert "Add rule" in told
-        told = console.get("/admin/telemetry/cacheentry/").text
-        assert "The cache is empty" in told
-        assert "Create a new item" not in told
+        text = console.get("/admin/rules/rule/").text
+        assert "There are no rules. All work requests are denied." in text
+        assert "Add rule" in text
+        text = console.get("/admin/telemetry/cacheentry/").text
+        assert "The cache is empty" in text
+        assert "Create a new item" not in text
 
     @pytest.mark.parametrize("query", ["q=nobody-of-this-name", "is_active__exact=0"])
     def test_of_what_is_looked_for_it_says_no_more(self, console, query):
-        told = console.get(f"{USERS}?{query}").text
-        assert "No rows match the search and the filters." in told
-        assert "Show all" in told
-        assert "There are no users" not in told
+        text = console.get(f"{USERS}?{query}").text
+        assert "No rows match the search and the filters." in text
+        assert "Show all" in text
+        assert "There are no users" not in text
 
     def test_every_table_says_it(self):
         assert all(table.empty_message for table in admin.site._registry.values())
@@ -167,3 +171,38 @@ def test_a_form_that_has_expired_is_refused_with_a_page(console):
     assert console.post(USERS).json()["exception"] == "PermissionDenied"
     console.cookies.clear()
     assert console.post(USERS, headers=BROWSER).json()["exception"] == "PermissionDenied"
+
+
+class TestWritesPerMinute:
+    """API and console share the bound of one user."""
+
+    @pytest.fixture(autouse=True)
+    def bound(self, settings, console, admin):
+        """Users of earlier tests had the same ids."""
+        settings.GATEWAY_WRITES_PER_MINUTE = 3
+        minute = int(time.time() // 60)
+        for pk in User.objects.values_list("pk", flat=True):
+            caches["default"].delete_many([f"writes:{pk}:{minute + later}" for later in (0, 1)])
+
+    @promise("Writes of one user are bounded, by API and console", target="429", suite="attack")
+    def test_a_page_says_that_there_were_too_many(self, console):
+        in_one_minute(10)
+        assert [self.delete_one(console).status_code for _ in range(3)] == [302, 302, 302]
+        refused = self.delete_one(console)
+        assert refused.status_code == 429
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+        assert "The limit of user" in shown(refused)
+        assert "(3 writes per minute) is used up." in shown(refused)
+        assert console.get(USERS).status_code == 200
+        assert console.post("/admin/logout/").status_code == 200
+        assert console.get(USERS).status_code == 302
+
+    @promise("Writes of one user are bounded, by API and console", target="429", suite="attack")
+    def test_the_api_counts_too(self, admin):
+        in_one_minute(10)
+        statuses = [admin.post("/groups/", name=f"group {number}").status_code for number in range(4)]
+        assert statuses == [201, 201, 201, 429]
+        assert admin.get("/groups/").status_code == 200
+
+    def delete_one(self, console):
+        return console.post(f"{USERS}{new_user().pk}/delete/", {"post": "yes"})

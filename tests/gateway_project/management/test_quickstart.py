@@ -32,7 +32,7 @@ def var(settings, tmp_path):
     return settings.VAR_DIR
 
 
-def told(environment):
+def sentences_of(environment):
     """The sentences about what somebody would wonder about."""
     sentences = []
     prepare(environment, tell=sentences.append)
@@ -56,18 +56,20 @@ def test_a_first_run_makes_all_that_a_first_request_needs():
 
 def test_what_is_made_is_in_the_log_and_no_secret_is():
     first = prepare({})
-    said = [message.partition(" ")[2] for message in LogEntry.objects.order_by("id").values_list("message", flat=True)]
-    made = [
+    entries = [
+        message.partition(" ")[2] for message in LogEntry.objects.order_by("id").values_list("message", flat=True)
+    ]
+    items = [
         f"created {resource} {model.objects.earliest('id').pk}, by manage.py."
         for resource, model in {"users": User, "keys": ApiKey, "rules": Rule, "providers": Provider}.items()
     ]
     price = ModelPrice.objects.get(model="demo").pk
-    assert said[:5] == [*made, f"created prices {price}, by manage.py."]
-    assert said[5].startswith("loaded prices: ")
-    assert len(said) == 6
-    told = "".join(LogEntry.objects.values_list("payload", flat=True))
-    assert first.adminPassword not in told
-    assert first.apiKey not in told
+    assert entries[:5] == [*items, f"created prices {price}, by manage.py."]
+    assert entries[5].startswith("loaded prices: ")
+    assert len(entries) == 6
+    entry = "".join(LogEntry.objects.values_list("payload", flat=True))
+    assert first.adminPassword not in entry
+    assert first.apiKey not in entry
     prepare({})
     assert LogEntry.objects.count() == 6, "nothing was made"
 
@@ -101,7 +103,7 @@ def test_a_password_that_was_set_by_somebody_else_is_not_known(var):
     before = User.objects.values().get()
     again = prepare({})
     assert again.adminPassword is None
-    assert "`manage.py changepassword admin`" in " ".join(told({}))
+    assert "`manage.py changepassword admin`" in " ".join(sentences_of({}))
     assert User.objects.values().get() == before
 
 
@@ -118,14 +120,14 @@ def test_a_password_that_was_changed_since_is_not_printed():
     admin.set_password("another-password")
     admin.save()
     assert prepare({}).adminPassword is None
-    assert "`manage.py changepassword admin`" in " ".join(told({}))
+    assert "`manage.py changepassword admin`" in " ".join(sentences_of({}))
 
 
 def test_a_key_that_was_rotated_since_is_not_printed():
     prepare({})
     rotate_key(ApiKey.objects.get())
     assert prepare({}).apiKey is None
-    assert "Rotate it in the console" in " ".join(told({}))
+    assert "Rotate it in the console" in " ".join(sentences_of({}))
 
 
 def test_a_deleted_key_is_replaced():
@@ -180,17 +182,17 @@ def test_a_credential_in_the_environment_is_a_provider(known):
 def test_it_says_which_provider_it_makes():
     nobody = f"http://127.0.0.1:{refusing_port()}"
     environment = {"OPENAI_API_KEY": "sk-1234567890", "OPENAI_BASE_URL": nobody}
-    assert told(environment) == [f"The provider openai is created from the environment: {nobody}, 2 models."]
-    assert told(environment) == []
+    assert sentences_of(environment) == [f"The provider openai is created from the environment: {nobody}, 2 models."]
+    assert sentences_of(environment) == []
 
 
 def test_of_a_provider_that_is_not_running_yet_it_says_how_its_models_come():
-    [line] = told({"OLLAMA_HOST": f"127.0.0.1:{refusing_port()}"})
+    [line] = sentences_of({"OLLAMA_HOST": f"127.0.0.1:{refusing_port()}"})
     assert "0 models. Once it answers, `Fetch models`" in line
 
 
 def test_a_provider_that_cannot_be_made_stops_nothing():
-    assert "must be http or https" in told({"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "ftp://here"})[0]
+    assert "must be http or https" in sentences_of({"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "ftp://here"})[0]
     assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
 
 
@@ -207,7 +209,10 @@ def test_a_provider_that_cannot_be_made_stops_nothing():
 def test_the_gateway_is_no_provider_of_its_own(settings, url, key):
     """docs/clients.md has these variables exported, and `make run` may follow in the same shell."""
     settings.GATEWAY_BASE_URL, settings.PORT = "https://gateway.example", 8000
-    assert "No provider is created for OPENAI_API_KEY: it" in told({"OPENAI_API_KEY": key, "OPENAI_BASE_URL": url})[0]
+    assert (
+        "No provider is created for OPENAI_API_KEY: it"
+        in sentences_of({"OPENAI_API_KEY": key, "OPENAI_BASE_URL": url})[0]
+    )
     assert list(Provider.objects.values_list("name", flat=True)) == ["demo"]
 
 
@@ -244,12 +249,14 @@ def test_the_address_of_ollama_is_read_as_ollama_reads_it(host, url):
     assert ollama_url(host) == url
 
 
-@pytest.mark.parametrize(
-    "host", [f"http://127.0.0.1:{refusing_port()}", "http://169.254.169.254"], ids=["refusing", "metadata"]
-)
-def test_an_ollama_that_cannot_be_asked_stops_nothing(host):
-    prepare({"OLLAMA_HOST": host})
+def test_an_ollama_that_cannot_be_asked_stops_nothing():
+    prepare({"OLLAMA_HOST": f"http://127.0.0.1:{refusing_port()}"})
     assert Provider.objects.get(name="ollama").models.count() == 0
+
+
+def test_an_ollama_at_a_metadata_address_stops_nothing():
+    prepare({"OLLAMA_HOST": "http://169.254.169.254"})
+    assert not Provider.objects.filter(name="ollama").exists()
 
 
 def test_a_provider_that_exists_keeps_its_credential():
@@ -306,8 +313,8 @@ def test_the_demonstration_provider_follows_the_port_in_use(settings):
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_promised(settings):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        settings.HOST, settings.PORT = "127.0.0.1", taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as taking:
+        settings.HOST, settings.PORT = "127.0.0.1", taking.getsockname()[1]
         with pytest.raises(CommandError, match=rf"^Port {settings.PORT} is taken: PORT=\d+ make run$"):
             run("--before-serving")
         assert not User.objects.exists()
@@ -315,8 +322,8 @@ def test_a_port_that_is_taken_is_said_before_anything_is_promised(settings):
 
 
 def test_a_port_of_the_demonstration_that_is_taken_is_said_too(settings):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as taking:
         settings.HOST, settings.PORT = "127.0.0.1", free_port()
-        settings.GATEWAY_DEMO_PORT = taken.getsockname()[1]
+        settings.GATEWAY_DEMO_PORT = taking.getsockname()[1]
         with pytest.raises(CommandError, match=r"is taken: GATEWAY_DEMO_PORT=\d+ make run$"):
             run("--before-serving")

@@ -10,10 +10,10 @@ from gateway_project.server.client_response import Delivery, error_response
 
 def wsgi(delivery):
     """Status line, headers and body as a WSGI server gets them."""
-    told = []
-    body = b"".join(delivery.to_wsgi(lambda *start: told.append(start)))
-    assert len(told) == 1
-    return *told[0], body
+    results = []
+    body = b"".join(delivery.to_wsgi(lambda *start: results.append(start)))
+    assert len(results) == 1
+    return *results[0], body
 
 
 def test_a_body_goes_out_with_its_status_and_headers():
@@ -64,12 +64,12 @@ def test_djangos_response_streams_what_is_a_stream():
     ],
 )
 def test_an_error_is_a_document_with_its_headers(error, headers):
-    status, sent, body = wsgi(error_response(error, "r1"))
-    known = dict(sent)
+    status, request, body = wsgi(error_response(error, "r1"))
+    values = dict(request)
     assert int(status[:3]) == error.code
     assert json.loads(body) == error.document()
-    assert known.items() >= (headers | {"Content-Type": "application/json", "X-Svc-Request-ID": "r1"}).items()
-    assert known["Content-Length"] == str(len(body))
+    assert values.items() >= (headers | {"Content-Type": "application/json", "X-Svc-Request-ID": "r1"}).items()
+    assert values["Content-Length"] == str(len(body))
 
 
 def test_an_error_without_a_request_has_no_request_id():

@@ -23,28 +23,28 @@ class Socket:
 
 def response(*headers, method="POST", status="200 OK"):
     request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
-    made = JoinedResponse(request, Socket(), Config())
-    made.start_response(status, list(headers))
-    return made
+    response = JoinedResponse(request, Socket(), Config())
+    response.start_response(status, list(headers))
+    return response
 
 
 def test_head_and_body_go_out_together():
-    made = response(("Content-Length", "5"), ("X-Svc-Cache", "HIT"))
-    made.write(b"hello")
-    made.close()
-    (whole,) = made.sock.sent
+    row = response(("Content-Length", "5"), ("X-Svc-Cache", "HIT"))
+    row.write(b"hello")
+    row.close()
+    (whole,) = row.sock.sent
     assert whole.startswith(b"HTTP/1.1 200 OK\r\n")
     assert whole.endswith(b"\r\nX-Svc-Cache: HIT\r\n\r\nhello")
 
 
 def test_a_stream_begins_with_its_first_chunk_and_ends_with_its_mark():
-    made = response(("Content-Type", "text/event-stream"))
-    made.write(b"")  # says nothing: the head waits with it
-    assert (made.sock.sent, made.headers_sent) == ([], False)
-    made.write(b"x" * 20)
-    made.write(b"more")
-    made.close()
-    first, *rest = made.sock.sent
+    row = response(("Content-Type", "text/event-stream"))
+    row.write(b"")  # says nothing: the head waits with it
+    assert (row.sock.sent, row.headers_sent) == ([], False)
+    row.write(b"x" * 20)
+    row.write(b"more")
+    row.close()
+    first, *rest = row.sock.sent
     assert first.endswith(
         b"\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n14\r\n" + b"x" * 20 + b"\r\n"
     )
@@ -55,41 +55,41 @@ def test_a_stream_begins_with_its_first_chunk_and_ends_with_its_mark():
     ("method", "status", "length"), [("HEAD", "200 OK", "5"), ("GET", "304 Not Modified", ""), ("GET", "200 OK", "0")]
 )
 def test_what_has_no_body_has_a_head(method, status, length):
-    made = response(*[("Content-Length", length)] * bool(length), method=method, status=status)
-    made.write(b"")
-    made.close()
-    assert [piece.partition(b"\r\n")[0] for piece in made.sock.sent] == [f"HTTP/1.1 {status}".encode()]
-    assert made.sock.sent[0].endswith(b"\r\n\r\n")
-    made.close()
-    assert len(made.sock.sent) == 1
+    row = response(*[("Content-Length", length)] * bool(length), method=method, status=status)
+    row.write(b"")
+    row.close()
+    assert [piece.partition(b"\r\n")[0] for piece in row.sock.sent] == [f"HTTP/1.1 {status}".encode()]
+    assert row.sock.sent[0].endswith(b"\r\n\r\n")
+    row.close()
+    assert len(row.sock.sent) == 1
 
 
 def test_a_long_body_is_not_copied():
     body = b"x" * (MAX_JOINED_BODY_BYTES + 1)
-    made = response(("Content-Length", str(len(body))))
-    made.write(body)
-    made.close()
-    assert made.sock.sent[0].endswith(b"\r\n\r\n")
-    assert made.sock.sent[1:] == [body]
+    count = response(("Content-Length", str(len(body))))
+    count.write(body)
+    count.close()
+    assert count.sock.sent[0].endswith(b"\r\n\r\n")
+    assert count.sock.sent[1:] == [body]
 
 
 def test_a_file_comes_behind_its_head(tmp_path):
     path = tmp_path / "page.css"
     path.write_bytes(b"body {}")
-    made = response(("Content-Length", "7"), method="GET")
-    made.sock.sendfile = lambda file, offset, count: made.sock.sent.append(file.read(count))
+    row = response(("Content-Length", "7"), method="GET")
+    row.sock.sendfile = lambda file, offset, count: row.sock.sent.append(file.read(count))
     with path.open("rb") as file:
-        assert made.sendfile(SimpleNamespace(filelike=file))
-        made.close()
-    assert made.sock.sent[0].endswith(b"\r\n\r\n")
-    assert made.sock.sent[1:] == [b"body {}"]
+        assert row.sendfile(SimpleNamespace(filelike=file))
+        row.close()
+    assert row.sock.sent[0].endswith(b"\r\n\r\n")
+    assert row.sock.sent[1:] == [b"body {}"]
 
 
 def test_nothing_is_sent_before_the_body_begins():
     """So that what fails by then can still be answered with an error."""
-    made = response(("Content-Length", "5"))
-    made.send_headers()
-    assert (made.sock.sent, made.headers_sent) == ([], False)
+    row = response(("Content-Length", "5"))
+    row.send_headers()
+    assert (row.sock.sent, row.headers_sent) == ([], False)
 
 
 class CountedSocket(socket.socket):
@@ -106,22 +106,22 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    "sent", [b"\r\n", b"Content-Length: 5\r\n\r\nhello", CHUNKED], ids=["none", "whole", "chunked"]
+    "payload", [b"\r\n", b"Content-Length: 5\r\n\r\nhello", CHUNKED], ids=["none", "whole", "chunked"]
 )
 @pytest.mark.parametrize("is_read", [True, False])
-def test_only_a_body_with_an_unread_rest_is_discarded(sent, is_read):
+def test_only_a_body_with_an_unread_rest_is_discarded(payload, is_read):
     theirs, plain = socket.socketpair()
     ours = CountedSocket(fileno=plain.detach())
     with ours, theirs:
         theirs.sendall(
-            b"POST /work HTTP/1.1\r\nHost: localhost\r\n" + sent + b"GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            b"POST /work HTTP/1.1\r\nHost: localhost\r\n" + payload + b"GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n"
         )
         parser = RequestParser(Config(), ours, ("127.0.0.1", 1))
         body = next(parser).body
         if is_read:
             while body.read(1024):
                 pass
-        has_rest = sent != b"\r\n" and not is_read
+        has_rest = payload != b"\r\n" and not is_read
         assert finish_body(parser, time.monotonic() + 5)
         assert bool(ours.changes) == has_rest
         assert next(parser).path == "/next"

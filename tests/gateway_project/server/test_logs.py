@@ -13,5 +13,5 @@ def test_one_record_a_minute_passes_with_its_first_line():
 
 
 def test_refusals_for_want_of_room_are_no_news_and_failures_are():
-    told = [logging.makeLogRecord({"status_code": status}) for status in (503, 500)] + [logging.makeLogRecord({})]
-    assert [SkipUnavailable().filter(record) for record in told] == [False, True, True]
+    result = [logging.makeLogRecord({"status_code": status}) for status in (503, 500)] + [logging.makeLogRecord({})]
+    assert [SkipUnavailable().filter(record) for record in result] == [False, True, True]

@@ -1,5 +1,6 @@
 """Bodies that are no work may come from anybody: all of them together keep nobody's work waiting."""
 
+import itertools
 import json
 import socket
 import time
@@ -15,6 +16,7 @@ from gateway_project.server.management_bodies import MAX_TOTAL_BYTES, Management
 from tests.support.world import response_on
 
 THREADS = 8
+ADDRESSES = itertools.count()
 LIMIT = 1  # seconds that a client may be silent
 # A body may take 2 s more. Of one that is not read gunicorn takes what comes for 5 s, and the goodbye takes 2.
 FREED_WITHIN = max(LIMIT + 2, 5) + 2 + 3
@@ -30,10 +32,10 @@ def strangers():
 
 @pytest.fixture
 def world(own_gateway):
-    made = own_gateway(GATEWAY_THREADS=str(THREADS), GATEWAY_CLIENT_TIMEOUT=str(LIMIT))
-    made.allow()
-    made.provider()
-    return made
+    row = own_gateway(GATEWAY_THREADS=str(THREADS), GATEWAY_CLIENT_TIMEOUT=str(LIMIT))
+    row.allow()
+    row.provider()
+    return row
 
 
 @pytest.mark.parametrize(
@@ -120,24 +122,28 @@ def bounds(readers: int, *, come: bool = False) -> ManagementBodies:
 
 def test_what_is_announced_takes_no_room_before_it_comes():
     bodies = bounds(1)
-    sent = {"PATH_INFO": "/users/", "CONTENT_LENGTH": str(MAX_MANAGEMENT_BYTES), "wsgi.input": BytesIO(b"x")}
-    with bodies.bounding(sent) as _, pytest.raises(ValidationError, match="shorter"):
-        read_body(sent, MAX_MANAGEMENT_BYTES)
+    values = {"PATH_INFO": "/users/", "CONTENT_LENGTH": str(MAX_MANAGEMENT_BYTES), "wsgi.input": BytesIO(b"x")}
+    with bodies.bounding(values) as _, pytest.raises(ValidationError, match="shorter"):
+        read_body(values, MAX_MANAGEMENT_BYTES)
     chunks = {"PATH_INFO": "/users/", "HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": BytesIO(b"x")}
-    bodies.memory.reserve(MAX_TOTAL_BYTES)
+    for owner in range(4):
+        bodies.memory.reserve(MAX_TOTAL_BYTES // 4, owner)
     with bodies.bounding(chunks):
         assert read_body(chunks, MAX_MANAGEMENT_BYTES) == b"x"
 
 
 def body_of(size: int, path: str = "/users/") -> dict:
-    return {"PATH_INFO": path, "CONTENT_LENGTH": str(size), "wsgi.input": BytesIO(b"x" * size)}
+    """The environment of a request from an address of its own."""
+    address = f"10.0.0.{next(ADDRESSES)}"
+    body = BytesIO(b"x" * size)
+    return {"PATH_INFO": path, "CONTENT_LENGTH": str(size), "wsgi.input": body, "REMOTE_ADDR": address}
 
 
 def test_all_of_them_have_so_much_room_together_and_give_it_back():
     bodies, size = bounds(8), MAX_MANAGEMENT_BYTES
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for _ in range(MAX_TOTAL_BYTES // size):
-            held.enter_context(bodies.bounding(environ := body_of(size)))
+            stack.enter_context(bodies.bounding(environ := body_of(size)))
             assert len(read_body(environ, size)) == size
         with bodies.bounding(environ := body_of(size)), pytest.raises(ServiceUnavailable, match="overloaded"):
             read_body(environ, size)

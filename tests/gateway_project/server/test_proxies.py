@@ -7,13 +7,14 @@ import pytest
 from gateway_project.server.proxies import TrustedProxies, is_local, read_address
 from telemetry.models import LogEntry
 from tests.support.management import PASSWORD, Client, body, new_admin, refused
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
 
 PROXIES = TrustedProxies([ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("127.0.0.1")])
 
 
-def seen(peer, **headers):
+def resolved(peer, **headers):
     """The environment of a request from this peer, after the proxies were seen through."""
     environ = {"REMOTE_ADDR": peer, "wsgi.url_scheme": "http"} | headers
     PROXIES.resolve_client(environ)
@@ -51,7 +52,7 @@ def seen(peer, **headers):
     ],
 )
 def test_the_client_is_the_rightmost_address_that_is_no_proxy_of_ours(peer, forwarded, client):
-    assert seen(peer, HTTP_X_FORWARDED_FOR=forwarded)["REMOTE_ADDR"] == client
+    assert resolved(peer, HTTP_X_FORWARDED_FOR=forwarded)["REMOTE_ADDR"] == client
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,11 @@ def test_the_client_is_the_rightmost_address_that_is_no_proxy_of_ours(peer, forw
     ],
 )
 def test_the_scheme_is_the_one_that_a_trusted_proxy_was_spoken_to_in(peer, proto, scheme):
-    assert seen(peer, HTTP_X_FORWARDED_PROTO=proto)["wsgi.url_scheme"] == scheme
+    assert resolved(peer, HTTP_X_FORWARDED_PROTO=proto)["wsgi.url_scheme"] == scheme
 
 
 def test_other_headers_say_nothing():
-    environ = seen("10.0.0.1", HTTP_FORWARDED="for=1.1.1.1", HTTP_X_REAL_IP="1.1.1.1", HTTP_X_FORWARDED_HOST="evil")
+    environ = resolved("10.0.0.1", HTTP_FORWARDED="for=1.1.1.1", HTTP_X_REAL_IP="1.1.1.1", HTTP_X_FORWARDED_HOST="evil")
     assert environ["REMOTE_ADDR"] == "10.0.0.1"
 
 
@@ -111,12 +112,40 @@ def test_what_is_no_address_is_none(text):
     ],
 )
 def test_local_is_who_asks_from_this_machine_for_itself(peer, headers, local):
-    assert is_local(seen(peer, **headers)) is local
+    assert is_local(resolved(peer, **headers)) is local
+
+
+class TestUnlistedProxies:
+    def reported(self, *networks, **environ):
+        peers = []
+        TrustedProxies(networks, peers.append).resolve_client({"REMOTE_ADDR": "::ffff:203.0.113.9"} | environ)
+        return peers
+
+    @pytest.mark.parametrize("header", ["HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP"])
+    @pytest.mark.parametrize("networks", [[], [ip_network("10.0.0.0/8")]])
+    def test_are_reported_by_their_own_address(self, networks, header):
+        assert self.reported(*networks, **{header: "198.51.100.1"}) == ["203.0.113.9"]
+
+    def test_are_none_of_the_listed_ones_and_no_peers_without_such_a_header(self):
+        assert self.reported(ip_network("203.0.113.0/24"), HTTP_X_FORWARDED_FOR="198.51.100.1") == []
+        assert self.reported(HTTP_VIA="1.1 a-proxy-of-the-client") == []
+
+    def test_are_a_warning_once_in_the_log_of_each_process(self, own_gateway):
+        world = own_gateway()
+        for _ in range(20):
+            Client(world.gateway.url).get("/version/", headers={"X-Forwarded-For": "198.51.100.1"})
+        lines = [line for line in world.gateway.log().splitlines() if "GATEWAY_TRUSTED_PROXIES" in line]
+        processes = {line.partition("[")[2].partition("]")[0] for line in lines}
+        assert 1 <= len(lines) == len(processes)
+        assert "WARNING gateway.proxies" in lines[0]
+        assert "127.0.0.1 sends X-Forwarded-For" in lines[0]
+        assert "198.51.100.1" not in lines[0], "what clients send stays out of the server's log"
 
 
 class TestWhereAddressesAreUsed:
     FORGED = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https", "X-Real-IP": "203.0.113.8"}
 
+    @promise("S18: only a trusted proxy says who the client is", target="the peer's address", suite="attack")
     def test_a_stranger_is_taken_for_who_it_is(self, world):
         world.allow()
         world.provider()
@@ -130,9 +159,9 @@ class TestWhereAddressesAreUsed:
         hostile = {"X-Forwarded-For": "203.0.113.7, <b>"}
         assert world.entry(world.ask("again", headers=hostile)).address == "127.0.0.1"
         admin = Client(world.gateway.url).as_user(new_admin())
-        made = admin.send("POST", "/roles/", json=body(name=world.name("role")), headers=self.FORGED)
-        assert made.status_code == 201
-        entry = LogEntry.objects.get(correlation_id=made.headers["X-Svc-Request-ID"])
+        response = admin.send("POST", "/roles/", json=body(name=world.name("role")), headers=self.FORGED)
+        assert response.status_code == 201
+        entry = LogEntry.objects.get(correlation_id=response.headers["X-Svc-Request-ID"])
         assert entry.address == "203.0.113.7"
 
     def test_guesses_are_counted_for_the_client_and_not_for_the_proxy(self, own_gateway):
@@ -140,11 +169,11 @@ class TestWhereAddressesAreUsed:
         nobody, user = Client(world.gateway.url), world.new_user()
 
         def log_in(address, password="wrong"):
-            sent = body(grantType="password", userName=user.username, password=password)
-            return nobody.send("POST", "/auth/login", json=sent, headers={"X-Forwarded-For": address})
+            request = body(grantType="password", userName=user.username, password=password)
+            return nobody.send("POST", "/auth/login", json=request, headers={"X-Forwarded-For": address})
 
-        for made_up in ("1.1.1.1", "2.2.2.2"):
-            refused(log_in(f"{made_up}, 203.0.113.7"), 401, "AuthenticationFailed")
+        for row_up in ("1.1.1.1", "2.2.2.2"):
+            refused(log_in(f"{row_up}, 203.0.113.7"), 401, "AuthenticationFailed")
         refused(log_in("3.3.3.3, 203.0.113.7"), 429, "RateLimited")
         assert log_in("203.0.113.8", PASSWORD).status_code == 200
 
@@ -153,8 +182,8 @@ class TestWhereAddressesAreUsed:
         user = world.new_user()
         headers = {"Host": "gateway.example", "X-Forwarded-For": "203.0.113.7", "Origin": "https://gateway.example"}
         nobody = Client(world.gateway.url)
-        sent = body(grantType="password", userName=user.username, password=PASSWORD)
-        login = nobody.send("POST", "/auth/login", json=sent, headers=headers)
+        request = body(grantType="password", userName=user.username, password=PASSWORD)
+        login = nobody.send("POST", "/auth/login", json=request, headers=headers)
         headers["Cookie"] = f"SvcUserCookie={login.cookies['SvcUserCookie']}"
 
         def rename(proto):

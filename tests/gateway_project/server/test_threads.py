@@ -36,9 +36,9 @@ class Work:
 
 @pytest.fixture
 def work():
-    made = Work()
-    yield made
-    made.may_end.set()
+    work = Work()
+    yield work
+    work.may_end.set()
 
 
 def until(condition):
@@ -76,14 +76,14 @@ def test_no_more_are_made_than_are_needed_or_allowed(work):
 
 
 def test_what_waits_has_its_turn_in_order():
-    pool, order, done = LifoThreadPool(1, "t"), [], threading.Event()
+    pool, order, result = LifoThreadPool(1, "t"), [], threading.Event()
     initializer = threading.Event()
     pool.submit(lambda: initializer.wait(30))
     for number in range(50):
         pool.submit(lambda number=number: order.append(number))
-    pool.submit(done.set)
+    pool.submit(result.set)
     initializer.set()
-    assert done.wait(30)
+    assert result.wait(30)
     assert order == list(range(50))
 
 
@@ -166,8 +166,8 @@ def test_the_pool_is_changed_under_its_lock():
     pool = LifoThreadPool(1, "guarded")
     atexit.unregister(pool.wait)  # which only looks
     guarded(pool, pool._lock, "_idle", "_queue", "_started")
-    done, may_end = threading.Semaphore(0), threading.Event()
+    result, may_end = threading.Semaphore(0), threading.Event()
     pool.submit(lambda: may_end.wait(30))
-    pool.submit(done.release)  # it waits: there is one thread
+    pool.submit(result.release)  # it waits: there is one thread
     may_end.set()
-    assert done.acquire(timeout=30)
+    assert result.acquire(timeout=30)

@@ -18,6 +18,7 @@ import requests
 
 from gateway_project.server.worker import GatewayThreadWorker
 from tests.support.pace import patience
+from tests.support.promises import promise
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.world import World, response_on
 
@@ -65,10 +66,10 @@ def health_seconds(gateway: RunningGateway) -> float:
 
 def answer(sock: socket.socket) -> bytes:
     """Everything that the server says until it closes."""
-    said = b""
+    text = b""
     while data := sock.recv(65536):
-        said += data
-    return said
+        text += data
+    return text
 
 
 def head(*lines: str) -> bytes:
@@ -160,9 +161,9 @@ def test_half_sent_bodies_on_every_thread_are_a_400(world, small):
         time.sleep(0.3)
         assert health_seconds(small) < patience(FREED_WITHIN)
         for sock in socks:
-            said = answer(sock)
-            assert said.startswith(b"HTTP/1.1 400"), said
-            assert json.loads(said.partition(b"\r\n\r\n")[2])["exception"] == "ValidationError"
+            text = answer(sock)
+            assert text.startswith(b"HTTP/1.1 400"), text
+            assert json.loads(text.partition(b"\r\n\r\n")[2])["exception"] == "ValidationError"
     assert "Traceback" not in small.log()
 
 
@@ -171,15 +172,15 @@ def half_a_login() -> bytes:
     return head(*lines) + b"{"
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /wo", b"\r\n\r\nPOST /wo", half_a_login()])
-def test_however_many_clients_send_half_a_request_health_is_answered_at_once(small, sent):
+@pytest.mark.parametrize("payload", [b"", b"POST /wo", b"\r\n\r\nPOST /wo", half_a_login()])
+def test_however_many_clients_send_half_a_request_health_is_answered_at_once(small, payload):
     with ExitStack() as resources:
         for _ in range(THREADS):
             connect(small, resources).sendall(b"POST /wo")
         time.sleep(0.3)
         socks = [connect(small, resources) for _ in range(8 * THREADS)]
         for sock in socks:
-            sock.sendall(sent)
+            sock.sendall(payload)
         time.sleep(0.1)
         assert [health_seconds(small) < patience(0.3) for _ in range(3)] == [True] * 3
         for sock in socks:
@@ -197,10 +198,10 @@ def test_a_head_that_came_with_the_request_before_waits_for_nothing():
     worker.poller, worker._submit = selectors.DefaultSelector(), handed.append
     ours, theirs = socket.socketpair()
     with ours, theirs, worker.poller:
-        kept = Kept(ours, head("GET /healthz HTTP/1.1", "Host: localhost"))
-        worker.parked = {kept: 0.0}
-        worker._check_head(kept)
-        assert (handed, worker.parked) == ([kept], {})
+        rest = Kept(ours, head("GET /healthz HTTP/1.1", "Host: localhost"))
+        worker.parked = {rest: 0.0}
+        worker._check_head(rest)
+        assert (handed, worker.parked) == ([rest], {})
 
 
 def test_the_master_is_told_once_a_second_that_the_worker_lives():
@@ -216,12 +217,12 @@ def test_the_master_is_told_once_a_second_that_the_worker_lives():
 
 def test_a_connection_that_was_kept_is_answered_while_all_threads_are_busy(small):
     with ExitStack() as resources:
-        kept = resources.enter_context(requests.Session())
-        kept.get(f"{small.url}/healthz", timeout=5)
+        rest = resources.enter_context(requests.Session())
+        rest.get(f"{small.url}/healthz", timeout=5)
         for _ in range(THREADS):
             connect(small, resources).sendall(b"POST /wo")
         time.sleep(0.3)
-        assert kept.get(f"{small.url}/healthz", timeout=5).status_code == 200
+        assert rest.get(f"{small.url}/healthz", timeout=5).status_code == 200
 
 
 def test_a_head_that_comes_in_pieces_while_all_threads_are_busy_is_answered(world, small):
@@ -282,6 +283,7 @@ def test_a_stream_that_nobody_reads_frees_its_thread_and_its_provider(world, sma
     assert "Traceback" not in small.log()
 
 
+@promise("V-T2: a header with underscores stands for no other", target="refused or ignored", suite="attack")
 def test_headers_with_underscores_cannot_stand_in_for_ours(world, small):
     world.allow()
     provider = world.provider()
@@ -290,13 +292,14 @@ def test_headers_with_underscores_cannot_stand_in_for_ours(world, small):
         sock = connect(small, resources)
         lines = ("Connection: close", f"Content-Length: {len(body)}", "X_Svc_Request_ID: forged", "X_Svc_Tags: a=b")
         sock.sendall(work_head(world, *lines) + body)
-        said = answer(sock)
-    assert b"forged" not in said
+        text = answer(sock)
+    assert b"forged" not in text
     # Refused, or served as if the header had not been there; never taken for the real one.
-    assert said.startswith((b"HTTP/1.1 400", b"HTTP/1.1 200"))
-    assert all("forged" not in str(seen.raw_headers) for seen in provider.seen)
+    assert text.startswith((b"HTTP/1.1 400", b"HTTP/1.1 200"))
+    assert all("forged" not in str(observations.raw_headers) for observations in provider.seen)
 
 
+@promise("V-T2: a header with underscores stands for no other", target="refused or ignored", suite="attack")
 def test_a_credential_in_an_underscore_header_is_none(world, small):
     world.allow()
     with ExitStack() as resources:
@@ -322,10 +325,10 @@ def test_a_body_of_two_framings_or_in_a_coding_is_refused(world, small, framing)
     with ExitStack() as resources:
         sock = connect(small, resources)
         sock.sendall(work_head(world, *framing) + b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        said = answer(sock)
-    assert said.startswith(b"HTTP/1.1 400")
-    assert b"malformed" in said  # and not read, and then found to be no JSON
-    assert said.count(b"HTTP/1.1") == 1
+        text = answer(sock)
+    assert text.startswith(b"HTTP/1.1 400")
+    assert b"malformed" in text  # and not read, and then found to be no JSON
+    assert text.count(b"HTTP/1.1") == 1
 
 
 def test_gunicorn_leaves_no_control_socket_and_says_nothing(tmp_path: Path):

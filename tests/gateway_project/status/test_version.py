@@ -11,10 +11,10 @@ def test_anybody_may_ask_in_either_form(nobody):
     for flat in (True, False):
         response = nobody.get("/version/", flat=flat)
         assert response.status_code == 200
-        told = response.json()["data"]
-        assert told.keys() == {"branch", "git", "productVersion", "updateAvailable"}
-        assert all(isinstance(value, str) for value in told.values())
-        assert told["productVersion"] == PRODUCT_VERSION
+        body = response.json()["data"]
+        assert body.keys() == {"branch", "git", "productVersion", "updateAvailable"}
+        assert all(isinstance(value, str) for value in body.values())
+        assert body["productVersion"] == PRODUCT_VERSION
 
 
 def test_the_version_is_the_packages():

@@ -17,16 +17,16 @@ PATIENT = 10.0
 def redis_state(**options):
     from gateway_project.work.state.redis.state import RedisState
 
-    given = {"prefix": f"test-{secrets.token_hex(6)}", "connections": 8, "timeout": PATIENT}
-    return RedisState(**given | {"processes": ProcessCount(local=4)} | options)
+    values = {"prefix": f"test-{secrets.token_hex(6)}", "secret": "s" * 40, "connections": 8, "timeout": PATIENT}
+    return RedisState(**values | {"processes": ProcessCount(local=4)} | options)
 
 
 @pytest.fixture(params=["local", pytest.param("redis", marks=[pytest.mark.servers, needs_redis])])
 def state(request):
     """A shared state of its own for each test, of which Redis must not refuse anything."""
-    made = LocalState(cache_bytes=10_000) if request.param == "local" else redis_state()
-    yield made
-    assert not made.degraded
+    row = LocalState(cache_bytes=10_000) if request.param == "local" else redis_state()
+    yield row
+    assert not row.degraded
 
 
 @pytest.fixture

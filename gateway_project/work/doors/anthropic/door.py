@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from urllib.parse import parse_qs
 from wsgiref.types import WSGIEnvironment
 
-from gateway_project.errors import GatewayError, ProviderOverloaded, ValidationError
+from gateway_project.errors import GatewayError, ProviderOverloaded, ProviderRejected, ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.server.client_response import Delivery
 from gateway_project.work.doors.base import ClientDoor, Model
-from providers.formats.context_length import CONTEXT_LENGTH_EXCEEDED
 from providers.formats.json_values import dumped
 
 OVERLOADED = 529
@@ -25,7 +24,7 @@ TYPES = {
     504: "timeout_error",
     OVERLOADED: "overloaded_error",
 }
-TOO_LONG = "prompt is too long"
+TOO_LONG = "prompt is too long"  # by these words its clients know that they have to shorten the conversation
 BEGINNING = "1970-01-01T00:00:00Z"
 PAGE, LONGEST_PAGE = 20, 1000
 LIMIT = re.compile(r"[0-9]{1,9}")
@@ -35,6 +34,7 @@ class AnthropicDoor(ClientDoor):
     """Keys are in `x-api-key` or bearer tokens; an error is `{"type": "error", "error": {type, message}}`."""
 
     ecosystem = "Anthropic"
+    api = "Anthropic-compatible API"
     request_id_header = "request-id"
 
     def credential(self, headers: WSGIEnvironment) -> str:
@@ -63,7 +63,9 @@ class AnthropicDoor(ClientDoor):
 
     def model(self, model: Model) -> JsonObject:
         about = {"id": model.name, "type": "model", "display_name": model.name}
-        return about | {"created_at": BEGINNING, "lifecycle": "active"}
+        bounds = {"max_input_tokens": model.facts.context_length, "max_tokens": model.facts.max_output_tokens}
+        limits = {name: value for name, value in bounds.items() if value}
+        return about | {"created_at": BEGINNING, "lifecycle": "active"} | limits | model.described()
 
 
 def error_body(error: GatewayError, request_id: str) -> JsonObject:
@@ -78,9 +80,8 @@ def error_body(error: GatewayError, request_id: str) -> JsonObject:
 
 def _message(error: GatewayError) -> str:
     """The message; for a conversation that is too long, with the words that Anthropic's clients look for."""
-    if error.reason != CONTEXT_LENGTH_EXCEEDED or TOO_LONG in error.message:
-        return error.message
-    return f"{TOO_LONG}: {error.message}"
+    phrase = error.context_length_phrase if isinstance(error, ProviderRejected) else ""
+    return f"{TOO_LONG}: {error.message}" if phrase not in ("", TOO_LONG) else error.message
 
 
 def error_event(error: GatewayError, request_id: str) -> bytes:

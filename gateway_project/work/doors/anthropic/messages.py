@@ -8,26 +8,24 @@ from gateway_project.work.doors import fields
 from gateway_project.work.doors.anthropic.door import error_event
 from gateway_project.work.doors.anthropic.response import CALL_SIGNED, MessagesWriter, reply_body, stream_reader
 from gateway_project.work.doors.fields import invalid, optional, required
-from providers.formats.anthropic.blocks import SHAPE, SOURCE, opened
-from providers.formats.base import Dialect, StreamWriter, WorkRequest
+from providers.formats.anthropic.foreign import read_signature
+from providers.formats.anthropic.request import NAME, SHAPE
+from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
 from providers.formats.json_values import as_dict, dumped
-from providers.formats.neutral import (
-    Chat,
+from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking, Tool, ToolChoice, ToolMode
+from providers.formats.neutral.messages import (
     File,
     Image,
     Message,
-    OutputFormat,
     Part,
     Reasoning,
-    Reply,
+    Role,
     Text,
-    Thinking,
-    Tool,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
+from providers.formats.neutral.reply import Reply
 from providers.formats.translated import TOOLS_PREFIX
 
 # Parameters that are read by themselves: the field of Chat and the check of each.
@@ -45,8 +43,8 @@ READ = frozenset(
         *PARAMETERS,
     }
 )
-ROLES = ("user", "assistant", "system")
-CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "tool"}
+ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+CHOICES = {"auto": ToolMode.AUTO, "any": ToolMode.REQUIRED, "none": ToolMode.NONE, "tool": ToolMode.TOOL}
 CITATIONS = "document.citations"
 CUSTOM = "custom"  # the type of tools that the client describes itself; they may have none
 
@@ -55,6 +53,7 @@ class AnthropicMessages(Dialect):
     """`POST /v1/messages`."""
 
     name = SHAPE
+    output_bounds = ("max_tokens",)
     stateful_unsupported_code = "thread_unsupported_request"
 
     def read_chat(self, body: JsonObject) -> Chat:
@@ -112,9 +111,9 @@ def read_messages(message: JsonObject, where: str, names: dict[str, str]) -> lis
     _name_tools(parts, names)
     results = [part for part in parts if isinstance(part, ToolResult)]
     if not results:
-        return [Message(role, parts)]
+        return [Message(ROLES[role], parts)]
     others: list[Part] = [part for part in parts if not isinstance(part, ToolResult)]
-    return [Message("tool", [*results]), *([Message(role, others)] if others else [])]
+    return [Message("tool", [*results]), *([Message(ROLES[role], others)] if others else [])]
 
 
 def _name_tools(parts: list[Part], names: dict[str, str]) -> None:
@@ -144,7 +143,7 @@ def _parts(content: object, where: str) -> list[Part]:
 def read_part(block: JsonObject, where: str) -> Part:
     """One block; a block that only Anthropic knows is sent to Anthropic alone."""
     read = BLOCKS.get(required(block, "type", fields.non_empty, where))
-    return read(block, where) if read else Verbatim(block, SOURCE)
+    return read(block, where) if read else Verbatim(block, NAME)
 
 
 def _cache(block: JsonObject, where: str) -> JsonObject | None:
@@ -163,7 +162,7 @@ def _image(block: JsonObject, where: str) -> Part:
     if kind == "base64":
         data = required(source, "data", fields.non_empty, inside)
         return Image("", data, required(source, "media_type", fields.non_empty, inside), cache=_cache(block, where))
-    return Verbatim(block, SOURCE)
+    return Verbatim(block, NAME)
 
 
 def _document(block: JsonObject, where: str) -> Part:
@@ -177,16 +176,16 @@ def _document(block: JsonObject, where: str) -> Part:
         return File(required(source, "data", fields.non_empty, inside), media_type, title, cache=_cache(block, where))
     if kind == "text":  # the words themselves, which every provider takes
         return Text(required(source, "data", fields.text, inside), _cache(block, where))
-    return Verbatim(block, SOURCE)
+    return Verbatim(block, NAME)
 
 
 def _thinking(block: JsonObject, where: str) -> Reasoning:
-    source, signature = opened(optional(block, "signature", fields.text, where, ""))
+    source, signature = read_signature(optional(block, "signature", fields.text, where, ""))
     return Reasoning(required(block, "thinking", fields.text, where), signature, source=source)
 
 
 def _redacted(block: JsonObject, where: str) -> Reasoning:
-    source, data = opened(required(block, "data", fields.text, where))
+    source, data = read_signature(required(block, "data", fields.text, where))
     return Reasoning(data=data, source=source)
 
 
@@ -283,7 +282,9 @@ def _read_output(chat: Chat, body: JsonObject) -> None:
         output, where = optional(body, "output_format", fields.mapping, ""), "output_format"
     if output:
         required(output, "type", fields.one_of("json_schema"), where)
-        chat.output = OutputFormat("schema", required(output, "schema", fields.mapping, where), "answer", strict=True)
+        chat.output = OutputFormat(
+            OutputKind.SCHEMA, required(output, "schema", fields.mapping, where), "answer", strict=True
+        )
     if others := {f"output_config.{name}": config[name] for name in config.keys() - {"effort", "format"}}:
         chat.extra |= others
 

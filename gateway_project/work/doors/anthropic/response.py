@@ -5,42 +5,35 @@ from typing import Any, TypeAlias
 
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
-from providers.formats.anthropic.blocks import SOURCE, citing, sealed
-from providers.formats.anthropic.format import AnthropicReader
-from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.anthropic.foreign import foreign_citation, mark_signature
+from providers.formats.anthropic.request import NAME
+from providers.formats.anthropic.stream import AnthropicReader
+from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
-from providers.formats.neutral import (
+from providers.formats.neutral.deltas import (
     Began,
     CallBegan,
     CallDelta,
-    Citation,
     Delta,
     Finished,
-    Image,
     ImageDelta,
-    Part,
-    Reasoning,
     ReasoningDelta,
-    Refusal,
     RefusalDelta,
-    Reply,
-    Text,
     TextDelta,
-    ToolCall,
-    Verbatim,
-    cited_parts,
 )
+from providers.formats.neutral.messages import Image, Part, Reasoning, Refusal, Text, ToolCall, Verbatim
+from providers.formats.neutral.reply import Citation, FinishReason, Reply, cited_parts
 from providers.formats.parts import exact_json
 from providers.formats.usage import Usage
 
 Block: TypeAlias = JsonObject
 
 STOP_REASONS = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool": "tool_use",
-    "filter": "refusal",
-    "pause": "pause_turn",
+    FinishReason.STOP: "end_turn",
+    FinishReason.LENGTH: "max_tokens",
+    FinishReason.TOOL: "tool_use",
+    FinishReason.FILTER: "refusal",
+    FinishReason.PAUSE: "pause_turn",
 }
 CALL_SIGNED = ".call"  # the source of a thought that is the signature of the call behind it
 
@@ -57,14 +50,14 @@ def reply_body(work: WorkRequest, reply: Reply) -> JsonObject:
     }
 
 
-def stop_reason(reason: str, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
+def stop_reason(reason: FinishReason, provider_reason: str, stop_sequence: str | None, refused: bool) -> str | None:
     """The reason in Anthropic's words; one that Anthropic does not know stays in the provider's, never `end_turn`.
 
     Neither is it `end_turn` where the model refused: OpenAI tells that beside the text, and stops with `stop`.
     """
-    if reason == "stop" and refused:
+    if reason == FinishReason.STOP and refused:
         return "refusal"
-    if reason == "stop" and stop_sequence is not None:
+    if reason == FinishReason.STOP and stop_sequence is not None:
         return "stop_sequence"
     return STOP_REASONS.get(reason) or provider_reason or reason or None
 
@@ -106,7 +99,10 @@ def _cited(text: str, citations: list[Citation]) -> list[Block]:
     at = 0
     for start, end, together in _spans(citations):
         blocks += _text(Text(text[at:start]))
-        blocks += [block | {"citations": [citing(page) for page in together]} for block in _text(Text(text[start:end]))]
+        blocks += [
+            block | {"citations": [foreign_citation(page) for page in together]}
+            for block in _text(Text(text[start:end]))
+        ]
         at = end
     return blocks + _text(Text(text[at:]))
 
@@ -130,8 +126,8 @@ def _text(part: Text | Refusal) -> list[Block]:
 
 def _thought(part: Reasoning) -> list[Block]:
     if part.data:
-        return [{"type": "redacted_thinking", "data": sealed(part.source, part.data)}]
-    return [{"type": "thinking", "thinking": part.text, "signature": sealed(part.source, part.signature)}]
+        return [{"type": "redacted_thinking", "data": mark_signature(part.source, part.data)}]
+    return [{"type": "thinking", "thinking": part.text, "signature": mark_signature(part.source, part.signature)}]
 
 
 def _call(part: ToolCall) -> list[Block]:
@@ -144,7 +140,7 @@ def _call(part: ToolCall) -> list[Block]:
 
 def _call_signature(signature: str) -> list[Block]:
     """Gemini's signature of a call: Anthropic has no field for one, so a thought before the call carries it."""
-    return [{"type": "redacted_thinking", "data": sealed(CALL_SIGNED, signature)}] if signature else []
+    return [{"type": "redacted_thinking", "data": mark_signature(CALL_SIGNED, signature)}] if signature else []
 
 
 def _image(part: Image) -> list[Block]:
@@ -155,7 +151,7 @@ def _image(part: Image) -> list[Block]:
 
 
 def _verbatim(part: Verbatim) -> list[Block]:
-    return [part.value] if part.source == SOURCE else []
+    return [part.value] if part.source == NAME else []
 
 
 WRITTEN: dict[type, Callable[[Any], list[Block]]] = {
@@ -186,7 +182,7 @@ class MessagesWriter(StreamWriter):
         self._calls: dict[int, int] = {}  # the answer's calls: which block each of them is
         self._arguments: list[str] = []  # of the call that is open
         self._waiting: dict[int, tuple[CallBegan, list[str]]] = {}  # calls and their arguments, in their order
-        self._finished = Finished("")
+        self._finished = Finished(FinishReason.UNKNOWN)
         self._refused = False
 
     def write(self, deltas: list[Delta]) -> bytes:
@@ -233,7 +229,7 @@ class MessagesWriter(StreamWriter):
 
     def _citation(self, delta: Citation) -> bytes:
         opened = b"" if self._kind == "text" else self._open("text", {"type": "text", "text": ""})
-        return opened + self._delta({"type": "citations_delta", "citation": citing(delta)})
+        return opened + self._delta({"type": "citations_delta", "citation": foreign_citation(delta)})
 
     def _refusal(self, delta: RefusalDelta) -> bytes:
         self._refused = True
@@ -241,16 +237,16 @@ class MessagesWriter(StreamWriter):
 
     def _reasoning(self, delta: ReasoningDelta) -> bytes:
         if delta.data:
-            block = {"type": "redacted_thinking", "data": sealed(delta.source, delta.data)}
+            block = {"type": "redacted_thinking", "data": mark_signature(delta.source, delta.data)}
             return self._open("redacted", block) + self._close()
         written = b""
         if delta.begins or self._kind != "thinking":
             written = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-            self._unsigned = sealed(delta.source, "")
+            self._unsigned = mark_signature(delta.source, "")
         if delta.text:
             written += self._delta({"type": "thinking_delta", "thinking": delta.text})
         if delta.signature:
-            self._unsigned = sealed(delta.source, delta.signature)
+            self._unsigned = mark_signature(delta.source, delta.signature)
         return written
 
     def _image(self, delta: ImageDelta) -> bytes:

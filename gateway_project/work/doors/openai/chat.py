@@ -10,33 +10,37 @@ from gateway_project.work.doors.fields import invalid, optional, required
 from gateway_project.work.doors.openai.chat_response import ChatWriter, write_reply_body
 from gateway_project.work.doors.openai.door import error_event
 from gateway_project.work.doors.openai.tools import take_choice
-from providers.formats.base import Dialect, StreamWriter, WorkRequest
-from providers.formats.neutral import (
-    Chat,
+from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
+from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking, Tool
+from providers.formats.neutral.messages import (
     File,
     Image,
     Message,
-    OutputFormat,
     Part,
     Reasoning,
     Refusal,
-    Reply,
+    Role,
     Text,
-    Thinking,
-    Tool,
     ToolCall,
     ToolResult,
     Verbatim,
 )
-from providers.formats.openai.reply import stream_produced, stream_text
+from providers.formats.neutral.reply import Reply
 from providers.formats.openai.request import DIALECT
+from providers.formats.openai.stream import stream_produced, stream_text
 from providers.formats.translated import TOOLS_PREFIX
 
 # What a message's content, or the result of a tool, may consist of.
 ContentPart: TypeAlias = Text | Image | File | Refusal | Verbatim
 ResultPart: TypeAlias = Text | Image | File | Verbatim
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
 AUDIO_TYPES = {"mp3": "audio/mpeg"}  # every other format is named like its media type
 DATA = "data:"
 
@@ -64,6 +68,7 @@ class OpenAIChat(Dialect):
     """`POST /chat/completions`, and what /work reads as a chat."""
 
     name = DIALECT
+    output_bounds = ("max_tokens", "max_completion_tokens")
 
     def read_chat(self, body: JsonObject) -> Chat:
         chat = Chat(source=self.name)
@@ -304,7 +309,7 @@ def _read_output(chat: Chat) -> None:
         return
     kind = required(fields.mapping(value, "response_format"), "type", fields.non_empty, "response_format")
     if kind == "json_object":
-        chat.output = OutputFormat("json")
+        chat.output = OutputFormat(OutputKind.JSON)
     elif kind == "json_schema":
         chat.output = _schema(required(value, "json_schema", fields.mapping, "response_format"))
     elif kind != "text":
@@ -315,7 +320,7 @@ def _read_output(chat: Chat) -> None:
 def _schema(value: JsonObject) -> OutputFormat:
     where = "response_format.json_schema"
     return OutputFormat(
-        "schema",
+        OutputKind.SCHEMA,
         optional(value, "schema", fields.mapping, where),
         required(value, "name", fields.non_empty, where),
         optional(value, "strict", fields.boolean, where),

@@ -9,36 +9,31 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway_project.json_types import JsonObject
-from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
-from providers.formats.neutral import (
+from providers.formats.neutral.deltas import (
     Began,
     CallBegan,
     CallDelta,
-    Citation,
     Delta,
     Finished,
-    Image,
     ImageDelta,
-    Reasoning,
     ReasoningDelta,
-    Refusal,
     RefusalDelta,
-    Reply,
-    Text,
     TextDelta,
-    ToolCall,
 )
+from providers.formats.neutral.messages import Image, Reasoning, Refusal, Text, ToolCall
+from providers.formats.neutral.reply import Citation, FinishReason, Reply
 from providers.formats.openai.annotations import chat_annotation
-from providers.formats.openai.request import image_url, written_call, written_thought
+from providers.formats.openai.request import image_url, write_call, write_thought
 from providers.formats.usage import Usage
 
 FINISH_REASONS = {
-    "stop": "stop",
-    "length": "length",
-    "tool": "tool_calls",
-    "filter": "content_filter",
-    "error": "error",  # as OpenRouter writes it
+    FinishReason.STOP: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.TOOL: "tool_calls",
+    FinishReason.FILTER: "content_filter",
+    FinishReason.ERROR: "error",  # as OpenRouter writes it
 }
 
 
@@ -62,7 +57,7 @@ def write_reply_body(work: WorkRequest, reply: Reply) -> bytes:
     return dumped(body)
 
 
-def finish_reason(reason: str, provider_reason: str) -> str | None:
+def finish_reason(reason: FinishReason, provider_reason: str) -> str | None:
     """The reason in OpenAI's words; an unknown reason keeps the provider's word, and is never `stop`."""
     return FINISH_REASONS.get(reason) or provider_reason or reason or None
 
@@ -91,11 +86,11 @@ def _message(reply: Reply) -> JsonObject:
     }
     if thoughts:
         message["reasoning_content"] = "".join(thought.text for thought in thoughts)
-        message["reasoning_details"] = [written_thought(thought, number) for number, thought in enumerate(thoughts)]
+        message["reasoning_details"] = [write_thought(thought, number) for number, thought in enumerate(thoughts)]
     if images := [_image_part(part) for part in reply.parts if isinstance(part, Image)]:
         message["images"] = images
     if calls:
-        message["tool_calls"] = [written_call(call) for call in calls]
+        message["tool_calls"] = [write_call(call) for call in calls]
     if reply.citations:
         message["annotations"] = [chat_annotation(citation) for citation in reply.citations]
     return message
@@ -142,7 +137,7 @@ class ChatWriter(StreamWriter):
         begins = delta.begins or not self._thoughts
         self._thoughts += begins
         piece: JsonObject = {"reasoning_content": delta.text} if delta.text else {}
-        detail = written_thought(delta, self._thoughts - 1)
+        detail = write_thought(delta, self._thoughts - 1)
         if not begins:
             del detail["format"]  # OpenAI's SDK joins what the pieces of one index say, field by field
         return self._chunk(piece | {"reasoning_details": [detail]})
@@ -163,7 +158,7 @@ class ChatWriter(StreamWriter):
 
     def _call_began(self, delta: CallBegan) -> bytes:
         self._without_arguments.add(delta.index)
-        call = written_call(ToolCall(delta.id, delta.name, "", delta.signature), nothing="")
+        call = write_call(ToolCall(delta.id, delta.name, "", delta.signature), nothing="")
         return self._chunk({"tool_calls": [{"index": delta.index, **call}]})
 
     def _call_delta(self, delta: CallDelta) -> bytes:

@@ -7,10 +7,13 @@ from gateway_project.work.doors.fields import invalid
 from gateway_project.work.doors.openai.chat import PARAMETERS
 from gateway_project.work.doors.openai.chat_response import finish_reason, usage_body
 from gateway_project.work.doors.openai.door import error_event
-from providers.formats.base import Dialect, StreamWriter, WorkRequest
+from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
-from providers.formats.neutral import Began, Chat, Delta, Finished, Message, Reply, Text, TextDelta
-from providers.formats.openai.reply import stream_text
+from providers.formats.neutral.chat import Chat
+from providers.formats.neutral.deltas import Began, Delta, Finished, TextDelta
+from providers.formats.neutral.messages import Message, Text
+from providers.formats.neutral.reply import Reply
+from providers.formats.openai.stream import stream_text
 from providers.formats.usage import Usage
 
 READ = frozenset({"model", "prompt", "stream", "stream_options", *PARAMETERS})
@@ -20,6 +23,7 @@ class OpenAICompletion(Dialect):
     """`POST /completions`, and what /work reads as a completion."""
 
     name = "openai-completion"
+    output_bounds = ("max_tokens",)
 
     def read_chat(self, body: JsonObject) -> Chat:
         chat = Chat([Message("user", [Text(_prompt(body.get("prompt")))])], source=self.name)

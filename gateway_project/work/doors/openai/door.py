@@ -24,6 +24,7 @@ class OpenAIDoor(ClientDoor):
     """Keys are bearer tokens; an error is `{"error": {message, type, param, code}}`."""
 
     ecosystem = "OpenAI"
+    api = "OpenAI-compatible API"
     request_id_header = "x-request-id"
 
     def error_body(self, error: GatewayError, request_id: str) -> JsonObject:
@@ -33,7 +34,8 @@ class OpenAIDoor(ClientDoor):
         return {"object": "list", "data": [self.model(model) for model in models]}
 
     def model(self, model: Model) -> JsonObject:
-        return {"id": model.name, "object": "model", "created": 0, "owned_by": model.provider}
+        about = {"id": model.name, "object": "model", "created": 0, "owned_by": model.provider}
+        return about | model.described()
 
 
 class AzureDoor(OpenAIDoor):

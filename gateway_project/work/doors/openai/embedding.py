@@ -3,9 +3,10 @@
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import invalid, optional
-from providers.formats.base import Dialect, WorkRequest
+from providers.formats.dialect import Dialect, WorkRequest
 from providers.formats.json_values import dumped
-from providers.formats.neutral import Embedding, Vectors
+from providers.formats.neutral.chat import Embedding
+from providers.formats.neutral.reply import Vectors
 from providers.formats.openai.embedding import packed
 
 READ = frozenset({"model", "input", "dimensions", "encoding_format", "user"})

@@ -22,29 +22,28 @@ from gateway_project.work.doors.openai.responses_items import (
 )
 from gateway_project.work.doors.openai.responses_stream import ResponsesWriter
 from gateway_project.work.doors.openai.tools import take_choice
-from providers.formats.base import Dialect, StreamWriter, WorkRequest
+from providers.formats.dialect import Dialect, StreamWriter, WorkRequest
 from providers.formats.json_values import as_dict, as_list, as_text, dumped, read_json
-from providers.formats.neutral import (
-    Chat,
+from providers.formats.neutral.chat import Chat, OutputFormat, OutputKind, Thinking, Tool
+from providers.formats.neutral.messages import (
     File,
     Image,
     Message,
-    OutputFormat,
     Part,
     Refusal,
-    Reply,
+    Role,
     Text,
-    Thinking,
-    Tool,
     ToolCall,
     ToolResult,
     Verbatim,
 )
+from providers.formats.neutral.reply import Reply
+from providers.formats.openai.kept_state import names_item
 from providers.formats.openai.responses import PRODUCED
 from providers.formats.sse import data_of, events_in
 from providers.formats.translated import TOOLS_PREFIX
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 PARAMETERS: dict[str, tuple[str, fields.Check[object]]] = {
     "max_output_tokens": ("max_tokens", fields.integer),
     "temperature": ("temperature", fields.number),
@@ -62,7 +61,7 @@ STORED_STATE: dict[str, tuple[object, ...]] = {
     "background": (None, False),
 }
 ADDRESSES = ("http://", "https://")
-BINDING = ("previous_response_id", "conversation")
+BINDING = ("previous_response_id", "conversation", "prompt")
 REFERENCE = "item_reference"  # the AI SDK sends them unless store is false
 ENCRYPTED = "reasoning.encrypted_content"  # always included
 READ = frozenset(
@@ -78,6 +77,7 @@ class OpenAIResponses(Dialect):
     """`POST /responses`."""
 
     name = NAME
+    output_bounds = ("max_output_tokens",)
 
     def read_chat(self, body: JsonObject) -> Chat:
         _refuse_stored(body)
@@ -93,9 +93,12 @@ class OpenAIResponses(Dialect):
         _drop_defaults(chat)
         return chat
 
+    def runs_in_background(self, body: JsonObject) -> bool:
+        return body.get("background") not in STORED_STATE["background"]
+
     def stateful_parameter(self, body: JsonObject) -> str:
         named = next((name for name in BINDING if body.get(name) is not None), "")
-        return named or (REFERENCE if any(map(_refers, as_list(body.get("input")))) else "")
+        return named or (REFERENCE if any(map(names_item, map(as_dict, as_list(body.get("input"))))) else "")
 
     def write_reply(self, work: WorkRequest, reply: Reply) -> bytes:
         items = items_of(work, reply)
@@ -116,10 +119,6 @@ class OpenAIResponses(Dialect):
 
     def error_event(self, work: WorkRequest, error: GatewayError) -> bytes:
         return ResponsesWriter(work).end_with_error(error)
-
-
-def _refers(item: object) -> bool:
-    return as_dict(item).get("type") == REFERENCE
 
 
 def _refuse_stored(body: JsonObject) -> None:
@@ -161,7 +160,7 @@ class ItemReader:
         self._signatures: dict[str, str] = {}  # of calls, by their ids
 
     def read(self, item: JsonObject, where: str) -> None:
-        kind = optional(item, "type", fields.text, where, "message")
+        kind = optional(item, "type", fields.text, where, REFERENCE if names_item(item) else "message")
         read = ITEMS.get(kind)
         if kind == REFERENCE:
             raise _not_stored(kind, where)
@@ -307,7 +306,7 @@ def _read_text(chat: Chat, body: JsonObject) -> None:
         return
     kind = required(value, "type", fields.non_empty, "text.format")
     if kind == "json_object":
-        chat.output = OutputFormat("json")
+        chat.output = OutputFormat(OutputKind.JSON)
     elif kind == "json_schema":
         chat.output = _schema(value)
     elif kind != "text":
@@ -317,7 +316,7 @@ def _read_text(chat: Chat, body: JsonObject) -> None:
 def _schema(value: JsonObject) -> OutputFormat:
     where = "text.format"
     return OutputFormat(
-        "schema",
+        OutputKind.SCHEMA,
         required(value, "schema", fields.mapping, where),
         required(value, "name", fields.non_empty, where),
         optional(value, "strict", fields.boolean, where),

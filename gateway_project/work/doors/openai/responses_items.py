@@ -8,9 +8,10 @@ from typing import TypeAlias
 from gateway_project.api.strict_json import parse_object
 from gateway_project.errors import ValidationError
 from gateway_project.json_types import JsonObject
-from providers.formats.base import WorkRequest
+from providers.formats.dialect import WorkRequest
 from providers.formats.json_values import as_dict, as_text, dumped
-from providers.formats.neutral import Image, Reasoning, Refusal, Reply, Text, ToolCall, cited_parts
+from providers.formats.neutral.messages import Image, Reasoning, Refusal, Text, ToolCall
+from providers.formats.neutral.reply import FinishReason, Reply, cited_parts
 from providers.formats.openai.annotations import annotation
 from providers.formats.usage import Usage
 
@@ -21,8 +22,8 @@ IMAGE = "image_generation_call"
 # The beginning of the gateway's `encrypted_content`; any other is OpenAI's own.
 SEAL = "svc1."
 # Why an answer is incomplete, in OpenAI's words; any other reason keeps the provider's.
-INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
-COMPLETE = ("stop", "tool", "")
+INCOMPLETE = {FinishReason.LENGTH: "max_output_tokens", FinishReason.FILTER: "content_filter"}
+COMPLETE = (FinishReason.STOP, FinishReason.TOOL, FinishReason.UNKNOWN)
 # Parameters of the request that the object around an answer repeats, and their defaults.
 REPEATED: Json = {
     "instructions": None,
@@ -62,11 +63,11 @@ def envelope(work: WorkRequest, reply_id: str, model: str) -> Json:
     }
 
 
-def ending(reason: str, provider_reason: str) -> Json:
+def ending(reason: FinishReason, provider_reason: str) -> Json:
     """The members that say how the answer ended."""
     if reason in COMPLETE:
         return {"status": "completed"}
-    if reason == "error":
+    if reason == FinishReason.ERROR:
         message = f"The provider ended its answer with {provider_reason or 'an error'}."
         return {"status": "failed", "error": {"code": "server_error", "message": message}}
     why = INCOMPLETE.get(reason) or provider_reason or reason

@@ -21,23 +21,21 @@ from gateway_project.work.doors.openai.responses_items import (
     text_part,
     usage_body,
 )
-from providers.formats.base import StreamWriter, WorkRequest
+from providers.formats.dialect import StreamWriter, WorkRequest
 from providers.formats.json_values import dumped
-from providers.formats.neutral import (
+from providers.formats.neutral.deltas import (
     Began,
     CallBegan,
     CallDelta,
-    Citation,
     Delta,
     Finished,
-    Image,
     ImageDelta,
-    Reasoning,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
-    ToolCall,
 )
+from providers.formats.neutral.messages import Image, Reasoning, ToolCall
+from providers.formats.neutral.reply import Citation, FinishReason
 from providers.formats.openai.annotations import annotation
 from providers.formats.usage import Usage
 
@@ -54,7 +52,7 @@ class ResponsesWriter(StreamWriter):
         super().__init__(work)
         self.output: list[Json] = []
         self._about = envelope(work, "", "")
-        self._end = ending("", "")
+        self._end = ending(FinishReason.UNKNOWN, "")
         self._number = 0
         self.words = 0  # of all texts so far, in characters
         self._message: Message | None = None  # the open item is this message

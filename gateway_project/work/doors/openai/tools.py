@@ -3,7 +3,7 @@
 from gateway_project.json_types import JsonObject
 from gateway_project.work.doors import fields
 from gateway_project.work.doors.fields import invalid, required
-from providers.formats.neutral import Chat, ToolChoice
+from providers.formats.neutral.chat import Chat, ToolChoice, ToolMode
 
 WHERE = "tool_choice"
 MODE = fields.one_of("none", "auto", "required")
@@ -24,11 +24,11 @@ def take_choice(chat: Chat, *, nested: bool) -> None:
 
 def _read(chat: Chat, choice: object, nested: bool) -> ToolChoice | None:
     if type(choice) is str:
-        return ToolChoice(MODE(choice, WHERE))
+        return ToolChoice(ToolMode(MODE(choice, WHERE)))
     value = fields.mapping(choice, WHERE)
     kind = value.get("type")
     if kind == "function":
-        return ToolChoice("tool", _name(value, WHERE, nested))
+        return ToolChoice(ToolMode.TOOL, _name(value, WHERE, nested))
     return _allowed(chat, *_inside(value, WHERE, nested), nested) if kind == "allowed_tools" else None
 
 
@@ -39,7 +39,7 @@ def _allowed(chat: Chat, value: JsonObject, where: str, nested: bool) -> ToolCho
     names = [_name(tool, f"{where}.tools[{number}]", nested) for number, tool in enumerate(tools)]
     if not names or not set(names) <= {tool.name for tool in chat.tools}:
         raise invalid(f"{where}.tools", "a non-empty list of tools that are in tools")
-    return ToolChoice(mode, allowed=names)
+    return ToolChoice(ToolMode(mode), allowed=names)
 
 
 def _name(value: JsonObject, where: str, nested: bool) -> str:

@@ -4,8 +4,10 @@
 is the table of what both have to do.
 """
 
-from gateway_project.work.state.redis.scripts import CLOCK, FLIGHT_MS, FUNCTIONS, LEASE_MS
+from gateway_project.work.state.redis.scripts import CLOCK, EPOCH, FLIGHT_MS, FUNCTIONS, LEASE_MS
 
+# How lost counts are treated; PLAIN: all checks are of requests per minute, which are never rebuilt.
+REFUSE_LOST, PLAIN, ACCEPT_LOST = "0", "1", "2"
 # Not functions of the script: a closure takes longer than what it does here.
 LOOK_UP = """
 local value = reads and redis.call('GET', KEYS[1])
@@ -21,9 +23,9 @@ if flies and mode == 2 then redis.call('SET', KEYS[2], token, 'PX', FLIGHT) end
 # A flight key of another type or without an expiry is not ours and would never lapse, so it is overwritten.
 #
 # KEYS: answer, flight, one for each check. ARGV: number of the caller's own checks, number of candidates with checks,
-# whether to read the answer, token, whether to claim the flight, whether all checks are of requests per minute, the key
-# of the epoch; and for each check: its candidate (0: the caller's own), kind, amount, window, take, minimum or member,
-# since, and when it was set (ms; 0 if unknown). If all are of requests per minute: only amount, window and take.
+# whether to read the answer, token, whether to claim the flight, how lost counts are treated, the key of the epoch; and
+# for each check: its candidate (0: the caller's own), kind, amount, window, take, minimum or member, since, and when it
+# was set (ms; 0 if unknown). If it is PLAIN: only amount, window and take.
 ADMIT = (
     CLOCK
     + f"local FLIGHT, LEASE = {FLIGHT_MS}, {LEASE_MS}\n"
@@ -57,30 +59,18 @@ if ARGV[6] == '1' then
     + LOOK_UP
     + CLAIM
     + """
-  return {0, ms, value, mode, 0, {}, totals, {}}
+  return {0, ms, value, mode, 0, {}, totals, {}, {}}
 end
 """
     + FUNCTIONS
+    + EPOCH
     + """
 local lost, epoch = {}, nil
-
-local function info_of(section, field)
-  local info = redis.pcall('INFO', section)
-  return type(info) == 'string' and info:match(field .. ':(%w+)') or ''
-end
-
-local function begin_epoch()  -- since when nothing is missing that was counted here
-  local mark = info_of('server', 'run_id') .. ' ' .. info_of('stats', 'evicted_keys')
-  local stored = redis.call('HMGET', ARGV[7], 'at', 'mark')
-  if stored[2] == mark then return tonumber(stored[1]) end
-  -- Redis is new, was replaced or flushed, or has evicted keys
-  redis.call('HSET', ARGV[7], 'at', now + 1, 'mark', mark)
-  return now + 1
-end
+local refuses = ARGV[6] == '0'
 
 local function complete(begin, since)  -- whether a count that is not there is known to be zero
   if since == 0 then return true end
-  epoch = epoch or begin_epoch()
+  epoch = epoch or begin_epoch(ARGV[7])
   return epoch <= begin and since + SPREAD <= begin
 end
 
@@ -94,12 +84,15 @@ end
 local function begin_count(c, begin)
   if c.kind == 'r' then c.held = held_of(c.key) end
   if complete(begin, c.since) then
-    redis.call('HSET', c.key, 'from', whole(begin * 1000), 'set', whole(c.set))
+    c.from = begin * 1000
+    redis.call('HSET', c.key, 'from', whole(c.from), 'set', whole(c.set))
   else
     -- The log knows what was used before; some processes do not know a limit yet that has just been set.
-    local from = math.max(ms, math.min(c.set + SPREAD * 1000, ms + SPREAD * 1000))
-    redis.call('HSET', c.key, 'from', whole(from), 'set', whole(c.set), 'used', 0, 'lost', 1)
-    lost[#lost + 1] = {c.i, from}
+    c.from = math.max(ms, math.min(c.set + SPREAD * 1000, ms + SPREAD * 1000))
+    local is_whole = epoch * 1000 <= c.set and '2' or '1'  -- nothing was lost since it was set
+    redis.call('HSET', c.key, 'from', whole(c.from), 'set', whole(c.set), 'used', 0, 'early', 0, 'lost', is_whole)
+    c.used = 0
+    lost[#lost + 1] = {c.i, c.from, tonumber(is_whole)}
   end
   expire(c.key, c.ends)
 end
@@ -112,8 +105,9 @@ local function count(c)
   local fields = redis.call('HMGET', c.key, 'used', 'held', 'from', 'lost', 'set')
   c.used, c.held = tonumber(fields[1] or '0'), math.max(tonumber(fields[2] or '0'), 0)
   if c.held > 0 and redis.call('EXISTS', c.key .. ':held') == 0 then c.held = held_of(c.key) end
+  c.from = tonumber(fields[3] or '0')
   if not fields[3] or tonumber(fields[5] or '0') < c.set then begin_count(c, begin)
-  elseif fields[4] then lost[#lost + 1] = {c.i, tonumber(fields[3])} end
+  elseif fields[4] then lost[#lost + 1] = {c.i, c.from, tonumber(fields[4])} end
 end
 
 -- Without a write: a Redis that is full refuses a script at its first write only, if that takes memory.
@@ -183,7 +177,7 @@ local function refuse(c)  -- its number, its end, its total, and the totals of t
 end
 
 for i = 1, own do checks[i] = check(i) end
-if #lost > 0 then return {-1, ms, lost} end
+if #lost > 0 and refuses then return {-1, ms, lost} end
 for _, c in ipairs(checks) do
   if is_used_up(c) and not again then return refuse(c) end
 end
@@ -205,7 +199,7 @@ if mode == 2 then
       if is_used_up(c) or lacks_room(c) then short = short or c end
       i = i + 1
     end
-    if #lost > 0 then return {-1, ms, lost} end
+    if #lost > 0 and refuses then return {-1, ms, lost} end
     if not short or again then
       for _, c in ipairs(its) do checks[#checks + 1] = c end
       choice = candidate
@@ -219,15 +213,15 @@ if mode == 2 then
   end
 end
 
-local totals, takes = {}, {}
+local totals, takes, froms = {}, {}, {}
 for n, c in ipairs(checks) do
   totals[n] = again and total(c) or take(c, mode)
-  takes[n] = c.take
+  takes[n], froms[n] = c.take, c.from or 0
 end
 for n, c in ipairs(full) do full[n] = {c.i, c.ends} end
 """
     + CLAIM
     + """
-return {0, ms, value, mode, choice, full, totals, takes}
+return {0, ms, value, mode, choice, full, totals, takes, froms}
 """
 )

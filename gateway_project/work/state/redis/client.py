@@ -35,7 +35,7 @@ class RedisClient:
         self._permits: SimpleQueue[None] = SimpleQueue()
         for _ in range(connections):
             self._permits.put(None)
-        self._digests = {text: hashlib.sha1(text.encode()).hexdigest() for text in SCRIPTS}  # noqa: S324
+        self._digests = {text: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for text in SCRIPTS}
         self._down_since: float | None = None
         self._refusing = False
 

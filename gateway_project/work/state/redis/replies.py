@@ -16,9 +16,13 @@ from gateway_project.work.limits.checks import (
     window_begin,
     window_end,
 )
-from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE
+from gateway_project.work.state.clock import Clock
+from gateway_project.work.state.counters import CALLS_PROVIDER, ENDS_AT_ONCE, Counters
+from gateway_project.work.state.figures import Figures
 from gateway_project.work.state.redis.connection import Reply
 from gateway_project.work.state.shared import Checks
+
+WHOLE = 2  # the mark of a count of which nothing was lost since its limit was set
 
 
 def end_argument(hold: Hold) -> int:
@@ -36,18 +40,19 @@ def admission_of(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks
     now = reply[1] / 1000
     if reply[0]:
         return _rejection(reply, checks, candidate_checks, now)
-    _, _, value, mode, choice, full, totals, takes = reply
+    _, _, value, mode, choice, full, totals, takes, froms = reply
     admitted = [*checks, *candidate_checks[choice - 1]] if choice else checks
     admission = Admission(
         [status_of(check, total, now) for check, total in zip(admitted, totals, strict=True)],
         value=value if isinstance(value, bytes) else None,
         leads=claims_flight and mode == CALLS_PROVIDER,
+        at=now,
     )
-    if takes and mode != ENDS_AT_ONCE:
+    if takes:
         admission.holds = [
-            Hold(check, take, window_begin(check.window_seconds, now), now)
-            for check, take in zip(admitted, takes, strict=True)
-            if _is_held(check, mode)
+            Hold(check, take, window_begin(check.window_seconds, now), max(now, since / 1000))
+            for check, take, since in zip(admitted, takes, froms, strict=True)
+            if _is_held(check, mode, is_early=since > reply[1])
         ]
     if choice:
         admission.choice = choice - 1
@@ -63,9 +68,10 @@ def _rejection(reply: Reply, checks: Checks, candidate_checks: Sequence[Checks],
         check = numbered[number - 1]
         statuses = [status_of(own, its, now) for own, its in zip(checks, totals, strict=True)]
         return Admission(statuses, CheckStatus(check, check.amount - total, _until(ends, now)))
-    lost = [(numbered[number - 1], since / 1000) for number, since in reply[2]]
+    lost = [(numbered[number - 1], since / 1000, mark == WHOLE) for number, since, mark in reply[2]]
+    begins = [window_begin(check.window_seconds, now) for check, _, _ in lost]
     return Admission(
-        [], lost=[LostCount(check, window_begin(check.window_seconds, now), since) for check, since in lost]
+        [], lost=[LostCount(check, begin, *rest) for (check, *rest), begin in zip(lost, begins, strict=True)]
     )
 
 
@@ -84,6 +90,25 @@ def _until(ends: int, now: float) -> int:
     return max(int(ends) - int(now), 1)
 
 
+def counters_of(reply: Reply, checks: Checks, clock: Clock) -> Counters:
+    """The counters with what FIGURES has reported of these checks."""
+    at, rows = reply
+    counters, now = Counters(clock=clock), at / 1000
+    for check, row in zip(checks, rows, strict=True):
+        counters.put(check, _figures(check, row, now), now)
+    return counters
+
+
+def _figures(check: LimitCheck, row: Sequence[int], now: float) -> Figures:
+    if check.kind in (LEASE, USE):
+        live, is_member, ends = row
+        return Figures(live, is_member=bool(is_member), ends_at=ends / 1000)
+    used, reserved, begun, is_lost, set_at, early = row
+    # A count of a minute is never lost: it has its beginning where its window has.
+    since = begun / 1000 if begun >= 0 else None if check.since else window_begin(check.window_seconds, now)
+    return Figures(used, reserved, since, bool(is_lost), set_at, early)
+
+
 def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
     """The use without a limit, if any; all other checks; and whether these are of requests per minute alone."""
     unbounded, others, plain = None, [], True
@@ -96,6 +121,13 @@ def split_checks(checks: Checks) -> tuple[LimitCheck | None, Checks, bool]:
     return unbounded, others, plain
 
 
-def _is_held(check: LimitCheck, mode: int) -> bool:
-    """Whether it is held until the request ends; so is a count that can be lost: then the end counts it again."""
-    return mode == CALLS_PROVIDER if check.kind == RESERVE else check.kind != COUNT or check.since > 0
+def _is_held(check: LimitCheck, mode: int, *, is_early: bool) -> bool:
+    """Whether it is held until the request ends; so is a count that can be lost: then the end counts it again.
+
+    `is_early`: the log will tell what ends before the count begins, so its end has to be known.
+    """
+    if check.kind == RESERVE:
+        return mode == CALLS_PROVIDER
+    if check.kind == COUNT:
+        return check.since > 0 and (mode != ENDS_AT_ONCE or is_early)
+    return mode != ENDS_AT_ONCE

@@ -3,8 +3,9 @@
 All times are those of Redis, so that replicas with different clocks share one minute. Under `limit:` there is
 
 - for each window of a count a hash: `used`, `held` (the sum of all reservations), `from` (since when it has been
-  counted here, in ms), `set` (when its limit was set, in ms), and `lost` while what was used before has to be rebuilt;
-  beside it, under `:held`, a sorted set of the reservations `token:amount` by the time at which each lapses;
+  counted here, in ms), `set` (when its limit was set, in ms), and while what was used before has to be rebuilt `lost`
+  (2 if nothing was lost since the limit was set, else 1) and `early` (what of `used` the log will tell, too); beside
+  it, under `:held`, a sorted set of the reservations `token:amount` by the time at which each lapses;
 - for concurrent requests a sorted set of tokens by the time at which each lapses;
 - for uses a sorted set of members by the time at which each lapses; for each member, under its name, one of the tokens
   of its requests in flight; and for each of the last days, under `:peak:` and its first second, the peak number.
@@ -26,7 +27,7 @@ local function whole(number) return string.format('%.0f', number) end
 
 local function add(key, amount)  -- up to the largest integer that Lua counts exactly
   local used = math.min(tonumber(redis.call('HGET', key, 'used') or '0') + amount, MOST)
-  redis.call('HSET', key, 'used', whole(used))
+  redis.call('HSET', key, 'used', whole(math.max(used, 0)))
 end
 
 local function month(at)  -- the first second of its month (Howard Hinnant's civil_from_days)
@@ -94,6 +95,21 @@ local function note_peak(key, uses)  -- the peak of this day; their number grows
 end
 """
 )
+EPOCH = """
+local function info_of(section, field)
+  local info = redis.pcall('INFO', section)
+  return type(info) == 'string' and info:match(field .. ':(%w+)') or ''
+end
+
+local function begin_epoch(key)  -- since when nothing is missing that was counted here
+  local mark = info_of('server', 'run_id') .. ' ' .. info_of('stats', 'evicted_keys')
+  local stored = redis.call('HMGET', key, 'at', 'mark')
+  if stored[2] == mark then return tonumber(stored[1]) end
+  -- Redis is new, was replaced or flushed, or has evicted keys
+  redis.call('HSET', key, 'at', now + 1, 'mark', mark)
+  return now + 1
+end
+"""
 COMMON = CLOCK + FUNCTIONS
 
 # KEYS: answer, flight, and one for each hold. ARGV: value, seconds, token of the flight, token of the holds, and for
@@ -102,12 +118,17 @@ COMMON = CLOCK + FUNCTIONS
 _SETTLE = """
 local function settle_count(kind, key, take, amount, ends, admitted, ended, rebuilt)
   if now >= ends + 60 then return end
-  if kind == 'r' and redis.call('ZREM', key .. ':held', ARGV[4] .. ':' .. take) == 1 then give_back(key, take) end
-  local from = redis.call('HGET', key, 'from')
-  if rebuilt and (not from or tonumber(from) >= ended) then return end  -- rebuilt from the log, which has it
-  if kind == 'n' and tonumber(from) <= admitted then return end  -- it was counted when it was admitted
-  add(key, amount)
-  expire(key, ends)
+  local reservation = ARGV[4] .. ':' .. whole(take)
+  if kind == 'r' and redis.call('ZREM', key .. ':held', reservation) == 1 then give_back(key, take) end
+  local fields = redis.call('HMGET', key, 'from', 'lost')
+  local from = tonumber(fields[1] or '0')
+  if rebuilt and from == 0 then return end  -- it will be rebuilt from the log, which has it then
+  local before = kind == 'n' and from <= admitted and take or 0  -- counted when it was admitted
+  if amount - before ~= 0 then
+    add(key, amount - before)
+    expire(key, ends)
+  end
+  if fields[2] and from >= ended then redis.call('HINCRBY', key, 'early', whole(amount)) end
 end
 
 for i = 1, (#ARGV - 4) / 7 do
@@ -116,7 +137,9 @@ for i = 1, (#ARGV - 4) / 7 do
   local admitted, ended = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
   if kind == 'l' then redis.call('ZREM', key, ARGV[4])
   elseif kind == 'u' then end_use(key, extra, ends, ARGV[4])
-  else settle_count(kind, key, ARGV[at + 2], ARGV[at + 3], ends, admitted, ended, extra == '1') end
+  else
+    settle_count(kind, key, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), ends, admitted, ended, extra == '1')
+  end
 end
 """
 _LAND = "if redis.call('GET', KEYS[2]) == ARGV[3] then redis.call('DEL', KEYS[2]) end\n"
@@ -186,7 +209,8 @@ REBUILD = (
     + """
 for i, key in ipairs(KEYS) do
   if redis.call('HGET', key, 'from') == ARGV[2 * i] and redis.call('HDEL', key, 'lost') == 1 then
-    add(key, ARGV[2 * i - 1])
+    add(key, ARGV[2 * i - 1] - (redis.call('HGET', key, 'early') or 0))
+    redis.call('HDEL', key, 'early')
   end
 end
 """
@@ -215,6 +239,42 @@ return results
 """
 )
 
+# What is known of checks, without a write. KEYS: checks. ARGV: for each kind, window and member.
+# Returns the time (ms), and for each of a count: what is used and held, `from`, `lost`, `set` and `early`; of leases
+# and uses: how many are live, whether the member has one, and when the first ends (ms).
+FIGURES = (
+    COMMON
+    + """
+local live, results = '(' .. whole(ms), {}
+
+local function held_of(key)
+  local held = 0
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key .. ':held', live, '+inf')) do
+    held = held + member:match(':(%d+)$')
+  end
+  return held
+end
+
+for i, key in ipairs(KEYS) do
+  local kind, window, member = ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i]
+  if kind == 'n' or kind == 'r' then
+    key = key .. ':' .. whole(begin_of(window))
+    local fields = redis.call('HMGET', key, 'used', 'from', 'lost', 'set', 'early')
+    local held = kind == 'r' and held_of(key) or 0
+    results[i] = {
+      tonumber(fields[1] or '0'), held, tonumber(fields[2] or '-1'), fields[3] and 1 or 0, tonumber(fields[4] or '0'),
+      tonumber(fields[5] or '0')
+    }
+  else
+    local first = redis.call('ZRANGEBYSCORE', key, live, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    local is_member = tonumber(redis.call('ZSCORE', key, member) or '0') > ms
+    results[i] = {redis.call('ZCOUNT', key, live, '+inf'), is_member and 1 or 0, tonumber(first[2] or '0')}
+  end
+end
+return {ms, results}
+"""
+)
+
 # KEYS: counts. ARGV: for each until when it is to be rebuilt (ms). Returns for each 1 while it is lost, else 0.
 LOST = """
 local results = {}
@@ -225,12 +285,15 @@ end
 return results
 """
 
-# The heartbeat of a process; returns the number of processes with a recent one. KEYS: the processes, a sorted set by
-# the time at which each lapses. ARGV: this process, and the time after which it lapses (ms). A key of another type is
+# The heartbeat of a process; returns the number of processes with a recent one, and begins the epoch, so that it is
+# older than limits that are set later. KEYS: the processes, a sorted set by the time at which each lapses, and the
+# epoch. ARGV: this process, and the time after which it lapses (ms). A key of another type is
 # replaced; impossible times, as after a change of Redis' clock, are removed.
 COUNT_PROCESSES = (
     COMMON
+    + EPOCH
     + """
+begin_epoch(KEYS[2])
 local lapses = ms + tonumber(ARGV[2])
 if type(redis.pcall('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms)) == 'table' then redis.call('DEL', KEYS[1]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. whole(lapses), '+inf')
@@ -240,8 +303,16 @@ return redis.call('ZCARD', KEYS[1])
 """
 )
 
+# Note owners. KEYS: of things that providers keep. ARGV: the seconds until this is forgotten, and the owner of each,
+# which is left as it is where there is one. Returns the owners.
+OWN = """
+for i, key in ipairs(KEYS) do redis.call('SET', key, ARGV[i + 1], 'NX', 'EX', ARGV[1]) end
+return redis.call('MGET', unpack(KEYS))
+"""
+
 ALL = (
     COUNT_PROCESSES,
+    OWN,
     *ALONE.values(),
     STORE,
     RELEASE,
@@ -252,6 +323,7 @@ ALL = (
     USES,
     ADD,
     USED,
+    FIGURES,
     REBUILD,
     LOST,
 )

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from random import getrandbits
 
@@ -26,14 +26,23 @@ from gateway_project.work.state.counters import Count
 from gateway_project.work.state.local_share import LocalShare
 from gateway_project.work.state.process_count import LAPSE_MS, ProcessCount
 from gateway_project.work.state.redis import scripts
-from gateway_project.work.state.redis.admission_script import ADMIT
+from gateway_project.work.state.redis.admission_script import ACCEPT_LOST, ADMIT, PLAIN, REFUSE_LOST
 from gateway_project.work.state.redis.client import RedisClient, RedisUnavailable
 from gateway_project.work.state.redis.connection import RedisReplyError, Reply, Word
 from gateway_project.work.state.redis.memory import Memory, memory_of
-from gateway_project.work.state.redis.replies import admission_of, end_argument, extra_argument, split_checks
+from gateway_project.work.state.redis.owners import RedisOwners
+from gateway_project.work.state.redis.replies import (
+    admission_of,
+    counters_of,
+    end_argument,
+    extra_argument,
+    split_checks,
+)
 from gateway_project.work.state.redis.scripts import FLIGHT_MS, LEASE_MS
+from gateway_project.work.state.redis.seals import Seals
 from gateway_project.work.state.redis.shipping import RedisShippingRequests
-from gateway_project.work.state.shared import Checks
+from gateway_project.work.state.redis.signal_board import RedisSignalBoard
+from gateway_project.work.state.shared import Checks, LocalState
 
 log = logging.getLogger("gateway.redis")
 
@@ -47,11 +56,14 @@ NEVER_MS = 10**15
 class RedisState:
     """The shared state of any number of processes."""
 
-    def __init__(self, *, prefix: str, processes: ProcessCount, connections: int, timeout: float) -> None:
+    def __init__(self, *, prefix: str, secret: str, processes: ProcessCount, connections: int, timeout: float) -> None:
         self._prefix = prefix
+        self._seals = Seals(secret)
         self._client = RedisClient(connections=connections, timeout=timeout)
         self._process = f"{getrandbits(64):016x}"
         self.shipping_requests = RedisShippingRequests(self._client, prefix=prefix, process=self._process)
+        self.signal_board = RedisSignalBoard(self._client, prefix=prefix, process=self._process)
+        self._owners = RedisOwners(self._client, self._seals, prefix=prefix)
         self._epoch = self._key("limits", "since")
         self._memory = Memory()
         self.clock = Clock()
@@ -78,27 +90,28 @@ class RedisState:
         *,
         read: bool = False,
         candidate_checks: Sequence[Checks] = (),
+        accept_lost: bool = False,
         ignore_lost: bool = False,
     ) -> Admission:
         if ignore_lost:
             return self._admit_locally(checks, key, token, candidate_checks)
         unbounded, bounded, is_plain = split_checks(checks)
-        is_plain = is_plain and not candidate_checks
+        way = PLAIN if is_plain and not candidate_checks else ACCEPT_LOST if accept_lost else REFUSE_LOST
         try:
-            admission, now = self._admit(bounded, key, token, candidate_checks, read=read, is_plain=is_plain)
+            admission = self._admit(bounded, key, token, candidate_checks, read=read, way=way)
         except RedisUnavailable:
             return self._admit_locally(checks, key, token, candidate_checks)
         if not admission.is_rejected:
-            self._observe(admission, token, now, unbounded)
+            self._observe(admission, token, unbounded)
         return admission
 
     def _admit(
-        self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks], *, read: bool, is_plain: bool
-    ) -> tuple[Admission, float]:
+        self, checks: Checks, key: str, token: str, candidate_checks: Sequence[Checks], *, read: bool, way: str
+    ) -> Admission:
         keys = [self._key("answer", key), self._key("flight", key)]
-        flags = "1" if read else "0", token, "1" if key and token else "0", "1" if is_plain else "0"
+        flags = "1" if read else "0", token, "1" if key and token else "0", way
         arguments: list[Word] = [len(checks), len(candidate_checks), *flags, self._epoch]
-        if is_plain:
+        if way == PLAIN:
             self._add_plain_checks(keys, arguments, checks)
         else:
             self._add_checks(keys, arguments, checks, 0)
@@ -107,13 +120,16 @@ class RedisState:
         request_time = time.time()
         reply = self._client.run(ADMIT, keys, arguments)
         self.clock.observe(reply[1] / 1000, request_time=request_time, reply_time=time.time())
-        return admission_of(reply, checks, candidate_checks, claims_flight=bool(key and token)), reply[1] / 1000
+        admission = admission_of(reply, checks, candidate_checks, claims_flight=bool(key and token))
+        if admission.value is not None:
+            admission.value = self._seals.open(keys[0], admission.value)
+        return admission
 
-    def _observe(self, admission: Admission, token: str, now: float, unbounded: LimitCheck | None) -> None:
+    def _observe(self, admission: Admission, token: str, unbounded: LimitCheck | None) -> None:
         """Note in this process what Redis has admitted, and a use without a limit, which Redis learns of later."""
         if admission.holds:
             self._holds.setdefault(token, []).extend(admission.holds)
-        self._share.observe_admission(token, admission, now)
+        self._share.observe_admission(token, admission, admission.at)
         if unbounded is not None:
             hold_token = token if admission.value is None else ""
             self._share.note_use(unbounded, hold_token)
@@ -133,7 +149,8 @@ class RedisState:
     def store(self, key: str, value: bytes, seconds: int, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         if self._memory.is_short:
             seconds = min(seconds, FOLLOWERS_SECONDS)
-        self._end(scripts.STORE, key, (value, seconds, token), settlement)
+        sealed = self._seals.seal(self._key("answer", key), value)
+        self._end(scripts.STORE, key, (sealed, seconds, token), settlement)
 
     def release(self, key: str, token: str, settlement: Settlement = NOTHING_HELD) -> None:
         self._end(scripts.RELEASE, key, ("", 0, token), settlement)
@@ -154,7 +171,7 @@ class RedisState:
                 hold.take,
                 amount,
                 end_argument(hold),
-                int(hold.admitted * 1000),
+                round(hold.admitted * 1000),
                 min(settlement.ended * 1000, NEVER_MS),
                 extra_argument(hold.check),
             )
@@ -191,6 +208,15 @@ class RedisState:
             return list(self._client.run(scripts.USED, keys, arguments))
         except RedisUnavailable:
             return [None] * len(checks)
+
+    def excerpt(self, checks: Checks) -> LocalState:
+        keys = [self._key("limit", check.name) for check in checks]
+        arguments = [part for check in checks for part in (check.kind, check.window_seconds, check.member)]
+        try:
+            reply = self._client.run(scripts.FIGURES, keys, arguments)
+        except RedisUnavailable:
+            return self._share.excerpt(checks)
+        return LocalState.around(counters_of(reply, checks, self.clock))
 
     def still_lost(self, counts: Sequence[LostCount]) -> Sequence[LostCount]:
         try:
@@ -245,10 +271,10 @@ class RedisState:
 
     def peek(self, key: str) -> tuple[bytes | None, bool]:
         try:
-            value, flight = self._client.command("MGET", self._key("answer", key), self._key("flight", key))
+            value, flight = self._client.command("MGET", name := self._key("answer", key), self._key("flight", key))
         except (RedisUnavailable, RedisReplyError):
             return None, False
-        return value if isinstance(value, bytes) else None, flight is not None
+        return self._seals.open(name, value) if isinstance(value, bytes) else None, flight is not None
 
     def forget_answers(self, keys: Collection[str]) -> bool:
         try:
@@ -256,6 +282,12 @@ class RedisState:
         except (RedisUnavailable, RedisReplyError):
             return False
         return True
+
+    def owners(self, digests: Collection[str]) -> dict[str, int] | None:
+        return self._owners.find(digests)
+
+    def claim_owners(self, claims: Mapping[str, int]) -> dict[str, int] | None:
+        return self._owners.claim(claims)
 
     def probe(self) -> None:
         """Once a second, in the background: check that Redis accepts writes, its memory, clock and processes."""
@@ -270,7 +302,7 @@ class RedisState:
             self._count_processes()
 
     def _count_processes(self) -> None:
-        keys, arguments = [self._key("processes", "")], (self._process, LAPSE_MS)
+        keys, arguments = [self._key("processes", ""), self._epoch], (self._process, LAPSE_MS)
         with suppress(RedisUnavailable):
             self._processes.observe(self._client.run(scripts.COUNT_PROCESSES, keys, arguments))
         self._share.share_among(self._processes.current)
@@ -310,7 +342,7 @@ class RedisState:
         return f"{self._prefix}:{kind}:{key}"
 
     def _add_checks(self, keys: list[str], arguments: list[Word], checks: Checks, candidate: int) -> None:
-        for name, amount, window, kind, take, minimum, member, since, set_at, _ in checks:
+        for name, amount, window, kind, take, minimum, member, since, set_at, *_ in checks:
             keys.append(f"{self._prefix}:limit:{name}")
             # A default limit's `since` is a time of this process: when it began to count it.
             counted_since = self.clock.from_local(since) if since and not set_at else since

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gateway_project.api.strict_json import parse_object
 from gateway_project.work.cache.key import LONGEST_COMPOSED, cache_key, canonical, digest
+from tests.support.promises import promise
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=8)
 # Letters that have two spellings, and the marks that make them.
@@ -98,6 +99,7 @@ def test_integers_beyond_64_bits_count_to_the_last_digit(number):
 @example({"a": "b\n"}, {"a": "b"})
 @example({"a": {"é": 1, "e\u0301": 2}}, {"a": {"é": 2}})
 @settings(max_examples=200, deadline=None)
+@promise("V-L24, V-K1, V-T1, S9: the cache key is injective", target="another content, another key", suite="attack")
 def test_another_content_is_another_key(one, other):
     assume(not same(read(one), read(other)))
     assert key(one, "m", 1) != key(other, "m", 1)
@@ -109,6 +111,7 @@ def test_another_content_is_another_key(one, other):
 @example([1], ["1"])
 @example(["a\n{}"], ["a"])
 @settings(max_examples=200, deadline=None)
+@promise("V-L24, V-K1, V-T1, S9: the cache key is injective", target="another content, another key", suite="attack")
 def test_other_parts_are_another_key(one, other):
     assume(one != other)
     assert cache_key(b"{}", *one) != cache_key(b"{}", *other)

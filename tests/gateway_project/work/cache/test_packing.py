@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gateway_project.work.cache.packing import CachedAnswer, pack, unpack
 from providers.formats.usage import MOST_TOKENS
+from tests.support.promises import promise
 
 BODY = b'{"a": "\xc3\xa4\\n"}\n'
 WHOLE = CachedAnswer(
@@ -118,16 +119,18 @@ def test_what_was_not_packed_is_a_miss(value):
 
 @given(st.binary(max_size=300))
 @settings(max_examples=200, deadline=None)
+@promise("S1: nonsense in Redis is a miss", target="no code, no error", suite="attack")
 def test_arbitrary_bytes_are_a_miss(value):
     assert unpack(value) is None
 
 
 @given(st.integers(0, len(pack(STREAM)) - 1), st.integers(0, 255))
 @settings(max_examples=300, deadline=None)
+@promise("S1: nonsense in Redis is a miss", target="no code, no error", suite="attack")
 def test_a_flipped_byte_never_raises(place, byte):
     value = bytearray(pack(STREAM))
     value[place] = byte
-    found = unpack(bytes(value))
-    assert found is None or (
-        found.content_type.isascii() and sum(found.chunk_sizes or [len(found.body)]) == len(found.body)
+    result = unpack(bytes(value))
+    assert result is None or (
+        result.content_type.isascii() and sum(result.chunk_sizes or [len(result.body)]) == len(result.body)
     )

@@ -12,29 +12,22 @@ from hypothesis import strategies as st
 from gateway_project.work.doors import ENDPOINTS
 from gateway_project.work.doors.openai.responses_items import items_of
 from providers.formats import FORMATS, Options, Usage
-from providers.formats.base import TranslatingReader, WorkRequest
+from providers.formats.base import TranslatingReader
+from providers.formats.dialect import WorkRequest
 from providers.formats.json_stream import JsonStreamReader
 from providers.formats.json_values import read_json
-from providers.formats.neutral import (
+from providers.formats.neutral.chat import Chat, OutputFormat, Tool, ToolChoice
+from providers.formats.neutral.deltas import (
     Began,
     CallBegan,
     CallDelta,
-    Chat,
     Finished,
-    Image,
     ImageDelta,
-    Message,
-    OutputFormat,
-    Reasoning,
     ReasoningDelta,
-    Reply,
-    Text,
     TextDelta,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
 )
+from providers.formats.neutral.messages import Image, Message, Reasoning, Text, ToolCall, ToolResult
+from providers.formats.neutral.reply import Reply
 from providers.formats.sse import data_of, events_in
 
 pytestmark = pytest.mark.embedded
@@ -58,14 +51,14 @@ def compact(value):
 @st.composite
 def rounds(draw, number):
     """A question, perhaps with a picture; what the model said and called; the results."""
-    asked = [Text(draw(words))]
+    requests = [Text(draw(words))]
     if draw(st.booleans()):
-        asked.append(Image(data="aGk=", media_type="image/png"))
-    said = [Text(draw(words))] if draw(st.booleans()) else []
-    made = draw(st.lists(st.tuples(names, arguments), min_size=0 if said else 1, max_size=3))
-    calls = [ToolCall(f"call{number}x{at}", name, compact(given)) for at, (name, given) in enumerate(made)]
+        requests.append(Image(data="aGk=", media_type="image/png"))
+    text = [Text(draw(words))] if draw(st.booleans()) else []
+    row = draw(st.lists(st.tuples(names, arguments), min_size=0 if text else 1, max_size=3))
+    calls = [ToolCall(f"call{number}x{at}", name, compact(values)) for at, (name, values) in enumerate(row)]
     results = [Message("tool", [ToolResult(call.id, [Text(draw(words))], call.name)]) for call in calls]
-    return [Message("user", asked), Message("assistant", said + calls), *results]
+    return [Message("user", requests), Message("assistant", text + calls), *results]
 
 
 @st.composite
@@ -106,7 +99,7 @@ def as_responses(chat):
         "max_output_tokens": chat.max_tokens,
         "temperature": chat.temperature,
         "tools": tools,
-        "tool_choice": {"type": "function", "name": choice.name} if choice and choice.name else choice and choice.kind,
+        "tool_choice": {"type": "function", "name": choice.name} if choice and choice.name else choice and choice.mode,
         "text": chat.output and {"format": {"type": "json_schema", "name": "answer", "schema": chat.output.schema}},
     }
     return {name: value for name, value in body.items() if value is not None}
@@ -118,7 +111,7 @@ def as_input(part):
     return {"type": "input_image", "image_url": f"data:{part.media_type};base64,{part.data}"}
 
 
-def sent_by_client(dialect_name, chat):
+def body_of_client(dialect_name, chat):
     """The body that a client of this dialect sends for a conversation."""
     if dialect_name == "openai-responses":
         return {"model": MODEL, **as_responses(chat)}
@@ -159,8 +152,8 @@ each_dialect = pytest.mark.parametrize("dialect_name", CHATS)
 @given(chat=conversations())
 @settings(max_examples=100, deadline=None)
 def test_a_door_reads_what_was_said(dialect_name, chat):
-    found = CHATS[dialect_name].read_chat(sent_by_client(dialect_name, chat))
-    assert plain(found) == plain(chat)
+    result = CHATS[dialect_name].read_chat(body_of_client(dialect_name, chat))
+    assert plain(result) == plain(chat)
 
 
 @each_dialect
@@ -168,8 +161,8 @@ def test_a_door_reads_what_was_said(dialect_name, chat):
 @given(chat=conversations())
 @settings(max_examples=25, deadline=None)
 def test_a_provider_is_told_the_same_whichever_door_it_came_by(dialect_name, format_name, chat):
-    found = CHATS[dialect_name].read_chat(sent_by_client(dialect_name, chat))
-    assert body_for(format_name, plain(found)) == body_for(format_name, plain(chat))
+    result = CHATS[dialect_name].read_chat(body_of_client(dialect_name, chat))
+    assert body_for(format_name, plain(result)) == body_for(format_name, plain(chat))
 
 
 # --- What clients are answered ---
@@ -187,9 +180,9 @@ def replies(draw):
         parts.append(Text(draw(words)))
     for data in draw(st.lists(ids, max_size=2)):  # pictures, which Gemini signs, are never Anthropic's
         parts += [Image(data=data, media_type="image/png"), Reasoning(signature=draw(ids), source="gemini")]
-    made = draw(st.lists(st.tuples(names, arguments), max_size=3))
-    parts += [ToolCall(f"call{at}", name, compact(given)) for at, (name, given) in enumerate(made)]
-    reason = "tool" if made else draw(st.sampled_from(["stop", "length"]))
+    row = draw(st.lists(st.tuples(names, arguments), max_size=3))
+    parts += [ToolCall(f"call{at}", name, compact(values)) for at, (name, values) in enumerate(row)]
+    reason = "tool" if row else draw(st.sampled_from(["stop", "length"]))
     counts = st.integers(0, 2**30)
     return Reply(parts, reason, reason, Usage(draw(counts), draw(counts), draw(counts), draw(counts)), "reply", MODEL)
 
@@ -227,15 +220,15 @@ def work_for(dialect_name, stream=False):
     return WorkRequest("chat", MODEL, body, b"", stream, CHATS[dialect_name], True, id="r")
 
 
-def said_again(dialect_name, answer):
+def repeated_turn(dialect_name, answer):
     """The parts of the model's turn when the client sends it back as it came."""
     if dialect_name == "openai-chat":
-        asked = {"messages": [answer["choices"][0]["message"]]}
+        values = {"messages": [answer["choices"][0]["message"]]}
     elif dialect_name == "openai-responses":
-        asked = {"input": answer["output"]}
+        values = {"input": answer["output"]}
     else:
-        asked = {"messages": [{"role": "assistant", "content": answer["content"]}]}
-    chat = CHATS[dialect_name].read_chat({"model": MODEL, **asked})
+        values = {"messages": [{"role": "assistant", "content": answer["content"]}]}
+    chat = CHATS[dialect_name].read_chat({"model": MODEL, **values})
     return [part for message in plain(chat).messages for part in message.parts if part != Text("")]
 
 
@@ -249,7 +242,7 @@ def test_an_answer_comes_back_as_it_went_out(dialect_name, reply):
     if not reply.parts:
         return
     answer = json.loads(CHATS[dialect_name].write_reply(work_for(dialect_name), reply))
-    assert said_again(dialect_name, answer) == reply.parts
+    assert repeated_turn(dialect_name, answer) == reply.parts
 
 
 @each_dialect

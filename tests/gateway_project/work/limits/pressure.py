@@ -27,10 +27,10 @@ def press(state, seed: int = 0) -> list[Seen]:
     """What all threads saw."""
     until = time.monotonic() + PRESS_SECONDS
     with ThreadPoolExecutor(THREADS) as pool:
-        seen = pool.map(
+        observations = pool.map(
             lambda number: list(_work(state, random.Random(seed * THREADS + number), until)), range(THREADS)
         )
-        return [one for some in seen for one in some]
+        return [one for some in observations for one in some]
 
 
 def _work(state, chance: random.Random, until: float):
@@ -43,22 +43,22 @@ def _work(state, chance: random.Random, until: float):
 def _request(state, user: int, token: str, seconds: float) -> Seen:
     from gateway_project.work.limits.checks import USE, LimitCheck, Settlement
 
-    asked = time.monotonic()
+    duration = time.monotonic()
     admission = state.admit([LimitCheck("uses", MAX_USES, LIFE_SECONDS, USE, member=str(user))], "", token)
-    told = time.monotonic()
+    result = time.monotonic()
     time.sleep(seconds)
     if admission.refused is not None:
-        return Seen(user, asked, told)
+        return Seen(user, duration, result)
     ending = time.monotonic()
     state.settle(Settlement(token, admission.holds, [0] * len(admission.holds)))
-    return Seen(user, asked, told, ending, time.monotonic())
+    return Seen(user, duration, result, ending, time.monotonic())
 
 
-def most_at_once(seen: list[Seen]) -> int:
+def most_at_once(request: list[Seen]) -> int:
     """The most users whose uses were certainly live at one moment."""
     events = []
     life = LIFE_SECONDS - 0.002  # Redis counts milliseconds
-    for user, begin, end in _merged([(one.user, one.told, one.ending + life) for one in seen if one.ending]):
+    for user, begin, end in _merged([(one.user, one.told, one.ending + life) for one in request if one.ending]):
         events += [(begin, 1, user), (end, -1, user)]
     live = most = 0
     for _, step, _ in sorted(events):
@@ -67,11 +67,11 @@ def most_at_once(seen: list[Seen]) -> int:
     return most
 
 
-def refused_for_nothing(seen: list[Seen]) -> list[Seen]:
+def refused_for_nothing(request: list[Seen]) -> list[Seen]:
     """The refusals during which fewer uses can have been live than there are."""
     late = 0.01  # Redis counts milliseconds, and a lapse is noticed by the next request
-    live = _merged([(one.user, one.asked, one.ended + LIFE_SECONDS + late) for one in seen if one.ending])
-    refusals = [one for one in seen if not one.ending]
+    live = _merged([(one.user, one.asked, one.ended + LIFE_SECONDS + late) for one in request if one.ending])
+    refusals = [one for one in request if not one.ending]
     return [
         one for one in refusals if len({user for user, a, b in live if a <= one.told and b >= one.asked}) < MAX_USES
     ]
@@ -79,13 +79,13 @@ def refused_for_nothing(seen: list[Seen]) -> list[Seen]:
 
 def _merged(spans: list[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
     """The spans of each user, those that overlap as one."""
-    found: list[tuple[int, float, float]] = []
+    results: list[tuple[int, float, float]] = []
     for user, begin, end in sorted(spans):
-        if found and found[-1][0] == user and found[-1][2] >= begin:
-            found[-1] = (user, found[-1][1], max(end, found[-1][2]))
+        if results and results[-1][0] == user and results[-1][2] >= begin:
+            results[-1] = (user, results[-1][1], max(end, results[-1][2]))
         else:
-            found.append((user, begin, end))
-    return found
+            results.append((user, begin, end))
+    return results
 
 
 if __name__ == "__main__":

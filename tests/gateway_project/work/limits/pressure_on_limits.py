@@ -61,10 +61,10 @@ def checks_of(kind):
 
 def make_whole(state) -> dict[str, int]:
     """Nothing was used of any of them; their amounts, by name."""
-    found = [check for kind in KINDS for check in checks_of(kind)]
-    for check in [check for check in found if check.since]:
+    results = [check for kind in KINDS for check in checks_of(kind)]
+    for check in [check for check in results if check.since]:
         state.rebuild([(lost, 0) for lost in state.admit([check]).lost])
-    return {check.name: check.amount for check in found}
+    return {check.name: check.amount for check in results}
 
 
 def press(state, seed: int, rounds: int) -> list[Seen]:
@@ -73,16 +73,18 @@ def press(state, seed: int, rounds: int) -> list[Seen]:
     threading.Thread(target=lambda: [state.renew_holds() for _ in iter(lambda: over.wait(0.5), True)]).start()
     try:
         with ThreadPoolExecutor(THREADS) as pool:
-            seen = pool.map(lambda number: list(_work(state, random.Random(seed + number), rounds)), range(THREADS))
-            return [one for some in seen for one in some]
+            observations = pool.map(
+                lambda number: list(_work(state, random.Random(seed + number), rounds)), range(THREADS)
+            )
+            return [one for some in observations for one in some]
     finally:
         over.set()
 
 
 def _work(state, chance: random.Random, rounds: int):
-    for kind, (_, wanted) in KINDS.items():
+    for kind, (_, expected) in KINDS.items():
         for _ in range(rounds):
-            yield _request(state, chance.choice(checks_of(kind)), chance.randint(*wanted), chance)
+            yield _request(state, chance.choice(checks_of(kind)), chance.randint(*expected), chance)
 
 
 def _request(state, check, want: int, chance: random.Random) -> Seen:
@@ -92,40 +94,40 @@ def _request(state, check, want: int, chance: random.Random) -> Seen:
     bounded = check.kind != RESERVE or chance.random() < 0.9
     check = check._replace(take=want, minimum=want if bounded else 1)
     of_provider = check.limit.subject.kind == "provider"
-    asked = time.monotonic()
+    duration = time.monotonic()
     admission = (
         state.admit((), "", token, candidate_checks=[[check]]) if of_provider else state.admit([check], "", token)
     )
-    told = time.monotonic()
+    result = time.monotonic()
     assert not admission.lost
     if admission.refused is not None:
-        return Seen(check.name, check.minimum, asked, told)
+        return Seen(check.name, check.minimum, duration, result)
     take = admission.holds[0].take if check.kind == RESERVE else 1
     amount = chance.randrange(take // 2 + 1) if check.kind == RESERVE else int(check.kind == "n")
     time.sleep(seconds)
     ending = time.monotonic()
     state.settle(Settlement(token, admission.holds, [amount] * len(admission.holds)))
-    return Seen(check.name, take, asked, told, ending, time.monotonic(), amount)
+    return Seen(check.name, take, duration, result, ending, time.monotonic(), amount)
 
 
-def most_at_once(seen: list[Seen]) -> int:
+def most_at_once(request: list[Seen]) -> int:
     """The most that was certainly taken, or used, at one moment."""
-    admitted = [one for one in seen if one.ending]
+    admitted = [one for one in request if one.ending]
     steps = [(one.told, one.take) for one in admitted] + [(one.ending, one.amount - one.take) for one in admitted]
     return max(accumulate(step for _, step in sorted(steps)), default=0)
 
 
-def refused_for_nothing(seen: list[Seen], amount: int) -> list[Seen]:
+def refused_for_nothing(request: list[Seen], amount: int) -> list[Seen]:
     """The refusals during which there was room at every moment, whatever was on its way."""
-    admitted = [one for one in seen if one.ending]
+    admitted = [one for one in request if one.ending]
     steps = [(one.asked, one.take) for one in admitted] + [(one.ended, one.amount - one.take) for one in admitted]
     steps.sort(key=lambda step: (step[0], -step[1]))
-    moments, taken = [moment for moment, _ in steps], [0, *accumulate(step for _, step in steps)]
+    moments, totals = [moment for moment, _ in steps], [0, *accumulate(step for _, step in steps)]
 
     def most(one: Seen) -> int:
-        return max(taken[bisect_left(moments, one.asked) : bisect_right(moments, one.told) + 1])
+        return max(totals[bisect_left(moments, one.asked) : bisect_right(moments, one.told) + 1])
 
-    return [one for one in seen if not one.ending and most(one) + one.take <= amount]
+    return [one for one in request if not one.ending and most(one) + one.take <= amount]
 
 
 if __name__ == "__main__":

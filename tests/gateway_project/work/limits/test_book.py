@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from gateway_project.work.exchange import Exchange, RequestLimits
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.checks import COUNT, DAY, LEASE, MAX_AMOUNT, MINUTE, MONTH, RESERVE
 from gateway_project.work.limits.kinds import Subject
 from gateway_project.work.state.shared import LocalState
 from gateway_project.work.streaming.delivery import add_headers
+from gateway_project.work.streaming.stream import ClientConnection
+from providers.transport.calls import Call
 
 SET_AT = datetime(2026, 5, 17, 12, 0, 0, 250_000, tzinfo=UTC)
 KEY = Subject("key", 5)
@@ -36,12 +39,8 @@ def test_what_is_unlimited_is_not_counted_unless_a_default_may_hold_again():
     assert amounts(book) == {"requests:key:5:minute": 600, "requests:key:5:day": MAX_AMOUNT}
     statuses = LocalState(cache_bytes=0).admit(book.checks_for(KEY), ignore_lost=True).statuses
     headers = []
-    nothing = SimpleNamespace(name="", request_id_header="")
-    exchange = SimpleNamespace(
-        request_id="r", request=None, target=None, dropped="", added="", answer=None, timings=(),
-        limit_statuses=statuses,
-        endpoint=SimpleNamespace(door=nothing),
-    )  # fmt: skip
+    call = Call(client=None, total_seconds=1)
+    exchange = Exchange(ClientConnection({}), call=call, limits=RequestLimits(statuses=statuses))
     add_headers(headers, exchange)
     assert dict(headers)["RateLimit-Policy"] == '"key";q=600;w=60', "nobody is told of a limit that there is not"
 
@@ -62,8 +61,8 @@ def test_no_amount_is_larger_than_can_be_counted_whoever_wrote_it(measure, amoun
 
 def test_a_limit_knows_when_it_was_set_and_a_default_since_when_this_process_asks_it():
     book = LimitBook([row(5, "tokens", "month"), row(5, "tokens", "minute")], DEFAULTS, started_at=77.0)
-    known = {check.name: (check.since, check.set_at) for check in book.checks_for(KEY)}
-    assert known == {
+    values = {check.name: (check.since, check.set_at) for check in book.checks_for(KEY)}
+    assert values == {
         "tokens:key:5:month": (SET_AT.timestamp(), int(SET_AT.timestamp() * 1000)),
         "requests:key:5:day": (77.0, 0),
         "tokens:key:5:minute": (0.0, 0),
@@ -87,8 +86,10 @@ def test_a_caller_is_held_to_the_limits_of_its_key_its_user_and_each_of_its_grou
         ]
     )
     limits = book.for_caller(CALLERS_KEY, ANN)
-    told = [(check.name, check.amount, check.window_seconds, check.kind, check.limit.header) for check in limits.checks]
-    assert told == [
+    results = [
+        (check.name, check.amount, check.window_seconds, check.kind, check.limit.header) for check in limits.checks
+    ]
+    assert results == [
         ("tokens:key:5:minute", MAX_AMOUNT, MINUTE, RESERVE, '"key-tokens";q=999999999999999;qu="tokens";w=60'),
         ("requests:key:5:minute", 9, MINUTE, COUNT, '"key";q=9;w=60'),
         ("cost:user:1:day", 1_500_000_000, DAY, RESERVE, '"user-cost-day";q=1500000;qu="millionths";w=86400'),
@@ -107,9 +108,9 @@ def test_it_says_whether_something_is_reserved():
     book = LimitBook(rows)
     assert [book.for_caller(key, ANN).reserves for key in (CALLERS_KEY, None)] == [True, True]
     assert not LimitBook(rows[:1]).for_caller(CALLERS_KEY, ANN).reserves
-    asked = book.for_provider(SimpleNamespace(id=7, name="it"))
-    assert ([check.name for check in asked.checks], asked.reserves) == (["requests:provider:7:day"], False)
-    assert book.for_provider(SimpleNamespace(id=7, name="it")) is asked
+    limits = book.for_provider(SimpleNamespace(id=7, name="it", account=(7, 0)))
+    assert ([check.name for check in limits.checks], limits.reserves) == (["requests:provider:7:day"], False)
+    assert book.for_provider(SimpleNamespace(id=7, name="it", account=(7, 0))) is limits
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,39 @@ def test_a_description_names_the_subject():
     book = LimitBook([row(9, subject=Subject("user", 1))], DEFAULTS | {"group": DEFAULTS["key"]})
     subjects = [(check.limit.subject.kind, check.limit.name) for check in book.for_caller(CALLERS_KEY, ANN).checks]
     assert subjects == [("key", "first")] * 2 + [("user", "it")] + [("group", "2")] * 2 + [("group", "3")] * 2
+
+
+GUARDS = {
+    "login": {("requests", "minute"): Decimal(60)},
+    "user": {("requests", "minute"): Decimal(300), ("concurrent", "none"): Decimal(8)},
+}
+
+
+def limits_of(book, key):
+    caller = SimpleNamespace(id=5, name="ann", group_ids=())
+    return {check.name: check.amount for check in book.for_caller(key, caller).checks}
+
+
+def test_a_user_without_limits_has_the_guards_and_an_access_token_one_of_its_own():
+    book = LimitBook(guards=GUARDS)
+    of_user = {"requests:user:5:minute": 300, "concurrent:user:5:none": 8}
+    assert limits_of(book, SimpleNamespace(id=7, name="laptop")) == of_user
+    assert limits_of(book, None) == {"requests:login:5:minute": 60} | of_user
+
+
+@pytest.mark.parametrize(("amount", "left"), [(1000, {"requests:user:5:minute": 1000}), (0, {})])
+def test_a_limit_that_was_set_goes_before_a_guard_even_if_it_is_unlimited(amount, left):
+    book = LimitBook([row(amount, window="minute", subject=Subject("user", 5))], guards=GUARDS)
+    key = SimpleNamespace(id=7, name="laptop")
+    assert limits_of(book, key) == left | {"concurrent:user:5:none": 8}
+
+
+def test_a_default_of_the_settings_goes_before_a_guard():
+    book = LimitBook(defaults={"user": {("requests", "minute"): Decimal(20)}}, guards=GUARDS)
+    assert limits_of(book, SimpleNamespace(id=7, name="laptop"))["requests:user:5:minute"] == 20
+
+
+def test_a_guard_of_zero_is_none_and_no_header_shows_one():
+    book = LimitBook(guards={"user": {("requests", "minute"): Decimal(0), ("concurrent", "none"): Decimal(8)}})
+    (check,) = book.checks_for(Subject("user", 5))
+    assert (check.name, check.limit.policy, check.limit.header) == ("concurrent:user:5:none", "", "")

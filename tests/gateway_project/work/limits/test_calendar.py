@@ -20,9 +20,11 @@ from tests.gateway_project.work.conftest import needs_redis, redis_state
     ],
 )
 def test_windows_are_those_of_the_calendar_in_utc(window, at, begin, end):
-    found = window_begin(window, datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp())
-    told = [datetime.fromtimestamp(moment, UTC).replace(tzinfo=None) for moment in (found, window_end(window, found))]
-    assert [moment.isoformat() for moment in told] == [begin, end]
+    result = window_begin(window, datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp())
+    results = [
+        datetime.fromtimestamp(moment, UTC).replace(tzinfo=None) for moment in (result, window_end(window, result))
+    ]
+    assert [moment.isoformat() for moment in results] == [begin, end]
 
 
 @pytest.mark.servers

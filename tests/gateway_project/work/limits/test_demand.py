@@ -19,7 +19,7 @@ from gateway_project.work.limits.kinds import Subject
 from providers.formats import WorkRequest
 from providers.pricing.prices import Price
 
-ASKED = {"messages": [{"role": "user", "content": "x" * 400}]}
+ASKED = {"messages": [{"role": "user", "content": "x" * 800}]}
 SENT = 101  # with the four characters of "user"
 UNBOUNDED = 1024
 
@@ -29,7 +29,7 @@ def demand(body, operation="chat"):
 
 
 @pytest.mark.parametrize(
-    ("said", "output"),
+    ("text", "output"),
     [
         ({}, None),
         *(({name: 30}, 30) for name in BOUND_FIELDS),
@@ -53,15 +53,15 @@ def demand(body, operation="chat"):
         ({"n": 3}, None),
     ],
 )
-def test_what_may_come_back_is_what_the_client_says(settings, said, output):
+def test_what_may_come_back_is_what_the_client_says(settings, text, output):
     settings.GATEWAY_RESERVED_OUTPUT_TOKENS = UNBOUNDED
     expected = Demand(SENT, UNBOUNDED, False) if output is None else Demand(SENT, output, True)
-    assert demand(ASKED | said) == expected
-    assert demand(ASKED | said).total == SENT + expected.output
+    assert demand(ASKED | text) == expected
+    assert demand(ASKED | text).total == SENT + expected.output
 
 
 def test_an_embedding_brings_no_tokens_back_and_a_count_takes_none():
-    assert demand({"input": ["x" * 400, [1, 2, 3]], "max_tokens": 30}, "embedding") == Demand(103, 0, True)
+    assert demand({"input": ["x" * 800, [1, 2, 3]], "max_tokens": 30}, "embedding") == Demand(103, 0, True)
     assert demand(ASKED | {"max_tokens": 30}, "count_tokens") == Demand(0, 0, True)
 
 
@@ -100,8 +100,8 @@ def reserved(demand, *prices):
     ],
 )
 def test_of_tokens_all_is_reserved_and_of_cost_what_it_is_at_the_dearest(prices, bounded, cost, minimum):
-    found = reserved(Demand(100, 50, bounded), *prices)
-    assert found == {"requests": (1, 1), "tokens": (150, 150 if bounded else 100), "cost": (cost, minimum)}
+    result = reserved(Demand(100, 50, bounded), *prices)
+    assert result == {"requests": (1, 1), "tokens": (150, 150 if bounded else 100), "cost": (cost, minimum)}
 
 
 def test_a_part_of_a_billionth_is_a_whole_one():

@@ -39,6 +39,9 @@ CALLS = {
     "peek": lambda state: state.peek("key"),
     "forget_answers": lambda state: state.forget_answers(["key"]),
     "tidy": lambda state: state.tidy(),
+    "excerpt": lambda state: state.excerpt([REQUESTS]),
+    "readings": lambda state: state.readings([REQUESTS]),
+    "lost_counts": lambda state: state.lost_counts([REQUESTS]),
 }
 OF_SHARES = {
     "observe_admission": lambda share: share.observe_admission(
@@ -52,7 +55,11 @@ OF_SHARES = {
     "take_back": lambda share: share.take_back([Count(REQUESTS, 0, 0.0, used=1)]),
 }
 # What needs no lock: memory is never away, and nobody else is there to be told.
-NOTHING_SHARED = {"renew_holds", "claim_task", "release_task", "renew_flight", "probe"}
+# Owners have a lock of their own.
+NOTHING_SHARED = {
+    *("renew_holds", "claim_task", "release_task", "renew_flight", "probe"),
+    *("owners", "claim_owners"),
+}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -41,13 +41,13 @@ def test_so_it_is_with_the_counts_of_candidates(state):
     assert [admitted(state, candidate_checks=[[check]]) for _ in range(2)] == [True, False]
 
 
-@pytest.mark.parametrize(("before", "known"), [(3.0, True), (2.0, True), (1.0, False), (0.0, False)])
-def test_a_limit_that_was_set_just_before_its_window_is_not_known_to_all_when_it_begins(before, known):
+@pytest.mark.parametrize(("before", "values"), [(3.0, True), (2.0, True), (1.0, False), (0.0, False)])
+def test_a_limit_that_was_set_just_before_its_window_is_not_known_to_all_when_it_begins(before, values):
     clock = Standstill()
     state = LocalState(cache_bytes=0, clock=clock)
     clock.at = MIDNIGHT + DAY + 5.0
     check = LimitCheck("quota", 10, DAY, since=MIDNIGHT + DAY - before)
-    assert ask(state, check)[0].is_rejected != known
+    assert ask(state, check)[0].is_rejected != values
 
 
 def test_a_window_that_begins_under_our_eyes_needs_no_rebuilding(state):
@@ -93,8 +93,8 @@ def test_a_limit_that_was_set_anew_does_not_go_on_from_where_the_old_one_was(sta
     (lost,) = ask(state, new)[0].lost
     assert lost.until >= now
     # A process that has not heard of it yet neither brings the old count back nor ends the waiting.
-    (seen,) = ask(state, old)[0].lost
-    assert (seen.begin, seen.until) == (lost.begin, lost.until)
+    (observations,) = ask(state, old)[0].lost
+    assert (observations.begin, observations.until) == (lost.begin, lost.until)
     assert state.still_lost([lost]) == [lost]
     state.rebuild([(lost._replace(until=before), 5)])
     assert state.used_amounts([new]) == [None]
@@ -115,6 +115,73 @@ def test_the_log_and_the_limits_divide_requests_by_the_moment_of_their_end(state
     assert state.used_amounts(checks) == [8, 90]
     state.settle(Settlement("later", [Hold(check, 0, begin) for check in checks], [1, 20], until + 2))
     assert state.used_amounts(checks) == [9, 110]
+
+
+def test_a_request_that_ended_before_a_count_that_was_rebuilt_already_counts_at_its_end(state):
+    """A clock that was set back says so of every request: the log was read before any of them ended."""
+    checks = quota(100, time.time()), quota(1000, time.time(), "tokens", RESERVE)
+    rebuilt(state, *checks, used=0)
+    admission, _ = ask(state, *checks, token="t")
+    state.settle(Settlement("t", admission.holds, [1, 20], ended=time.time() - 600))
+    assert state.used_amounts(checks) == [1, 20]
+
+
+def test_what_is_admitted_while_a_count_is_lost_counts_once_whenever_it_ends(state):
+    now = time.time()
+    checks = quota(4, now, set_at=now), quota(1000, now, "tokens", RESERVE, set_at=now)
+    lost = ask(state, *checks)[0].lost
+    state.store("k", b"value", 60, "")
+    kept = {"accept_lost": True}
+    early, late, over = (ask(state, *checks, token=name, **kept)[0] for name in ("early", "late", "over"))
+    cached, _ = ask(state, *checks, token="cached", key="k", read=True, **kept)
+    assert ask(state, *checks, token="full", **kept)[0].refused.check == checks[0]
+    assert (cached.value, len(cached.holds)) == (b"value", 1), "its end says whether the log will tell it"
+    state.settle(Settlement("early", early.holds, [1, 20], lost[0].until - 1))
+    state.settle(Settlement("cached", cached.holds, [1], lost[0].until - 1))
+    state.settle(Settlement("late", late.holds, [1, 20], lost[0].until + 1))
+    state.rebuild([(lost[0], 2), (lost[1], 20)])  # the log has the two that ended before
+    state.settle(Settlement("over", over.holds, [1, 20], lost[0].until - 1))
+    assert state.used_amounts(checks) == [4, 60]
+
+
+@pytest.mark.parametrize("since", [0.0, 1.0], ids=["a minute", "a quota"])
+def test_a_request_that_is_taken_out_of_its_count_leaves_room_for_another(state, since):
+    check = LimitCheck("requests", 2, MONTH if since else 3600, since=since)
+    rebuilt(state, *[check] if since else [])
+    first = ask(state, check)[0]
+    assert admitted(state, check)
+    assert not admitted(state, check)
+    begin = window_begin(check.window_seconds, first.at)
+    state.settle(Settlement("", [Hold(check, 1, begin, first.at)], [0]))
+    assert [admitted(state, check) for _ in range(2)] == [True, False]
+
+
+def test_a_clock_that_jumps_a_day_ahead_and_back_finds_the_counts_of_today():
+    clock = Standstill()
+    state = LocalState(cache_bytes=0, clock=clock)
+    clock.at += DAY
+    check, tokens = LimitCheck("day", 2, DAY, since=1.0), LimitCheck("tokens", 100, DAY, RESERVE, 60, 60, since=1.0)
+    assert not ask(state, check, tokens)[0].is_rejected
+    clock.at += DAY
+    assert [admitted(state, check) for _ in range(3)] == [True, True, False]
+    assert admitted(state, tokens)
+    clock.at -= DAY
+    assert not admitted(state, tokens), "what is reserved is reserved"
+    assert [admitted(state, check) for _ in range(2)] == [True, False]
+
+
+def test_what_was_reserved_gives_nothing_back_to_a_count_that_was_begun_anew():
+    clock = Standstill()
+    state = LocalState(cache_bytes=0, clock=clock)
+    clock.at += DAY
+    tokens = LimitCheck("tokens", 100, DAY, RESERVE, 60, 60, since=1.0)
+    _, settle = ask(state, tokens)
+    clock.at += 2 * DAY
+    state.tidy()
+    clock.at -= 2 * DAY
+    rebuilt(state, tokens, used=0)
+    settle(10)
+    assert state.used_amounts([tokens])[0] == 10
 
 
 def test_amounts_beyond_all_counting_fill_a_limit_and_do_no_harm(state):
@@ -146,8 +213,8 @@ def test_what_a_process_counted_in_windows_that_are_over_it_lets_go():
         counters.take(admission, checks, "t", 2, now)
         counters.note_redis_statuses(admission.statuses, now)
         counters.settle(Settlement("t", admission.holds, [1] * len(admission.holds)))
-    held = sizes(counters)
-    assert min(held["counts"], held["redis_counts"]) == 2000
+    stored = sizes(counters)
+    assert min(stored["counts"], stored["redis_counts"]) == 2000
     counters.tidy(begun + 1000 + 130)
     assert sizes(counters) == {"counts": 1000, "redis_counts": 1000, "leases": 0}
     counters.tidy(begun + 2 * DAY)

@@ -18,10 +18,10 @@ ASK_FOR_LESS = "Ask for a shorter answer (max_tokens), or send less."
 
 
 def check(measure, window, amount, subject="user", **changes):
-    (made,) = LimitBook([LimitRow(Subject(subject, 1), "bob", measure, window, Decimal(amount))]).checks_for(
+    (row,) = LimitBook([LimitRow(Subject(subject, 1), "bob", measure, window, Decimal(amount))]).checks_for(
         Subject(subject, 1)
     )
-    return made._replace(**changes)
+    return row._replace(**changes)
 
 
 def error(refused, remaining=0, seconds=614_329, currency="USD"):

@@ -29,9 +29,9 @@ WRONG_SECONDS = (0, 5 * 3600, -2 * 86_400, 40 * 86_400)
 LONG = pytest.param(30, marks=pytest.mark.slow)
 
 
-def assert_exact(seen: list[Seen], amounts: dict[str, int]) -> None:
+def assert_exact(request: list[Seen], amounts: dict[str, int]) -> None:
     of_limit = defaultdict(list)
-    for one in seen:
+    for one in request:
         of_limit[one.limit].append(one)
     assert of_limit.keys() == amounts.keys()
     assert len(amounts) == len(KINDS) * len(SUBJECTS)
@@ -40,7 +40,7 @@ def assert_exact(seen: list[Seen], amounts: dict[str, int]) -> None:
         assert refused_for_nothing(some, amounts[name]) == [], f"{name}: refused while there was room"
         if name.startswith("requests"):
             assert sum(one.amount for one in some) == amounts[name], f"{name}: not all of it was had"
-    refused = {one.limit.split(":")[0] for one in seen if not one.ending}
+    refused = {one.limit.split(":")[0] for one in request if not one.ending}
     assert refused == {measure for measure, _ in KINDS}, "there was no pressure"
 
 
@@ -77,5 +77,5 @@ def test_four_processes_of_fifty_threads_each_whose_clocks_are_wrong(rounds):
         for process in running:
             process.stdin.write("go\n")
             process.stdin.flush()
-        seen = [Seen(*one) for process in running for one in json.loads(process.communicate(timeout=100)[0])]
-    assert_exact(seen, amounts)
+        bodies = [Seen(*one) for process in running for one in json.loads(process.communicate(timeout=100)[0])]
+    assert_exact(bodies, amounts)

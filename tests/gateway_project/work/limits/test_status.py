@@ -19,25 +19,25 @@ pytestmark = pytest.mark.django_db
 
 def limits(users):
     """Limits on requests and tokens of a day and of a month for each, and one for a group that has them all."""
-    made = [
+    rows = [
         Limit.objects.create(user=user, measure=measure, window=window, amount=100)
         for user in users
         for measure in ("requests", "tokens")
         for window in ("day", "month")
     ]
     return [
-        *made,
+        *rows,
         Limit.objects.create(group=Group.objects.create(name="all"), measure="requests", window="day", amount=9),
     ]
 
 
 @pytest.mark.parametrize("number", [1, 5])
 def test_the_log_is_asked_once_for_all_of_a_kind_in_a_window(number, django_assert_num_queries):
-    known = limits([new_user(username=f"user-{count}") for count in range(number)])
-    asked = {"outcome": "completed", "attempts": 1, "output_tokens": 7, "group_ids": [known[-1].group_id]}
+    values = limits([new_user(username=f"user-{count}") for count in range(number)])
+    attributes = {"outcome": "completed", "attempts": 1, "output_tokens": 7, "group_ids": [values[-1].group_id]}
     begun = timestamp(time.time() - 1)
-    for limit in known:
-        insert_log_entries([entry("r", timestamp=begun, user_id=limit.user_id, **asked)])
+    for limit in values:
+        insert_log_entries([entry("r", timestamp=begun, user_id=limit.user_id, **attributes)])
     with django_assert_num_queries(3 * 2):  # users in a day, users in a month, groups in a day; each with its time-outs
-        found = statuses_of(LocalState(cache_bytes=0), known)
-    assert [status.used for status in found] == [Decimal(4), 4, 28, 28] * number + [4 * number + 1]
+        result = statuses_of(LocalState(cache_bytes=0), values)
+    assert [status.used for status in result] == [Decimal(4), 4, 28, 28] * number + [4 * number + 1]

@@ -69,8 +69,8 @@ def test_what_is_no_credential_is_kept(text):
 def test_a_credential_that_the_end_of_the_kept_part_cuts_in_two_is_masked(inside):
     secret = BY_FORM["svc_"]
     raw = b"x" * (1000 - inside) + b" " + secret.encode() + b" " + b"y" * LOOK_AHEAD_BYTES * 2
-    kept = mask_secrets(raw, 1000)[:1000]
-    assert secret[4:12].encode() not in kept
+    rest = mask_secrets(raw, 1000)[:1000]
+    assert secret[4:12].encode() not in rest
 
 
 @pytest.mark.parametrize("prefix", BY_FORM)

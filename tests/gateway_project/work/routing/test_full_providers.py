@@ -1,6 +1,5 @@
 """A provider that had no room is passed over for a while, as long as another can serve."""
 
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -11,14 +10,14 @@ from gateway_project.work.routing.full_providers import MAX_SECONDS, FullProvide
 
 
 def target(number):
-    return SimpleNamespace(provider=SimpleNamespace(id=number))
+    return SimpleNamespace(provider=SimpleNamespace(account=(number, 0)))
 
 
 ONE, TWO, THREE = map(target, (1, 2, 3))
 
 
-def note(fullness, number, seconds):
-    check = LimitCheck("few", 1, limit=SimpleNamespace(subject=Subject("provider", number)))
+def note(fullness, number, seconds, kind="provider"):
+    check = LimitCheck("few", 1, limit=SimpleNamespace(subject=Subject(kind, number)))
     fullness.note(CheckStatus(check, 0, seconds))
 
 
@@ -33,10 +32,17 @@ def test_who_is_full_is_passed_over_while_another_can_serve():
 
 
 @pytest.mark.parametrize(("resets", "seconds"), [(60, MAX_SECONDS), (2, 2)])
-def test_that_is_until_it_is_whole_again_and_a_few_seconds_at_most(monkeypatch, resets, seconds):
-    fullness, now = FullProviders(), time.monotonic()
+def test_that_is_until_it_is_whole_again_and_a_few_seconds_at_most(resets, seconds):
+    moments = iter((100, 100 + seconds - 0.01, 100 + seconds + 0.01))
+    fullness = FullProviders(clock=lambda: next(moments))
     note(fullness, 1, resets)
-    noted = time.monotonic()
-    for moment, expected in ((now + seconds - 0.01, [TWO]), (noted + seconds + 0.01, [ONE, TWO])):
-        monkeypatch.setattr(time, "monotonic", lambda moment=moment: moment)
-        assert fullness.without_full((ONE, TWO)) == expected
+    assert fullness.without_full((ONE, TWO)) == [TWO]
+    assert fullness.without_full((ONE, TWO)) == [ONE, TWO]
+
+
+def test_a_full_credential_is_passed_over_and_its_provider_is_not():
+    fullness = FullProviders()
+    first, second = (SimpleNamespace(provider=SimpleNamespace(account=(1, number))) for number in (1, 2))
+    note(fullness, 1, 60, "credential")
+    assert fullness.without_full((first, second)) == [second]
+    assert fullness.without_full((ONE, TWO)) == [ONE, TWO]

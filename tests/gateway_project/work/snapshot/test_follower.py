@@ -40,9 +40,9 @@ def key(ann):
 @pytest.fixture
 def follower(key):
     """A follower that polls when a test says so."""
-    made = Follower(Snapshot(), interval=0.05)
-    made.poll()
-    return made
+    follower = Follower(Snapshot(), interval=0.05)
+    follower.poll()
+    return follower
 
 
 @contextmanager
@@ -154,8 +154,8 @@ def test_a_change_is_known_within_a_second(follower, key):
 def test_a_key_made_a_moment_ago_is_found_at_once(follower, ann):
     with running(follower):
         for number in range(5):
-            made = issue_key(owner=ann, name=f"new {number}").key
-            assert follower.find_key(made.public_id).id == made.id
+            row = issue_key(owner=ann, name=f"new {number}").key
+            assert follower.find_key(row.public_id).id == row.id
 
 
 def test_an_unknown_key_is_asked_for_once_and_remembered(follower):
@@ -204,8 +204,8 @@ def test_keys_beyond_what_memory_holds_are_found_and_memory_stays_bounded(crowde
 def test_many_threads_look_for_many_keys_at_once(crowded):
     crowded.snapshot.loaded = False
     with running(crowded), ThreadPoolExecutor(5) as pool:
-        found = list(pool.map(crowded.find_key, [f"p{number % 5}" for number in range(50)]))
-    assert {key.name for key in found} == {f"k{number}" for number in range(5)}
+        results = list(pool.map(crowded.find_key, [f"p{number % 5}" for number in range(50)]))
+    assert {key.name for key in results} == {f"k{number}" for number in range(5)}
 
 
 def test_a_session_is_asked_for_each_time_and_gone_when_it_ended(follower, ann):

@@ -18,7 +18,17 @@ from keys.models import ApiKey
 from keys.services import issue_key, rotate_key
 from licensing.models import Limit
 from providers.models import Provider
-from providers.services import change_price, create_provider, end_price, set_price
+from providers.pricing.facts import NOTHING_KNOWN
+from providers.sealing import reseal_credentials
+from providers.services import (
+    add_credential,
+    add_model,
+    change_price,
+    create_provider,
+    end_price,
+    set_price,
+    update_provider,
+)
 from rules.models import Rule
 from rules.services import create_rule
 
@@ -72,15 +82,15 @@ def test_a_locked_key_is_known_as_locked_and_a_deleted_one_not_at_all(ann):
 
 
 def test_some_keys_are_brought_up_to_date_and_the_others_left(ann, snapshot):
-    kept, changed, gone = (issue_key(owner=ann, name=name).key for name in "abc")
+    rest, changed, removed = (issue_key(owner=ann, name=name).key for name in "abc")
     loading.load(snapshot, "key", {0})
-    before = snapshot.keys[kept.public_id]
+    before = snapshot.keys[rest.public_id]
     ApiKey.objects.filter(id=changed.id).update(name="new")
-    ApiKey.objects.filter(id=gone.id).delete()
-    loading.load(snapshot, "key", {changed.id, gone.id, 999_999})
-    assert snapshot.keys[kept.public_id] is before
+    ApiKey.objects.filter(id=removed.id).delete()
+    loading.load(snapshot, "key", {changed.id, removed.id, 999_999})
+    assert snapshot.keys[rest.public_id] is before
     assert snapshot.keys[changed.public_id].name == "new"
-    assert gone.public_id not in snapshot.keys
+    assert removed.public_id not in snapshot.keys
 
 
 def test_a_rotated_key_is_known_by_both_of_its_secrets_and_no_third(ann):
@@ -92,10 +102,10 @@ def test_a_rotated_key_is_known_by_both_of_its_secrets_and_no_third(ann):
         digests.append(bytes(key.digest))
         loading.load(snapshot, "key", {key.id})
     for memory in (snapshot, loaded()):
-        assert {public_id: known.digest for public_id, known in memory.keys.items()} == dict(
+        assert {public_id: values.digest for public_id, values in memory.keys.items()} == dict(
             zip(ids[1:], digests[1:], strict=True)
         )
-        assert {known.id for known in memory.keys.values()} == memory.public_ids.keys() == {key.id}
+        assert {values.id for values in memory.keys.values()} == memory.public_ids.keys() == {key.id}
         assert memory.keys[ids[1]].expires == key.former_until.timestamp()
         assert memory.keys[ids[2]].expires == key.expiry.timestamp()
     for public_id in ids:
@@ -130,7 +140,7 @@ def test_a_key_that_comes_to_a_full_memory_takes_the_place_of_the_longest_unused
     loading.load(snapshot, "key", {rotate_key(issued.key, overlap=timedelta(hours=1)).key.id})
     assert len(snapshot.keys) == 3
     loading.load_wanted_keys(snapshot, {keys[2].public_id, keys[3].public_id})
-    assert {known.id for known in snapshot.keys.values()} == snapshot.public_ids.keys()
+    assert {values.id for values in snapshot.keys.values()} == snapshot.public_ids.keys()
 
 
 def test_memory_that_has_room_for_all_keys_is_complete(ann, settings):
@@ -178,7 +188,17 @@ def test_rules_come_enabled_and_compiled_and_a_broken_one_matches_nothing(ann, c
     snapshot = loaded("rule")
     assert snapshot.rule_rows.keys() == {good.id}
     assert "broken" in caplog.text
-    assert snapshot.rules.first(user_id=1, group_ids=(), model="gpt-5", provider_ids=()).id == good.id
+    assert snapshot.rules.judge("gpt-5", (), user_id=1, group_ids=())[0].id == good.id
+
+
+def test_one_that_denies_and_is_broken_denies_every_model_of_its_audience(caplog):
+    create_rule(name="all", user_id=0)
+    broken = create_rule(name="no", group_id=Group.objects.create(name="team").pk, effect="deny", regex="gpt.*")
+    Rule.objects.filter(id=broken.id).update(regex="(")
+    rules = loaded("rule").rules
+    assert "no denies every model" in caplog.text
+    assert rules.judge("claude", (), user_id=1, group_ids=[broken.group_id])[0] is None
+    assert rules.judge("claude", (), user_id=1, group_ids=())[0].name == "all"
 
 
 def test_a_provider_comes_with_its_models_credential_and_patience(settings):
@@ -200,6 +220,88 @@ def test_a_provider_whose_credential_cannot_be_read_is_left_out_and_said(caplog)
     assert set(loaded("provider").providers_by_name) == {"fine"}
     assert "sealed" in caplog.text
     assert "sk-secret" not in caplog.text
+
+
+@pytest.fixture
+def provider_of_accounts():
+    row = create_provider(
+        name="p", url="https://api.example.org/v1", format_name="openai", credential="sk-own-account", models=["m"]
+    )
+    add_credential(provider=row, name="second", credential="sk-second-account", weight=5)
+    add_credential(provider=row, name="off", credential="sk-disabled-account", enabled=False)
+    return row
+
+
+def test_each_credential_in_use_is_an_account_and_masks_those_of_all(provider_of_accounts):
+    snapshot = loaded("provider")
+    first = snapshot.providers[provider_of_accounts.id]
+    second_id = provider_of_accounts.credentials.get(name="second").id
+    assert [account.account for account in first.siblings] == [(first.id, 0), (first.id, second_id)]
+    assert [account.credential_weight for account in first.siblings] == [1, 5]
+    assert [account.auth_headers["Authorization"] for account in first.siblings] == [
+        "Bearer sk-own-account", "Bearer sk-second-account",
+    ]  # fmt: skip
+    for account in first.siblings:
+        assert account.siblings is first.siblings
+        assert account.redact("sk-own-account sk-second-account") == "… …"
+        assert account.leaks_credential(b"sk-own-account")
+        assert account.leaks_credential(b"sk-second-account")
+    assert len(snapshot.targets_for("m")) == 1
+    assert "sk-" not in repr(first)
+
+
+def test_without_a_credential_of_its_own_a_provider_has_the_others(provider_of_accounts):
+    update_provider(provider_of_accounts, credential="")
+    provider = loaded("provider").providers[provider_of_accounts.id]
+    assert (provider.credential, provider.siblings) == ("sk-second-account", ())
+    provider_of_accounts.credentials.update(enabled=False)
+    provider = loaded("provider").providers[provider_of_accounts.id]
+    assert (provider.credential, provider.account) == ("", (provider.id, 0))
+
+
+def test_a_credential_that_cannot_be_read_is_left_out_and_said(provider_of_accounts, caplog):
+    provider_of_accounts.credentials.filter(name="second").update(credential="nonsense")
+    provider = loaded("provider").providers[provider_of_accounts.id]
+    assert (provider.credential, provider.siblings) == ("sk-own-account", ())
+    assert "The credential second of provider p is not used" in caplog.text
+
+
+def test_a_process_without_the_new_key_keeps_the_credentials_it_has(provider_of_accounts, settings):
+    old, new = "the old key of more than thirty-two characters", "the new key of more than thirty-two characters"
+    settings.GATEWAY_ENCRYPTION_KEYS = [new, *settings.GATEWAY_ENCRYPTION_KEYS]
+    snapshot = loaded("provider")
+    reseal_credentials()
+    settings.GATEWAY_ENCRYPTION_KEYS = [old]
+    loading.load(snapshot, "provider", {0})
+    provider = snapshot.providers[provider_of_accounts.id]
+    assert [account.credential for account in provider.siblings] == ["sk-own-account", "sk-second-account"]
+
+
+def test_limits_of_credentials_in_use_are_known(provider_of_accounts):
+    second, off = (
+        provider_of_accounts.credentials.filter(name="second"),
+        provider_of_accounts.credentials.filter(name="off"),
+    )
+    for rows in (second, off):
+        rows.update(requests_per_minute=5, tokens_per_minute=600, concurrent_requests=7)
+    snapshot = loaded("provider")
+    limits = snapshot.limits
+    expected = {"requests a minute": 5, "tokens a minute": 600, "concurrent a none": 7}
+    assert amounts(limits, "credential", second.get().id) == expected
+    assert amounts(limits, "credential", off.get().id) == {}
+    first, other = snapshot.providers[provider_of_accounts.id].siblings
+    assert (len(limits.for_provider(first).checks), len(limits.for_provider(other).checks)) == (0, 3)
+    assert limits.has_provider_limits
+    assert not any(check.limit.header or check.limit.policy for check in limits.for_provider(other).checks)
+
+
+def test_a_model_has_a_name_at_its_provider_and_facts():
+    row = create_provider(name="p", url="https://api.example.org", format_name="openai", models=["plain"])
+    add_model(provider=row, name="fast", upstream_name="gpt-4o", context_length=5)
+    provider = loaded("provider").providers[row.id]
+    assert [provider.upstream_name(name) for name in ("fast", "plain", "other")] == ["gpt-4o", "plain", "other"]
+    assert provider.facts["fast"] == (5, 16_384, ("text", "image", "file"), ("text",))
+    assert provider.facts["plain"] == NOTHING_KNOWN
 
 
 def test_a_disabled_provider_is_not_there():
@@ -225,24 +327,25 @@ def test_limits_are_known_by_whose_they_are_and_of_what(ann):
     Limit.objects.create(user=ann, measure="requests", window="minute", amount=9)
     limits = loaded("limit").limits
     assert amounts(limits, "key", key.id) == {"requests a minute": 7, "requests a day": 8}
-    assert amounts(limits, "user", ann.id) == {"requests a minute": 9}
+    assert amounts(limits, "user", ann.id) == {"requests a minute": 9, "concurrent a none": 150}
+    assert amounts(limits, "login", ann.id) == {"requests a minute": 600}
     assert amounts(limits, "key", 0) == {"requests a minute": 600}
 
 
 def test_prices_that_hold_or_will_are_known_by_the_providers_address():
     row = create_provider(name="p", url="https://API.example.org:8443/v1", format_name="openai", models=["m"])
     amounts = {"currency": "USD", "input": Decimal(1), "output": Decimal(2)}
-    gone, held = set_price(host="api.example.org", model="m", **amounts), set_price(model="*", **amounts)
+    removed, any_host = set_price(host="api.example.org", model="m", **amounts), set_price(model="*", **amounts)
     later = timezone.now() + timedelta(hours=1)
-    change_price(held, input=Decimal(5), valid_from=later)
+    change_price(any_host, input=Decimal(5), valid_from=later)
     snapshot = Snapshot()
     loading.load_all(snapshot)
     (target,) = snapshot.targets_for("m")
     assert target.provider.id == row.id
-    assert snapshot.price(target, time.time()) == gone.price
-    end_price(gone)
+    assert snapshot.price(target, time.time()) == removed.price
+    end_price(removed)
     loading.load(snapshot, "price", {0})
-    assert snapshot.price(target, time.time() + 1) == held.price
+    assert snapshot.price(target, time.time() + 1) == any_host.price
     assert snapshot.price(target, later.timestamp()).input == 5
 
 
@@ -260,8 +363,8 @@ def test_a_hundred_thousand_keys_load_in_seconds_and_a_kilobyte_each(ann, settin
     assert time.perf_counter() - begun < 10
     tracemalloc.start()
     snapshot = loaded()
-    kept, most = tracemalloc.get_traced_memory()
+    rest, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(snapshot.keys) == 100_000
-    assert kept / 100_000 < 700
+    assert rest / 100_000 < 700
     assert most / 100_000 < 2_500

@@ -12,15 +12,15 @@ from rules.matching import RuleSnapshot
 
 
 def provider(number, *models, **options):
-    known = {"name": f"p{number}", "url": "https://api.example.org/v1", "auth_method": "bearer", "credential": "sk-1"}
-    known |= {"format": FORMATS["openai"], "format_name": "openai", "priority": 1, "weight": 1}
-    known |= {
+    values = {"name": f"p{number}", "url": "https://api.example.org/v1", "auth_method": "bearer", "credential": "sk-1"}
+    values |= {"format": FORMATS["openai"], "format_name": "openai", "priority": 1, "weight": 1}
+    values |= {
         "transport_limits": TransportLimits(1, 1, 1, 1),
         "total_seconds": 1,
         "cache_scope": "global",
         "cache_seconds": 1,
     }
-    return ProviderSnapshot(id=number, models=frozenset(models), **known | options)
+    return ProviderSnapshot(id=number, models=frozenset(models), **values | options)
 
 
 def key(number):
@@ -83,11 +83,11 @@ def test_a_key_that_was_rotated_is_known_and_dropped_by_both_of_its_ids(snapshot
 
 def test_rules_replace_one_another_as_a_whole(snapshot):
     rule = RuleSnapshot(1, "r", None, None, None, True, None)
-    asked = {"user_id": 1, "group_ids": (), "model": "m", "provider_ids": ()}
+    caller = {"user_id": 1, "group_ids": ()}
     snapshot.put_rules([rule])
     book = snapshot.rules
     snapshot.put_rules([])
-    assert (book.first(**asked), snapshot.rules.first(**asked)) == (rule, None)
+    assert [rules.judge("m", (), **caller)[0] for rules in (book, snapshot.rules)] == [rule, None]
 
 
 def test_no_credential_is_ever_printed():
@@ -102,7 +102,7 @@ def test_the_address_carries_the_path_of_the_format_and_a_key_in_the_query():
 
 
 @pytest.mark.parametrize(
-    ("method", "credential", "sent"),
+    ("method", "credential", "payload"),
     [
         ("bearer", "sk-0123456789", b"sk-0123456789"),
         ("x-api-key", 'say "0123456789"', b'say \\"0123456789\\"'),
@@ -112,23 +112,23 @@ def test_the_address_carries_the_path_of_the_format_and_a_key_in_the_query():
         ("aws-sigv4", "AKIAIOSFODNN7:wJalrXUtnFEMI/K7MDENG", b"wJalrXUtnFEMI\\/K7MDENG"),
     ],
 )
-def test_a_credential_is_found_in_a_body_in_every_form_in_which_it_is_sent(method, credential, sent):
+def test_a_credential_is_found_in_a_body_in_every_form_in_which_it_is_sent(method, credential, payload):
     headers = {} if method == "aws-sigv4" else auth.headers(method, credential)
-    made = provider(1, auth_method=method, credential=credential, auth_headers=headers)
-    assert made.leaks_credential(b'{"text": "It is %b!"}' % sent)
-    assert made.redact_body(b'{"text": "It is %b!"}' % sent, 1000) == '{"text": "It is …!"}'.encode()
-    assert not made.leaks_credential(b'{"text": "It is none!"}')
+    row = provider(1, auth_method=method, credential=credential, auth_headers=headers)
+    assert row.leaks_credential(b'{"text": "It is %b!"}' % payload)
+    assert row.redact_body(b'{"text": "It is %b!"}' % payload, 1000) == '{"text": "It is …!"}'.encode()
+    assert not row.leaks_credential(b'{"text": "It is none!"}')
 
 
 @pytest.mark.parametrize("most", range(1, 20_010, 1111))
 def test_nothing_of_it_is_left_where_a_body_is_cut(most):
     secret = "0123456789" * 2_000
-    kept = provider(1, auth_headers=auth.headers("bearer", secret)).redact_body(b"it is " + secret.encode(), most)
-    assert kept == "it is …".encode()[:most]
+    headers = provider(1, auth_headers=auth.headers("bearer", secret)).redact_body(b"it is " + secret.encode(), most)
+    assert headers == "it is …".encode()[:most]
 
 
 def test_a_provider_without_a_credential_or_with_a_mere_word_has_no_secret():
     for credential in ("", "none", "ollama"):
-        made = provider(1, credential=credential)
-        assert made.redact_body(b"none of ollama", 1000) == b"none of ollama"
-        assert not made.leaks_credential(b"none of ollama")
+        row = provider(1, credential=credential)
+        assert row.redact_body(b"none of ollama", 1000) == b"none of ollama"
+        assert not row.leaks_credential(b"none of ollama")

@@ -142,5 +142,5 @@ def test_an_admission(state, case):
         assert tuple(hold.take or 1 for hold in admission.holds) == case.holds
     else:
         assert admission.holds == []
-    known = everything(case)
-    assert dict(zip(case.used, state.used_amounts([known[name] for name in case.used]), strict=True)) == case.used
+    values = everything(case)
+    assert dict(zip(case.used, state.used_amounts([values[name] for name in case.used]), strict=True)) == case.used

@@ -8,8 +8,8 @@ from gateway_project.work.state.clock import Clock
 def heard(*replies):
     """A clock of which these replies told: when it was asked, what it showed, when that came."""
     clock = Clock()
-    for sent, told, received in replies:
-        clock.observe(told, request_time=sent, reply_time=received)
+    for request, result, received in replies:
+        clock.observe(result, request_time=request, reply_time=received)
     return clock
 
 

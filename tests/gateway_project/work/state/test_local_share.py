@@ -99,10 +99,10 @@ def test_what_a_process_holds_of_redis_is_held_of_its_share(share):
 
 
 def test_what_is_reserved_here_is_given_back_and_counted_here_unless_redis_was_told(share):
-    for counted_in_redis, left in ((False, 25 - 5), (True, 20), (False, 15)):
+    for counted_in_redis, rest in ((False, 25 - 5), (True, 20), (False, 15)):
         admission = share.admit([tokens(100, 10)], "", "t")
         share.observe_settlement(Settlement("t", admission.holds, [5]), counted_in_redis=counted_in_redis)
-        assert share.admit([tokens(100, 0)]).statuses[0].remaining == left
+        assert share.admit([tokens(100, 0)]).statuses[0].remaining == rest
 
 
 def test_what_was_reserved_in_redis_gives_nothing_back_here(share):
@@ -110,6 +110,12 @@ def test_what_was_reserved_in_redis_gives_nothing_back_here(share):
     assert admitted(share, tokens(100, 5))
     share.observe_settlement(Settlement("t", [hold], [8]), counted_in_redis=False)
     assert share.admit([tokens(100, 0)]).statuses[0].remaining == 25 - 5 - 8
+
+
+def test_what_redis_reserved_and_cannot_be_told_is_counted_here_even_if_nothing_else_was(share):
+    hold = Hold(tokens(100, 10), 10, MIDNIGHT, Standstill.at)
+    share.observe_settlement(Settlement("t", [hold], [8]), counted_in_redis=False)
+    assert counted(share) == [("tokens", MIDNIGHT, 8)]
 
 
 @pytest.mark.parametrize(
@@ -147,14 +153,14 @@ def test_what_redis_did_not_hear_it_is_told_again(share):
 
 def test_what_redis_did_not_hear_of_a_window_that_is_over_is_not_counted_in_the_next(share):
     assert admitted(share, requests(40, MINUTE))
-    made = share.hand_over()
+    row = share.hand_over()
     share.clock.at += MINUTE
     assert admitted(share, requests(40, MINUTE))
-    share.take_back(made)
-    assert counted(share) == [("requests", Standstill.at + MINUTE, 1)]
+    share.take_back(row)
+    assert counted(share) == [("requests", Standstill.at, 1), ("requests", Standstill.at + MINUTE, 1)]
 
 
-def told(share, *, again=False):
+def reported_uses(share, *, again=False):
     return {
         check.member: in_flight for uses in share.changed_uses(include_all=again).values() for check, in_flight in uses
     }
@@ -165,10 +171,10 @@ def test_uses_that_no_limit_bounds_are_told_once_they_change_and_again_while_the
     share.note_use(ann, "t1")
     share.note_use(use("bob", 0), "")
     share.observe_admission("t2", Admission([], holds=[Hold(eve)]), share.clock.at)
-    assert told(share) == {"ann": True, "bob": False}
-    assert told(share) == {}
-    assert told(share, again=True) == {"ann": True}
+    assert reported_uses(share) == {"ann": True, "bob": False}
+    assert reported_uses(share) == {}
+    assert reported_uses(share, again=True) == {"ann": True}
     for token, check in (("t1", ann), ("t2", eve)):
         share.observe_settlement(Settlement(token, [Hold(check)], [0]), counted_in_redis=True)
-    assert told(share) == {"ann": False}
-    assert told(share, again=True) == {}
+    assert reported_uses(share) == {"ann": False}
+    assert reported_uses(share, again=True) == {}

@@ -120,8 +120,8 @@ def test_a_flight_ends_with_its_answer(state):
     assert state.peek("k") == (None, True)
     state.store("k", b"value", 60, "t1")
     assert state.peek("k") == (b"value", False)
-    found = ask(state, token="t2")
-    assert (found.value, found.leads) == (b"value", False)
+    result = ask(state, token="t2")
+    assert (result.value, result.leads) == (b"value", False)
 
 
 def test_a_flight_ends_without_an_answer_and_the_next_one_leads(state):

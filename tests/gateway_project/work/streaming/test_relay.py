@@ -14,7 +14,7 @@ from gateway_project.work import exchange
 from gateway_project.work.streaming.relay import Relay, RelayedStream
 from gateway_project.work.streaming.stream import ClientConnection
 from providers.formats import FORMATS
-from providers.formats.base import WorkRequest
+from providers.formats.dialect import WorkRequest
 from providers.transport.calls import Call, End, Interrupted
 from providers.transport.http_response import HTTPResponse
 from providers.transport.provider_response import Connection, ProviderResponse
@@ -70,9 +70,9 @@ class Road:
 
 @pytest.fixture
 def relay():
-    made = Relay(heartbeat_seconds=SILENCE)
-    made.start()
-    return made
+    relay = Relay(heartbeat_seconds=SILENCE)
+    relay.start()
+    return relay
 
 
 @pytest.fixture
@@ -211,8 +211,8 @@ def test_a_hundred_at_once_do_not_mix(relay):
                 road.provider.sendall(b"%d " % number + (b"end" if turn == 4 else b""))
         assert [joined(thread) for thread in threads] == [None] * 100
         for number, road in enumerate(roads):
-            said = b"".join(piece for piece in road.received() if piece != BEAT)
-            assert said == b"%d " % number * 5 + b"end"
+            reply = b"".join(piece for piece in road.received() if piece != BEAT)
+            assert reply == b"%d " % number * 5 + b"end"
 
 
 def test_what_tls_holds_back_is_not_waited_for(relay, road, tmp_path):
@@ -256,9 +256,9 @@ class Stream(Road):
     def brings(self, chunk):
         """The provider sends a chunk, and the client has it."""
         self.provider.sendall(chunk)
-        got = b""
-        while not got.endswith(chunk):
-            got += self.far.recv(1000)
+        result = b""
+        while not result.endswith(chunk):
+            result += self.far.recv(1000)
 
     def chunks(self):
         for piece in self.stream.pieces:
@@ -293,9 +293,9 @@ def test_wherever_the_network_cuts_them_all_of_them_arrive(relay, step):
     with ExitStack() as resources:
         road = Stream(resources)
         thread = carried(relay, road)
-        sent = b"".join(map(framed, [*PIECES * 3, LAST])) + b"0\r\n\r\n"
-        for start in range(0, len(sent), step):
-            road.provider.sendall(sent[start : start + step])
+        request = b"".join(map(framed, [*PIECES * 3, LAST])) + b"0\r\n\r\n"
+        for start in range(0, len(request), step):
+            road.provider.sendall(request[start : start + step])
             time.sleep(0.0005)
         assert joined(thread) is None
         assert b"".join(road.received()) == b"".join([event("first"), *PIECES * 3, LAST])
@@ -361,21 +361,21 @@ def test_a_client_that_reads_late_gets_what_goes_on_as_it_came(relay):
         pieces = [event(f"{number:05}" * 100) for number in range(1000)]
         feed(road, b"".join(map(framed, [*pieces, LAST])) + b"0\r\n\r\n")
         time.sleep(0.3)
-        reading = threading.Thread(target=lambda: said.extend(road.receiving()), daemon=True)
-        said: list[bytes] = []
+        reading = threading.Thread(target=lambda: texts.extend(road.receiving()), daemon=True)
+        texts: list[bytes] = []
         reading.start()
         assert joined(thread) is None
         road.call.client.shutdown(socket.SHUT_WR)
         reading.join(patience(10))
-        assert b"".join(said) == b"".join([event("first"), *pieces, LAST])
+        assert b"".join(texts) == b"".join([event("first"), *pieces, LAST])
 
 
 @pytest.mark.parametrize(
     ("client", "protocol"), [(None, "HTTP/1.1"), (ssl.SSLSocket, "HTTP/1.1"), (socket.socket, "HTTP/1.0")]
 )
 def test_only_plain_sockets_and_chunks_are_its_business(relay, client, protocol):
-    made = client and client.__new__(client)
-    assert not relay.supports(ClientConnection({"SERVER_PROTOCOL": protocol}, client=made))
+    row = client and client.__new__(client)
+    assert not relay.supports(ClientConnection({"SERVER_PROTOCOL": protocol}, client=row))
     assert relay.supports(
         ClientConnection({"SERVER_PROTOCOL": "HTTP/1.1"}, client=socket.socket.__new__(socket.socket))
     )

@@ -13,10 +13,10 @@ from tests.support.pace import patience
 
 @pytest.fixture
 def watcher():
-    made = Watcher()
-    made.start()
-    yield made
-    made.stop()
+    watcher = Watcher()
+    watcher.start()
+    yield watcher
+    watcher.stop()
 
 
 @pytest.fixture
@@ -129,10 +129,10 @@ def test_one_clients_leave_is_nobody_elses(watcher, client):
 
 
 def test_a_client_whose_socket_is_closed_already_disturbs_nobody(watcher, client, pair):
-    gone = new_call(client[0])
+    abandoned_call = new_call(client[0])
     client[0].close()
     other = new_call(pair[0], seconds=0.5)
-    with watcher.watching(gone), watcher.watching(other):
+    with watcher.watching(abandoned_call), watcher.watching(other):
         assert ended(other) is End.TOTAL
 
 
@@ -155,9 +155,9 @@ def test_a_socket_given_back_is_never_shut_down():
         watching.start()
         start.wait()
         call.detach()
-        kept = call.end is None
+        rest = call.end is None
         watching.join()
-        if kept:
+        if rest:
             theirs.sendall(b"x")
             assert ours.recv(1) == b"x"
         ours.close()

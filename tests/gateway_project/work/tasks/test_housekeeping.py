@@ -10,7 +10,7 @@ from gateway_project.work.tasks.housekeeping import housekeeping
 
 def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path, monkeypatch, caplog):
     settings.GATEWAY_JOURNAL_DIR = tmp_path
-    gateway, renewed = gateway_of_process._make(), threading.Semaphore(0)
+    gateway, renewed = gateway_of_process.make_gateway(), threading.Semaphore(0)
 
     def broken():
         raise OSError(errno.EIO, "Input/output error")
@@ -21,5 +21,5 @@ def test_a_disk_that_fails_keeps_nothing_else_from_being_done(settings, tmp_path
     keeper.start()
     assert all(renewed.acquire(timeout=10) for _ in range(5))
     keeper.stop()
-    told = [record.getMessage() for record in caplog.records]
-    assert told == [f"The task {broken.__qualname__.rpartition('.')[2]} failed; it will be retried."]
+    results = [record.getMessage() for record in caplog.records]
+    assert results == [f"The task {broken.__qualname__.rpartition('.')[2]} failed; it will be retried."]

@@ -14,11 +14,11 @@ from tests.gateway_project.work.limits.pressure import MAX_USES, Seen, most_at_o
 from tests.support.running import ROOT
 
 
-def assert_exact(seen: list[Seen]) -> None:
-    assert most_at_once(seen) == MAX_USES, "so many were let in, and not one more"
-    assert refused_for_nothing(seen) == []
-    assert len({one.user for one in seen if one.ending}) > MAX_USES, "uses lapsed, and others took their place"
-    assert any(not one.ending for one in seen)
+def assert_exact(request: list[Seen]) -> None:
+    assert most_at_once(request) == MAX_USES, "so many were let in, and not one more"
+    assert refused_for_nothing(request) == []
+    assert len({one.user for one in request if one.ending}) > MAX_USES, "uses lapsed, and others took their place"
+    assert any(not one.ending for one in request)
 
 
 def test_fifty_threads_of_one_process():
@@ -33,5 +33,5 @@ def test_four_processes_of_fifty_threads_each():
     running = [
         subprocess.Popen([*command, str(seed)], cwd=ROOT, env=environ, stdout=subprocess.PIPE) for seed in range(4)
     ]
-    told = [json.loads(process.communicate(timeout=90)[0]) for process in running]
-    assert_exact([Seen(*one) for some in told for one in some])
+    bodies = [json.loads(process.communicate(timeout=90)[0]) for process in running]
+    assert_exact([Seen(*one) for some in bodies for one in some])

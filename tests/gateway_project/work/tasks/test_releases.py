@@ -54,12 +54,12 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.http.serve_forever, args=(0.02,), daemon=True)
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
 
 
 def feed(location: str, networks: str = "any", **options) -> ReleaseFeed:
@@ -67,9 +67,9 @@ def feed(location: str, networks: str = "any", **options) -> ReleaseFeed:
 
 
 def read(location: str, **options) -> str:
-    made = feed(location, **options)
-    made.run_once()
-    return made.update_available()
+    row = feed(location, **options)
+    row.run_once()
+    return row.update_available()
 
 
 def release(name: object, **more: object) -> dict[str, object]:
@@ -138,23 +138,23 @@ def test_what_is_asked_holds_no_credential_and_no_more_than_is_needed(server, mo
     ],
 )
 def test_a_broken_feed_is_unknown_and_warned_of_once(server, caplog, answer, reason):
-    made = feed(f"{server.url}/releases?key=private")
-    made.run_once()
-    assert made.update_available() == "true"
+    row = feed(f"{server.url}/releases?key=private")
+    row.run_once()
+    assert row.update_available() == "true"
     for name, value in answer.items():
         setattr(server, name, value)
     with caplog.at_level(logging.INFO, logger="gateway.releases"):
         for _ in range(3):
-            made.run_once()
-    assert made.update_available() == "unknown"
+            row.run_once()
+    assert row.update_available() == "unknown"
     (record,) = caplog.records
     assert reason in record.getMessage()
     assert "private" not in record.getMessage()
     assert record.levelname == "WARNING"
     assert len(server.requests) == 4  # no redirect was followed
     server.status, server.headers, server.body = 200, {}, PRESENT
-    made.run_once()
-    assert made.update_available() == "false"
+    row.run_once()
+    assert row.update_available() == "false"
 
 
 def test_one_that_does_not_answer_or_drips_is_given_up(server, monkeypatch, caplog):
@@ -167,8 +167,8 @@ def test_one_that_does_not_answer_or_drips_is_given_up(server, monkeypatch, capl
     assert read(server.url) == "unknown"
     assert read("http://127.0.0.1:9/") == "unknown"
     assert time.monotonic() - begun < 5
-    said = [record.getMessage().partition("feed ")[2] for record in caplog.records]
-    assert said == [
+    texts = [record.getMessage().partition("feed ")[2] for record in caplog.records]
+    assert texts == [
         "was not complete within 0 s.", "cannot be read: no answer within 0 s.",
         "cannot be read: it refused the connection.",
     ]  # fmt: skip
@@ -184,15 +184,15 @@ def test_it_is_read_where_providers_may_be_and_nowhere_else(server, caplog):
 
 def test_what_was_said_a_day_ago_counts_no_more(server):
     now = [0.0]
-    made = feed(server.url, clock=lambda: now[0])
-    assert made.update_available() == "unknown"
-    made.run_once()
-    assert (made.update_available(), made.every) == ("true", READ_EVERY_SECONDS)
+    row = feed(server.url, clock=lambda: now[0])
+    assert row.update_available() == "unknown"
+    row.run_once()
+    assert (row.update_available(), row.every) == ("true", READ_EVERY_SECONDS)
     now[0] = MAX_AGE_SECONDS + 1
-    assert made.update_available() == "unknown"
+    assert row.update_available() == "unknown"
     server.status = 500
-    made.run_once()
-    assert made.every == RETRY_EVERY_SECONDS
+    row.run_once()
+    assert row.every == RETRY_EVERY_SECONDS
 
 
 def test_a_gateway_reads_it_in_the_background_and_never_on_a_request(own_gateway, server):

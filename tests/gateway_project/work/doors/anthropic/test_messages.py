@@ -7,31 +7,29 @@ import pytest
 from gateway_project.errors import ProviderError, QuotaExceeded, ValidationError
 from gateway_project.work.doors import MESSAGES
 from providers.formats import FORMATS, Usage
-from providers.formats.neutral import (
+from providers.formats.neutral.chat import OutputFormat, Thinking, Tool, ToolChoice
+from providers.formats.neutral.deltas import (
     Began,
     CallBegan,
     CallDelta,
-    Citation,
-    File,
     Finished,
-    Image,
     ImageDelta,
-    Message,
-    OutputFormat,
-    Reasoning,
     ReasoningDelta,
-    Refusal,
     RefusalDelta,
-    Reply,
-    Text,
     TextDelta,
-    Thinking,
-    Tool,
+)
+from providers.formats.neutral.messages import (
+    File,
+    Image,
+    Message,
+    Reasoning,
+    Refusal,
+    Text,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
+from providers.formats.neutral.reply import Citation, Reply
 from providers.formats.sse import data_of, events_in
 from tests.gateway_project.work.doors.anthropic.anthropic_client import RESULT, work, written
 
@@ -125,7 +123,7 @@ class TestParametersAreRead:
         assert (chat.user, chat.thinking, chat.extra) == ("u", Thinking(budget=2000, enabled=True), {})
 
     @pytest.mark.parametrize(
-        ("given", "expected"),
+        ("value", "expected"),
         [
             ({"thinking": {"type": "disabled"}}, Thinking(enabled=False)),
             ({"thinking": {"type": "adaptive"}}, Thinking(enabled=True)),
@@ -137,8 +135,8 @@ class TestParametersAreRead:
             ({}, None),
         ],
     )
-    def test_thinking(self, given, expected):
-        assert read(**given).thinking == expected
+    def test_thinking(self, value, expected):
+        assert read(**value).thinking == expected
 
     def test_tools_and_which_to_choose(self):
         search = {"type": "web_search_20250305", "name": "web_search"}
@@ -150,9 +148,11 @@ class TestParametersAreRead:
         assert chat.extra == {"tools.web_search_20250305": [search]}
         assert read(tool_choice={"type": "any"}).tool_choice == ToolChoice("required")
 
-    @pytest.mark.parametrize("wanted", [lambda it: {"output_config": {"format": it}}, lambda it: {"output_format": it}])
-    def test_a_schema_for_the_answer(self, wanted):
-        chat = read(**wanted({"type": "json_schema", "schema": SCHEMA}))
+    @pytest.mark.parametrize(
+        "expected", [lambda it: {"output_config": {"format": it}}, lambda it: {"output_format": it}]
+    )
+    def test_a_schema_for_the_answer(self, expected):
+        chat = read(**expected({"type": "json_schema", "schema": SCHEMA}))
         assert chat.extra == {}
         assert chat.output == OutputFormat("schema", SCHEMA, "answer", strict=True)
 
@@ -292,32 +292,32 @@ class TestCitations:
         assert ("citations" in first, last["citations"][0]["encrypted_index"]) == (False, "gateway:")
 
     def test_in_a_stream_they_are_of_the_block_that_is_open(self):
-        told = events(TextDelta("One."), page("a", 0, 4), CallBegan(0, "call_1", "now"), page("b"), Finished("tool"))
-        kinds = [event["content_block"]["type"] for event in told if event["type"] == "content_block_start"]
+        result = events(TextDelta("One."), page("a", 0, 4), CallBegan(0, "call_1", "now"), page("b"), Finished("tool"))
+        kinds = [event["content_block"]["type"] for event in result if event["type"] == "content_block_start"]
         assert kinds == ["text", "tool_use", "text"]
-        found = [event for event in told if event.get("delta", {}).get("type") == "citations_delta"]
-        assert [(event["index"], event["delta"]["citation"]["title"]) for event in found] == [(0, "A"), (2, "B")]
+        results = [event for event in result if event.get("delta", {}).get("type") == "citations_delta"]
+        assert [(event["index"], event["delta"]["citation"]["title"]) for event in results] == [(0, "A"), (2, "B")]
 
     def test_those_of_others_do_not_go_to_anthropic(self):
         own = {"type": "web_search_result_location", "url": "u", "encrypted_index": "E"}
         other, text = own | {"encrypted_index": "gateway:"}, {"type": "text", "text": "One."}
         blocks = [text | {"citations": [own, other]}, text | {"citations": [other]}, text | {"citations": [own]}]
         blocks += [{"type": "text", "text": "", "citations": [other]}, text | {"citations": None}]
-        asked = work(messages=[{"role": "assistant", "content": blocks}, {"role": "user", "content": "Hi"}])
-        sent = json.loads(FORMATS["anthropic"].request(asked, "m").body)["messages"][0]["content"]
-        assert sent == [text | {"citations": [own]}, text | {"citations": None}, blocks[2], blocks[4]]
+        message = work(messages=[{"role": "assistant", "content": blocks}, {"role": "user", "content": "Hi"}])
+        body = json.loads(FORMATS["anthropic"].request(message, "m").body)["messages"][0]["content"]
+        assert body == [text | {"citations": [own]}, text | {"citations": None}, blocks[2], blocks[4]]
 
 
 class TestStreamsAreWritten:
     def test_blocks_follow_each_other(self):
-        told = events(
+        result = events(
             Began("chatcmpl-1", "gpt-5"), ReasoningDelta("H", source="x", begins=True),
             ReasoningDelta("m.", source="x"), ReasoningDelta(signature="s", source="x"), TextDelta("Lis"),
             TextDelta("bon"), CallBegan(0, "call_1", "now"), CallBegan(1, "call_2", "weather"),
             CallDelta(1, '{"city":'), CallDelta(1, '"Lisbon"}'),
             Finished("tool", "tool_calls"), usage=Usage(10, None, None, 8),
         )  # fmt: skip
-        assert [(event["type"], event.get("index")) for event in told] == [
+        assert [(event["type"], event.get("index")) for event in result] == [
             ("message_start", None),
             *(("content_block_start", 0), *[("content_block_delta", 0)] * 3, ("content_block_stop", 0)),
             *(("content_block_start", 1), *[("content_block_delta", 1)] * 2, ("content_block_stop", 1)),
@@ -325,25 +325,25 @@ class TestStreamsAreWritten:
             *(("content_block_start", 3), *[("content_block_delta", 3)] * 2, ("content_block_stop", 3)),
             *(("message_delta", None), ("message_stop", None)),
         ]
-        assert told[0]["message"]["id"] == "chatcmpl-1"
-        assert told[4]["delta"] == {"type": "signature_delta", "signature": "gateway:x:s"}
-        assert told[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
-        assert (told[-2]["usage"]["input_tokens"], told[-2]["usage"]["output_tokens"]) == (10, 8)
+        assert result[0]["message"]["id"] == "chatcmpl-1"
+        assert result[4]["delta"] == {"type": "signature_delta", "signature": "gateway:x:s"}
+        assert result[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
+        assert (result[-2]["usage"]["input_tokens"], result[-2]["usage"]["output_tokens"]) == (10, 8)
 
     def test_calls_that_come_mixed_end_with_all_of_their_arguments(self):
         """Clients run a tool once its block ends, with what it holds by then."""
-        told = events(
+        result = events(
             CallBegan(0, "call_1", "weather"), CallBegan(1, "call_2", "weather", "sig"), CallDelta(0, '{"city":'),
             CallDelta(1, '{"city":'), CallDelta(0, '"Lisbon"}'), CallDelta(1, '"Porto"}'),
             CallBegan(2, "call_3", "now"), TextDelta("Wait."), CallBegan(3, "call_4", "now"),
             CallBegan(4, "call_5", "now"), Finished("tool", "tool_calls"),
         )  # fmt: skip
-        assert [event["index"] for event in told[1:-2]] == sorted(event["index"] for event in told[1:-2])
-        started = [event["content_block"] for event in told if event["type"] == "content_block_start"]
+        assert [event["index"] for event in result[1:-2]] == sorted(event["index"] for event in result[1:-2])
+        started = [event["content_block"] for event in result if event["type"] == "content_block_start"]
         assert [block.get("id", block["type"]) for block in started] == [
             *("call_1", "redacted_thinking", "call_2", "call_3", "text", "call_4", "call_5")
         ]
-        pieces = [event for event in told if event.get("delta", {}).get("type") == "input_json_delta"]
+        pieces = [event for event in result if event.get("delta", {}).get("type") == "input_json_delta"]
         assert [(piece["index"], piece["delta"]["partial_json"]) for piece in pieces] == [
             *((0, '{"city":'), (0, '"Lisbon"}'), (2, '{"city":'), (2, '"Porto"}'))
         ]
@@ -371,16 +371,16 @@ class TestStreamsAreWritten:
         assert started[1:2] == written(Reply([picture]))["content"]
 
     def test_a_refusal_and_hidden_thoughts(self):
-        told = events(ReasoningDelta(data="d", source="x", begins=True), RefusalDelta("No."), Finished("stop"))
-        assert told[1]["content_block"] == {"type": "redacted_thinking", "data": "gateway:x:d"}
-        assert told[4]["delta"] == {"type": "text_delta", "text": "No."}
-        assert told[-2]["delta"]["stop_reason"] == "refusal"
+        result = events(ReasoningDelta(data="d", source="x", begins=True), RefusalDelta("No."), Finished("stop"))
+        assert result[1]["content_block"] == {"type": "redacted_thinking", "data": "gateway:x:d"}
+        assert result[4]["delta"] == {"type": "text_delta", "text": "No."}
+        assert result[-2]["delta"]["stop_reason"] == "refusal"
 
     def test_a_broken_one_ends_with_an_error_that_the_sdk_raises_on(self):
-        told = MESSAGES.writer(work()).end_with_error(QuotaExceeded("Enough."))
-        assert told.startswith(b"event: error\ndata: ")
+        result = MESSAGES.writer(work()).end_with_error(QuotaExceeded("Enough."))
+        assert result.startswith(b"event: error\ndata: ")
         error = {"type": "rate_limit_error", "message": "Enough."}
-        assert json.loads(data_of(told)) == {"type": "error", "error": error, "request_id": "1"}
+        assert json.loads(data_of(result)) == {"type": "error", "error": error, "request_id": "1"}
 
     def test_its_text_can_be_read_again(self):
         writer = MESSAGES.writer(work())

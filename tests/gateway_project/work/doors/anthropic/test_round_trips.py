@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.formats import FORMATS, Options
-from providers.formats.anthropic.blocks import opened, sealed
+from providers.formats.anthropic.foreign import mark_signature, read_signature
 from providers.formats.base import TranslatingReader
 from tests.gateway_project.work.doors.anthropic.anthropic_client import RESULT, message_of, work, written
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 ANTHROPIC = FORMATS["anthropic"]
 
@@ -37,8 +37,8 @@ def conversations(draw):
             {"type": "tool_use", "id": f"toolu_{number}_{index}", "name": draw(names), "input": draw(arguments)}
             for index in range(draw(st.integers(0, 2)))
         ]
-        said = draw(st.lists(thoughts, max_size=2)) + draw(st.lists(texts, min_size=not calls, max_size=2)) + calls
-        messages.append({"role": "assistant", "content": said})
+        text = draw(st.lists(thoughts, max_size=2)) + draw(st.lists(texts, min_size=not calls, max_size=2)) + calls
+        messages.append({"role": "assistant", "content": text})
     results = [RESULT | {"tool_use_id": call["id"]} for call in calls]
     return [*messages, {"role": "user", "content": [*results, {"type": "text", "text": "Go on."}]}]
 
@@ -46,8 +46,8 @@ def conversations(draw):
 @given(messages=conversations(), system=words)
 @settings(max_examples=60, deadline=None)
 def test_a_conversation_comes_through_unchanged(messages, system):
-    asked = work(messages=messages, system=system)
-    body = ANTHROPIC.chat_body(asked, asked.chat, "claude-sonnet-4-5", Options())
+    message = work(messages=messages, system=system)
+    body = ANTHROPIC.chat_body(message, message.chat, "claude-sonnet-4-5", Options())
     assert body["messages"] == messages
     assert body["system"] == system
 
@@ -64,12 +64,12 @@ def test_an_answer_comes_through_unchanged(messages):
 @settings(max_examples=60, deadline=None)
 def test_a_stream_comes_through_unchanged_wherever_it_is_cut(messages, data):
     content = [block for message in messages if message["role"] == "assistant" for block in message["content"]]
-    sent = stream_of(content)
-    asked = work(stream=True)
-    reader, pieces, start = TranslatingReader(ANTHROPIC.native_reader(asked)), [], 0
-    while start < len(sent):
-        end = data.draw(st.integers(start + 1, len(sent)))
-        pieces.append(reader.feed(sent[start:end]))
+    request = stream_of(content)
+    query = work(stream=True)
+    reader, pieces, start = TranslatingReader(ANTHROPIC.native_reader(query)), [], 0
+    while start < len(request):
+        end = data.draw(st.integers(start + 1, len(request)))
+        pieces.append(reader.feed(request[start:end]))
         start = end
     assert reader.done
     assert message_of(b"".join(pieces))["content"] == joined(content)
@@ -77,13 +77,13 @@ def test_a_stream_comes_through_unchanged_wherever_it_is_cut(messages, data):
 
 def joined(content):
     """The blocks with neighbouring texts as one: a stream of the neutral form does not part them."""
-    found = []
+    results = []
     for block in content:
-        if found and block["type"] == found[-1]["type"] == "text":
-            found[-1] = {"type": "text", "text": found[-1]["text"] + block["text"]}
+        if results and block["type"] == results[-1]["type"] == "text":
+            results[-1] = {"type": "text", "text": results[-1]["text"] + block["text"]}
         else:
-            found.append(block)
-    return found
+            results.append(block)
+    return results
 
 
 def stream_of(content):
@@ -96,7 +96,7 @@ def stream_of(content):
         return event("content_block_delta", index=index, delta=about)
 
     head = {"id": "msg_1", "model": "m", "role": "assistant", "content": [], "usage": {"input_tokens": 1}}
-    told = [event("message_start", message=head)]
+    results = [event("message_start", message=head)]
     for index, block in enumerate(content):
         begun = dict(block)
         pieces = []
@@ -110,15 +110,15 @@ def stream_of(content):
         elif block["type"] == "tool_use":
             begun["input"] = {}
             pieces = [delta(index, type="input_json_delta", partial_json=json.dumps(block["input"]))]
-        told += [event("content_block_start", index=index, content_block=begun), *pieces]
-        told.append(event("content_block_stop", index=index))
-    told.append(event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 8}))
-    return "".join([*told, event("message_stop")]).encode()
+        results += [event("content_block_start", index=index, content_block=begun), *pieces]
+        results.append(event("content_block_stop", index=index))
+    results.append(event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 8}))
+    return "".join([*results, event("message_stop")]).encode()
 
 
 @given(source=names, proof=st.text())
 def test_a_foreign_proof_leads_back_to_its_maker(source, proof):
-    assert opened(sealed(source, proof)) == (source, proof) or source == "anthropic"
+    assert read_signature(mark_signature(source, proof)) == (source, proof) or source == "anthropic"
 
 
 def test_the_thoughts_of_others_are_kept_from_anthropic():
@@ -133,11 +133,11 @@ def test_the_thoughts_of_others_are_kept_from_anthropic():
         {"role": "assistant", "content": foreign},
         {"role": "user", "content": "Go on."},
     ]
-    sent = json.loads(ANTHROPIC.request(work(messages=messages), "m").body)
-    left = [{"role": "assistant", "content": [own, {"type": "text", "text": "gateway:x:y"}]}]
-    assert sent["messages"] == [messages[0], *left, messages[3]]
+    body = json.loads(ANTHROPIC.request(work(messages=messages), "m").body)
+    rest = [{"role": "assistant", "content": [own, {"type": "text", "text": "gateway:x:y"}]}]
+    assert body["messages"] == [messages[0], *rest, messages[3]]
 
 
 def test_without_such_thoughts_the_bytes_pass_as_they_are():
-    asked = work(messages=[{"role": "user", "content": "Hi"}])
-    assert ANTHROPIC.request(asked, "m").body == asked.raw
+    message = work(messages=[{"role": "user", "content": "Hi"}])
+    assert ANTHROPIC.request(message, "m").body == message.raw

@@ -10,30 +10,29 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.doors import DIALECTS
 from providers.formats import Usage
 from providers.formats.json_values import read_json
-from providers.formats.neutral import (
+from providers.formats.neutral.chat import OutputFormat, Thinking, Tool, ToolChoice
+from providers.formats.neutral.deltas import (
     Began,
     CallBegan,
     CallDelta,
-    File,
     Finished,
-    Image,
     ImageDelta,
-    Message,
-    OutputFormat,
-    Reasoning,
     ReasoningDelta,
-    Refusal,
     RefusalDelta,
-    Reply,
-    Text,
     TextDelta,
-    Thinking,
-    Tool,
+)
+from providers.formats.neutral.messages import (
+    File,
+    Image,
+    Message,
+    Reasoning,
+    Refusal,
+    Text,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
+from providers.formats.neutral.reply import Reply
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request
 
@@ -178,7 +177,7 @@ class TestParameters:
         assert chat.extra == {"tools.custom": [custom], "tool_choice": choice}
 
     @pytest.mark.parametrize(
-        ("given", "expected", "extra"),
+        ("value", "expected", "extra"),
         [
             ({"type": "text"}, None, {}),
             ({"type": "json_object"}, OutputFormat("json"), {}),
@@ -190,8 +189,8 @@ class TestParameters:
             ({"type": "grammar"}, None, {"response_format": {"type": "grammar"}}),
         ],
     )
-    def test_the_response_format(self, given, expected, extra):
-        chat = read(response_format=given)
+    def test_the_response_format(self, value, expected, extra):
+        chat = read(response_format=value)
         assert (chat.output, chat.extra) == (expected, extra)
 
 
@@ -292,11 +291,11 @@ class TestAnswers:
         ]
 
     def test_what_was_thought_goes_out_as_it_would_come_back(self):
-        said = [Reasoning("Hm.", "s", source="anthropic"), Reasoning(data="d", source="anthropic"), Text("Hi")]
+        texts = [Reasoning("Hm.", "s", source="anthropic"), Reasoning(data="d", source="anthropic"), Text("Hi")]
         signed = ToolCall("1", "f", "{}", "sig")
-        message = self.write(*said, signed)["choices"][0]["message"]
+        message = self.write(*texts, signed)["choices"][0]["message"]
         assert message["reasoning_content"] == "Hm."
-        assert read(message).messages[0].parts == [*said, signed]
+        assert read(message).messages[0].parts == [*texts, signed]
 
     @pytest.mark.parametrize(
         ("reason", "provider_reason", "expected"),
@@ -339,8 +338,8 @@ class TestStreams:
         assert not any("usage" in event for event in events)
 
     def test_usage_comes_last_to_those_who_asked(self):
-        asked = {"stream_options": {"include_usage": True}}
-        *events, last = self.stream(TextDelta("Hi"), Finished("stop"), usage=Usage(1, output=2), **asked)
+        values = {"stream_options": {"include_usage": True}}
+        *events, last = self.stream(TextDelta("Hi"), Finished("stop"), usage=Usage(1, output=2), **values)
         assert [event["usage"] for event in events] == [None, None]
         assert last["choices"] == []
         assert last["usage"] == {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}

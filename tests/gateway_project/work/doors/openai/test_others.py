@@ -8,7 +8,9 @@ from gateway_project.errors import ValidationError
 from gateway_project.work.doors import DIALECTS
 from providers.formats import Usage
 from providers.formats.json_values import read_json
-from providers.formats.neutral import Began, Finished, Message, Reply, Text, TextDelta, Vectors
+from providers.formats.neutral.deltas import Began, Finished, TextDelta
+from providers.formats.neutral.messages import Message, Text
+from providers.formats.neutral.reply import Reply, Vectors
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request
 
@@ -36,35 +38,35 @@ class TestCompletion:
         assert answer["choices"] == [{"text": "upon", "index": 0, "logprobs": None, "finish_reason": "stop"}]
         assert answer["usage"] == {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
-    @pytest.mark.parametrize("asked", [False, True])
-    def test_a_stream(self, asked):
-        body = {"model": "m", "prompt": "Once", "stream": True, "stream_options": {"include_usage": asked}}
+    @pytest.mark.parametrize("question", [False, True])
+    def test_a_stream(self, question):
+        body = {"model": "m", "prompt": "Once", "stream": True, "stream_options": {"include_usage": question}}
         writer = COMPLETION.writer(request(body, "completion", door=True))
         written = writer.write([Began("c", "m-2"), TextDelta("up"), TextDelta("on"), Finished("length")])
         written += writer.end(Usage(1, output=2))
-        *events, done = [data_of(event) for event in events_in(written)]
-        assert done == b"[DONE]"
+        *events, result = [data_of(event) for event in events_in(written)]
+        assert result == b"[DONE]"
         values = [read_json(event) for event in events]
         assert "".join(choice["text"] for value in values for choice in value["choices"]) == "upon"
         assert {(value["id"], value["model"]) for value in values} == {("c", "m-2")}
         assert values[2]["choices"][0]["finish_reason"] == "length"
         assert [value.get("usage", {}) for value in values[3:]] == [
             {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-        ][: int(asked)]
+        ][: int(question)]
         assert COMPLETION.text(written) == "upon"
 
 
 class TestEmbedding:
     @pytest.mark.parametrize(
-        ("given", "read"), [("a", ["a"]), (["a", "b"], ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])]
+        ("value", "read"), [("a", ["a"]), (["a", "b"], ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])]
     )
-    def test_inputs(self, given, read):
-        assert EMBEDDING.read_embedding({"model": "m", "input": given}).inputs == read
+    def test_inputs(self, value, read):
+        assert EMBEDDING.read_embedding({"model": "m", "input": value}).inputs == read
 
-    @pytest.mark.parametrize("given", [None, 5, [], ["a", 1], [[]], [["a"]], {"a": 1}, [True]])
-    def test_inputs_that_are_none(self, given):
+    @pytest.mark.parametrize("value", [None, 5, [], ["a", 1], [[]], [["a"]], {"a": 1}, [True]])
+    def test_inputs_that_are_none(self, value):
         with pytest.raises(ValidationError, match="input must be"):
-            EMBEDDING.read_embedding({"model": "m", "input": given})
+            EMBEDDING.read_embedding({"model": "m", "input": value})
 
     def test_parameters(self):
         body = {"model": "m", "input": "a", "dimensions": 3, "encoding_format": "base64", "user": "u", "x": 1}

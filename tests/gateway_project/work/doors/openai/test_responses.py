@@ -10,30 +10,29 @@ from gateway_project.errors import ProviderError, ValidationError
 from gateway_project.work.doors.openai.responses import OpenAIResponses
 from providers.formats import Usage
 from providers.formats.json_values import read_json
-from providers.formats.neutral import (
+from providers.formats.neutral.chat import OutputFormat, Thinking, Tool, ToolChoice
+from providers.formats.neutral.deltas import (
     Began,
     CallBegan,
     CallDelta,
-    File,
     Finished,
-    Image,
     ImageDelta,
-    Message,
-    OutputFormat,
-    Reasoning,
     ReasoningDelta,
-    Refusal,
     RefusalDelta,
-    Reply,
-    Text,
     TextDelta,
-    Thinking,
-    Tool,
+)
+from providers.formats.neutral.messages import (
+    File,
+    Image,
+    Message,
+    Reasoning,
+    Refusal,
+    Text,
     ToolCall,
-    ToolChoice,
     ToolResult,
     Verbatim,
 )
+from providers.formats.neutral.reply import Reply
 from providers.formats.sse import data_of, events_in
 from tests.providers.formats.samples import request
 
@@ -110,8 +109,8 @@ class TestInput:
         assert read([{"role": "user", "content": [part]}]).messages[0].parts == [expected]
 
     def test_a_refusal_that_a_function_gave_is_its_words(self):
-        given = {"type": "function_call_output", "call_id": "c", "output": [{"type": "refusal", "refusal": "No."}]}
-        assert read([given]).messages == [Message("tool", [ToolResult("c", [Text("No.")])])]
+        values = {"type": "function_call_output", "call_id": "c", "output": [{"type": "refusal", "refusal": "No."}]}
+        assert read([values]).messages == [Message("tool", [ToolResult("c", [Text("No.")])])]
 
 
 class TestParameters:
@@ -134,8 +133,8 @@ class TestParameters:
         assert chat.extra == {"verbosity": "low", "novel": 1}
 
     def test_a_format(self):
-        given = {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": True}
-        assert read(text={"format": given}).output == OutputFormat("schema", SCHEMA, "a", True)
+        values = {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": True}
+        assert read(text={"format": values}).output == OutputFormat("schema", SCHEMA, "a", True)
         assert read(text={"format": {"type": "json_object"}}).output == OutputFormat("json")
         assert read(text={"format": {"type": "text"}}).output is None
 
@@ -211,12 +210,12 @@ class TestAnswers:
         return answer
 
     def test_text(self):
-        asked = {"instructions": "Be brief.", "metadata": {"a": "b"}, "temperature": 0, "tools": [WEATHER]}
-        answer = self.write(Text("Lis"), Text("bon"), usage=Usage(10, 3, 2, 7, 1), asked=asked)
+        values = {"instructions": "Be brief.", "metadata": {"a": "b"}, "temperature": 0, "tools": [WEATHER]}
+        answer = self.write(Text("Lis"), Text("bon"), usage=Usage(10, 3, 2, 7, 1), asked=values)
         assert (answer["id"], answer["status"], answer["store"], answer["created_at"]) == (
             *("resp_x", "completed", False, 1787270400),
         )
-        assert {name: answer[name] for name in asked} == asked
+        assert {name: answer[name] for name in values} == values
         (item,) = answer["output"]
         assert (item["type"], [part["text"] for part in item["content"]]) == ("message", ["Lis", "bon"])
         assert answer["usage"] == {
@@ -228,7 +227,7 @@ class TestAnswers:
         }
 
     def test_what_was_said_goes_out_as_it_would_come_back(self):
-        said = [
+        texts = [
             THOUGHT,
             Reasoning(data="d", source="anthropic"),
             Text("Hi"),
@@ -236,13 +235,13 @@ class TestAnswers:
             SIGNED,
             ToolCall("d", "now"),
         ]
-        answer = self.write(*said, reason="tool")
+        answer = self.write(*texts, reason="tool")
         assert [item["type"] for item in answer["output"]] == [
             *("reasoning", "reasoning", "message", "reasoning", "function_call", "function_call")
         ]
         assert len({item["id"] for item in answer["output"]}) == 6
-        said[-1] = ToolCall("d", "now", "{}")
-        assert read(answer["output"]).messages == [Message("assistant", said)]
+        texts[-1] = ToolCall("d", "now", "{}")
+        assert read(answer["output"]).messages == [Message("assistant", texts)]
 
     @pytest.mark.parametrize(
         ("reason", "provider_reason", "status", "why"),
@@ -274,13 +273,13 @@ class TestAnswers:
 
 class TestStreams:
     def events(self, written):
-        found = []
+        results = []
         for event in events_in(written):
             value = read_json(data_of(event))
             assert event.startswith(f"event: {value['type']}\n".encode())
-            found.append(value)
-        assert [value["sequence_number"] for value in found] == list(range(len(found)))
-        return found
+            results.append(value)
+        assert [value["sequence_number"] for value in results] == list(range(len(results)))
+        return results
 
     def stream(self, *deltas, usage=None):
         writer = DIALECT.writer(work(stream=True))
@@ -327,10 +326,10 @@ class TestStreams:
             CallBegan(0, "a", "weather"), CallBegan(1, "b", "now"), CallDelta(0, '{"city":'), CallDelta(1, "{"),
             CallDelta(0, '"Lisbon"}'), CallDelta(1, "}"), Finished("tool"),
         )  # fmt: skip
-        done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
-        assert [(item["call_id"], item["arguments"]) for item in done] == [("a", '{"city":"Lisbon"}'), ("b", "{}")]
+        results = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+        assert [(item["call_id"], item["arguments"]) for item in results] == [("a", '{"city":"Lisbon"}'), ("b", "{}")]
         added = [event["item"]["id"] for event in events if event["type"] == "response.output_item.added"]
-        assert added == [item["id"] for item in done]
+        assert added == [item["id"] for item in results]
 
     def test_another_thought_is_another_item(self):
         deltas = [ReasoningDelta("a", source="s"), ReasoningDelta(data="d", source="s", begins=True), Finished("stop")]

@@ -4,7 +4,7 @@ import pytest
 
 from gateway_project.errors import ValidationError
 from gateway_project.work.doors.openai.tools import take_choice
-from providers.formats.neutral import Chat, Tool, ToolChoice
+from providers.formats.neutral.chat import Chat, Tool, ToolChoice
 
 pytestmark = pytest.mark.embedded
 

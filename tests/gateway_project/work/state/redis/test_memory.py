@@ -83,8 +83,8 @@ def test_a_count_that_redis_gave_up_alone_is_rebuilt(client, state, kind):
 def test_a_reservation_of_which_redis_gave_up_a_half_holds_no_room_for_ever(client, state):
     check = tokens_of(100, 60)
     assert admitted(state, check)
-    (held,) = client.scan_iter(f"{state._prefix}:limit:tokens:*:held")
-    client.delete(held)
+    (held_key,) = client.scan_iter(f"{state._prefix}:limit:tokens:*:held")
+    client.delete(held_key)
     assert admitted(state, check)
     assert not admitted(state, check)
     month = LimitCheck("month", 100, MONTH, RESERVE, 60, 60, since=1.0)
@@ -121,11 +121,11 @@ def test_answers_leave_room_for_limits(client, state):
 
 
 def test_what_redis_says_of_its_memory_is_read_and_what_it_does_not_say_is_no_warning():
-    told = (
+    result = (
         b"# Memory\r\nused_memory:850\r\nused_memory_human:850B\r\nmaxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n"
     )
-    assert memory_of(told) == Memory(850, 1000, "volatile-ttl")
-    assert memory_of(told).is_short
+    assert memory_of(result) == Memory(850, 1000, "volatile-ttl")
+    assert memory_of(result).is_short
     for nothing in (b"", None, 5, b"used_memory:many\r\n"):
         assert memory_of(nothing) == Memory()
     assert (Memory().warning, Memory().is_short) == ("", False)

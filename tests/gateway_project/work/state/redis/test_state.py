@@ -29,7 +29,7 @@ django.setup()
 from gateway_project.work.state.process_count import ProcessCount
 from gateway_project.work.state.redis.state import RedisState
 from gateway_project.work.limits.checks import LimitCheck, window_begin
-state = RedisState(prefix=sys.argv[1], processes=ProcessCount(local=4), connections=2, timeout=2)
+state = RedisState(prefix=sys.argv[1], secret='s' * 40, processes=ProcessCount(local=4), connections=2, timeout=2)
 admitted = [state.admit([LimitCheck("key 1", 100, 86400)], "k", "", read=False) for _ in range(60)]
 print(sum(admission.refused is None for admission in admitted))
 """
@@ -50,9 +50,9 @@ def proxy(server):
 
 @pytest.fixture
 def state(proxy, redis_at):
-    made = redis_at(proxy.url)
-    assert admits(made, LimitCheck("warm", 9, 9))
-    return made
+    row = redis_at(proxy.url)
+    assert admits(row, LimitCheck("warm", 9, 9))
+    return row
 
 
 def admits(state, limit=LIMIT):

@@ -1,0 +1,92 @@
+"""Copies of a database file: made while gateways write to it, and put back while none runs."""
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from gateway_project.database.sqlite.usage_lock import no_gateway
+
+Migrations = Collection[tuple[str, str]]  # app and name
+
+# In a database of the gateway each of these apps has been migrated.
+OWN_APPS = {"accounts", "gateway_project", "keys", "licensing", "providers", "rules", "telemetry"}
+LOCK_SECONDS = 20
+BESIDE = ("", "-wal", "-shm")  # the files of one database
+
+
+class NotABackup(Exception):
+    """The file is no database of this gateway, or not one that this version can read; the text says why."""
+
+
+def back_up(database: Path, target: Path) -> None:
+    """Copy the database as it is at one moment into a new file that only its user can read.
+
+    Raises FileExistsError, OSError and sqlite3.Error; a copy that was begun is deleted then.
+    """
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        _copy(database, target)
+    except BaseException:
+        target.unlink()
+        raise
+
+
+def check_backup(backup: Path, migrations: Migrations) -> None:
+    """Raise NotABackup unless the file is a whole database of this gateway; `migrations` are this version's."""
+    try:
+        with closing(_open_to_read(backup)) as source:
+            applied = set(source.execute("SELECT app, name FROM django_migrations"))
+            damage = source.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        raise NotABackup(f"it is not a database of the gateway ({error})") from None
+    if missing := OWN_APPS - {app for app, _ in applied}:
+        raise NotABackup(f"it is not a database of the gateway: it lacks {', '.join(sorted(missing))}")
+    if newer := sorted(name for app, name in applied if app in OWN_APPS and (app, name) not in migrations):
+        raise NotABackup(f"a newer version of the gateway has made it ({newer[-1]}): install that version first")
+    if damage != "ok":
+        raise NotABackup(f"it is damaged: {damage}")
+
+
+def put_back(backup: Path, database: Path) -> Path | None:
+    """Put a copy of the backup in the place of the database; the former one is kept, and its path returned.
+
+    Raises InUse if a gateway runs on it, OSError and sqlite3.Error.
+    """
+    draft, former = (database.with_name(f"{database.name}.{ending}") for ending in ("restoring", "before-restore"))
+    with no_gateway(database), _removed_at_the_end(draft):
+        draft.unlink(missing_ok=True)
+        back_up(backup, draft)
+        existed = database.exists()
+        for ending in reversed(BESIDE):
+            _move(Path(f"{database}{ending}"), Path(f"{former}{ending}"))
+        draft.replace(database)
+    return former if existed else None
+
+
+def _move(path: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        path.replace(target)
+
+
+@contextmanager
+def _removed_at_the_end(path: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _copy(database: Path, target: Path) -> None:
+    with closing(_open_to_read(database)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)  # all pages in one step: in several, it begins anew whenever somebody writes
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file, whatever the database has beside it
+    with target.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=LOCK_SECONDS)

@@ -1,0 +1,109 @@
+"""Every way a request can end badly; each error knows its status, its name and its headers.
+
+    GatewayError
+    ├── RequestError                  the request cannot be served as it was sent
+    │   ├── ValidationError           400
+    │   ├── ProviderNotSelected       400
+    │   ├── NotFound                  404
+    │   ├── MethodNotAllowed          405
+    │   ├── Conflict                  409
+    │   ├── PayloadTooLarge           413
+    │   ├── UnsupportedMediaType      415
+    │   ├── GuardrailBlocked          400  a guardrail blocks the request or its answer
+    │   └── CacheMiss                 504  only a stored response was wanted
+    ├── AccessError                   the caller may not do this
+    │   ├── AuthenticationFailed      401
+    │   ├── PermissionDenied          403
+    │   ├── RuleDenied                403
+    │   └── LicenceInvalid            403
+    ├── LimitError                    the caller may, but later
+    │   ├── RateLimited               429
+    │   ├── QuotaExceeded             429
+    │   └── ActiveUseLimitReached     429
+    ├── UpstreamError                 the provider did not give an answer
+    │   ├── ProviderRejected          the provider's own 4xx
+    │   ├── ProviderError             502
+    │   ├── ProviderOverloaded        429 or 503
+    │   └── ProviderTimeout           504
+    └── OwnError                      the gateway could not
+        ├── ClientClosed              499  nobody is left to read it
+        ├── Outpaced                  499  another provider answered first
+        ├── InternalError             500
+        └── ServiceUnavailable        503
+
+Raising one is all that a stage or a service does; one place turns it into a response.
+"""
+
+from gateway_project.errors.base import MAX_MESSAGE_LENGTH, MAX_PROBLEMS, GatewayError, Place, sentence_of
+from gateway_project.errors.client_errors import (
+    LIMIT_ERROR_NAMES,
+    AccessError,
+    ActiveUseLimitReached,
+    AuthenticationFailed,
+    CacheMiss,
+    Conflict,
+    GuardrailBlocked,
+    LicenceInvalid,
+    LimitError,
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    PermissionDenied,
+    ProviderNotSelected,
+    QuotaExceeded,
+    RateLimited,
+    RequestError,
+    RuleDenied,
+    UnsupportedMediaType,
+    ValidationError,
+)
+from gateway_project.errors.server_errors import (
+    ClientClosed,
+    InternalError,
+    Outpaced,
+    OwnError,
+    ProviderError,
+    ProviderOverloaded,
+    ProviderRejected,
+    ProviderTimeout,
+    ServiceUnavailable,
+    UpstreamError,
+)
+
+__all__ = [
+    "LIMIT_ERROR_NAMES",
+    "MAX_MESSAGE_LENGTH",
+    "MAX_PROBLEMS",
+    "AccessError",
+    "ActiveUseLimitReached",
+    "AuthenticationFailed",
+    "CacheMiss",
+    "ClientClosed",
+    "Conflict",
+    "GatewayError",
+    "GuardrailBlocked",
+    "InternalError",
+    "LicenceInvalid",
+    "LimitError",
+    "MethodNotAllowed",
+    "NotFound",
+    "Outpaced",
+    "OwnError",
+    "PayloadTooLarge",
+    "PermissionDenied",
+    "Place",
+    "ProviderError",
+    "ProviderNotSelected",
+    "ProviderOverloaded",
+    "ProviderRejected",
+    "ProviderTimeout",
+    "QuotaExceeded",
+    "RateLimited",
+    "RequestError",
+    "RuleDenied",
+    "ServiceUnavailable",
+    "UnsupportedMediaType",
+    "UpstreamError",
+    "ValidationError",
+    "sentence_of",
+]

@@ -1,0 +1,40 @@
+"""manage.py backup"""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gateway_project.api.audit import operator, record_command
+from gateway_project.database.sqlite.backups import back_up
+from gateway_project.key_file import KeyFile
+from gateway_project.management.databases import database_file
+
+
+class Command(BaseCommand):
+    """Copies an SQLite database to a new file while the gateway serves."""
+
+    help = "Copies the SQLite database to a new file, as it is at one moment, while the gateway serves."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, help="the file to create; an existing one is not changed")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        database, target = database_file("pg_dump"), options["file"]
+        if not database.exists():
+            raise CommandError(f"There is no database file {database}.")
+        try:
+            back_up(database, target)
+        except FileExistsError:
+            raise CommandError(f"{target} exists and was not changed. Name a new file.") from None
+        except OSError as error:
+            raise CommandError(f"{target} cannot be written: {error.strerror}.") from None
+        except sqlite3.Error as error:
+            raise CommandError(f"{database} cannot be copied to {target}: {error}.") from None
+        record_command("backup", "database", message=f"{operator()} made a backup of the database, by manage.py.")
+        self.stdout.write(f"The database is copied to {target} ({target.stat().st_size:,} bytes).")
+        if isinstance(settings.GATEWAY_ENCRYPTION_KEYS, KeyFile):
+            folder = settings.GATEWAY_ENCRYPTION_KEYS.path.parent
+            self.stdout.write(f"Copy {folder} too: without its keys, no credential in the copy can be decrypted.")

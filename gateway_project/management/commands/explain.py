@@ -1,0 +1,66 @@
+"""manage.py explain"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from accounts.models import User
+from gateway_project.api.audit import Actor, operator
+from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
+from gateway_project.work import runtime
+from gateway_project.work.doors import endpoint_at
+from gateway_project.work.explain.options import read_address
+from gateway_project.work.explain.questions import Question, explain_question, sample_body
+from gateway_project.work.explain.subjects import find_subject
+
+
+class Command(BaseCommand):
+    """Says what would happen to a request of a user, and why."""
+
+    help = "Explains a request that is not sent: the decision in sentences, or as JSON."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", help="the name of the user whose request it is")
+        parser.add_argument("model", nargs="?", help="the model to ask for; by default that of the body")
+        parser.add_argument("--key", default="", help="the name of the user's key; by default a login")
+        parser.add_argument("--address", default="", help="the client's IP address, for keys with networks")
+        parser.add_argument("--path", default="/work", help="the path, as /v1/messages; by default /work")
+        parser.add_argument("--body", help="a file with the body as JSON, - for the standard input; by default a chat")
+        parser.add_argument("--json", action="store_true", help="print the whole explanation as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = options["path"].removesuffix("/")
+        if endpoint_at(path) is None:
+            raise CommandError(f"No requests are served at {options['path']}.")
+        user = User.objects.filter(username=options["user"]).first()
+        if user is None:
+            raise CommandError(f"No user named {options['user']}.")
+        body = _body(options["body"], path) | ({"model": options["model"]} if options["model"] else {})
+        try:
+            address = read_address(options["address"]) if options["address"] else ""
+            subject = find_subject(user.pk, options["key"], runtime.gateway())
+            question = Question(subject, path, body, address=address)
+            document = explain_question(question, runtime.gateway(), Actor(None, operator=operator()), operator())
+        except GatewayError as error:
+            raise CommandError(error.message) from error
+        finally:
+            runtime.stop()
+        for line in [json.dumps(document, indent=2)] if options["json"] else document["sentences"]:
+            self.stdout.write(line)
+
+
+def _body(file: str | None, path: str) -> JsonObject:
+    """The body of the request. Raises CommandError."""
+    if file is None:
+        return sample_body(path)
+    try:
+        body = json.loads(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CommandError(f"The body cannot be read: {error}") from error
+    if not isinstance(body, dict):
+        raise CommandError("The body must be a JSON object.")
+    return body

@@ -1,0 +1,86 @@
+"""manage.py what-if"""
+
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from gateway_project.errors import GatewayError
+from gateway_project.json_types import JsonObject
+from gateway_project.progress import Progress
+from gateway_project.work.snapshot.loading import load_all
+from gateway_project.work.snapshot.records import Snapshot
+from gateway_project.work.what_if.drafts import read_draft
+from gateway_project.work.what_if.outcome import COUNTED, Outcome
+from gateway_project.work.what_if.replay import Replay
+from gateway_project.work.what_if.snapshots import drafted
+
+MAX_DAYS = 3660
+WORDS = {"newlyAllowed": "newly allowed", "newlyDenied": "newly denied", "rerouted": "served by another provider"}
+
+
+class Command(BaseCommand):
+    """Judges the traffic of the last days by a draft of rules and aliases, and says what would have been otherwise."""
+
+    help = "Compares recorded traffic under the present rules with that under a draft; changes nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", help='a file with the draft, as {"rules": [...], "delete": {...}}; - for stdin')
+        parser.add_argument("--days", type=int, default=7, help="how many days of the log; by default 7")
+        parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not 1 <= options["days"] <= MAX_DAYS:
+            raise CommandError(f"--days must be from 1 to {MAX_DAYS}.")
+        progress, before = Progress(self.stderr), Snapshot()
+        try:
+            draft = read_draft(_document(options["file"]))
+            load_all(before)
+            replay = Replay(before, drafted(before, draft), lambda done: progress.show(f"{done:.0%}"))
+            end = timezone.now()
+            outcome = replay.run(end - timedelta(days=options["days"]), end)
+        except GatewayError as error:
+            raise CommandError(error.sentence) from error
+        finally:
+            progress.clear()
+        if options["json"]:
+            self.stdout.write(json.dumps(outcome.document(), indent=2))
+        else:
+            self._write(outcome, options["days"])
+
+    def _write(self, outcome: Outcome, days: int) -> None:
+        document = outcome.document()
+        self.stdout.write(f"Of {document['requests']:,} requests of the last {days} days:")
+        for change in COUNTED:
+            self.stdout.write(f"  {document[change.value]:,} {WORDS[change.value]}{_examples(outcome, change)}")
+        self.stdout.write(f"Cost: {_money(document['costBefore'])} before, {_money(document['costAfter'])} after.")
+        for row in document["byUser"]:
+            self.stdout.write(f"User {row['userName']}: {_counts(row)}")
+        for row in document["byModel"]:
+            self.stdout.write(f"Model {row['model']}: {_counts(row)}")
+        for sentence in document["unknown"]:
+            self.stdout.write(sentence)
+
+
+def _document(file: str) -> object:
+    try:
+        return json.loads(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CommandError(f"The draft cannot be read: {error}") from error
+
+
+def _examples(outcome: Outcome, change: Any) -> str:
+    ids = outcome.examples[change]
+    return f" (entries {', '.join(map(str, ids[:5]))})" if ids else ""
+
+
+def _counts(row: JsonObject) -> str:
+    return ", ".join(f"{row[name]:,} {words}" for name, words in WORDS.items() if row[name])
+
+
+def _money(costs: dict[str, str]) -> str:
+    return ", ".join(f"{amount} {currency}".rstrip() for currency, amount in costs.items()) or "0"

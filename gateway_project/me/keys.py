@@ -1,0 +1,103 @@
+"""The user's own API keys: list, create, rotate, delete."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+
+from gateway_project.api import audit
+from gateway_project.errors import GatewayError
+from gateway_project.me.forms import KeyForm, RotationForm
+from gateway_project.me.site import actor, caller, page, show
+from keys import services
+from keys.models import ApiKey
+from keys.viewsets import KeyViewSet
+
+PAGE_ROWS = 25
+SOON = timedelta(days=7)
+
+
+@page
+def key_list(request: HttpRequest) -> HttpResponse:
+    """The user's keys, the newest first."""
+    keys = ApiKey.objects.live().of(caller(request).user).order_by("-id")
+    rows = Paginator(keys, PAGE_ROWS).get_page(request.GET.get("page"))
+    now = timezone.now()
+    return show(request, "keys", "API keys", {"page": rows, "rows": [(key, *state_of(key, now)) for key in rows]})
+
+
+def state_of(key: ApiKey, now: datetime) -> tuple[str, str]:
+    """The state in words, and the kind of its label."""
+    if key.locked_time is not None:
+        return "Locked", "warning"
+    if key.is_expired(now):
+        return "Expired", "info"
+    if key.expiry is None or key.expiry > now + SOON:
+        return "Active", "success"
+    days = (key.expiry - now).days
+    return ("Expiring today" if not days else f"Expiring in {days} {'day' if days == 1 else 'days'}"), "warning"
+
+
+def own_key(request: HttpRequest, key_id: int) -> ApiKey:
+    """The user's live key with this id; raises Http404."""
+    key = ApiKey.objects.live().of(caller(request).user).filter(pk=key_id).first()
+    if key is None:
+        raise Http404
+    return key
+
+
+@page
+def create(request: HttpRequest) -> HttpResponse:
+    """A form for a new key, and the key."""
+    user = caller(request).user
+    form = KeyForm(request.POST or None, features=sorted(user.feature_names()))
+    if request.method == "POST" and form.is_valid():
+        try:
+            with transaction.atomic():
+                issued = services.issue_key(owner=user, created_by=user, **form.values())
+                audit.record(
+                    actor(request), "create", "keys", issued.key.pk, after=KeyViewSet.serialize_row(issued.key)
+                )
+            return shown_once(request, issued)
+        except GatewayError as error:
+            form.add_error(None, error.sentence)
+    return show(request, "key_form", "New API key", {"form": form, "action": "Create"})
+
+
+def shown_once(request: HttpRequest, issued: services.IssuedKey) -> HttpResponse:
+    """The only page that shows the text of a key."""
+    return show(request, "key", "Your key", {"issued": issued, "base_url": settings.GATEWAY_BASE_URL})
+
+
+@page
+def rotate(request: HttpRequest, key_id: int) -> HttpResponse:
+    """Ask how long the present secret lives; then the new one."""
+    key, form = own_key(request, key_id), RotationForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            with transaction.atomic():
+                before = KeyViewSet.serialize_row(key)
+                issued = services.rotate_key(key, overlap=form.overlap())
+                after = KeyViewSet.serialize_row(key)
+                audit.record(actor(request), "rotate", "keys", key.pk, before=before, after=after)
+            return shown_once(request, issued)
+        except GatewayError as error:
+            form.add_error(None, error.sentence)
+    return show(request, "key_form", f"Rotate {key.name}", {"form": form, "action": "Rotate"})
+
+
+@page
+def delete(request: HttpRequest, key_id: int) -> HttpResponse:
+    """Ask, then delete the key."""
+    key = own_key(request, key_id)
+    if request.method != "POST":
+        return show(request, "key_delete", f"Delete {key.name}", {"key": key})
+    with transaction.atomic():
+        before = KeyViewSet.serialize_row(key)
+        services.delete_keys([key])
+        audit.record(actor(request), "destroy", "keys", key.pk, before=before)
+    return HttpResponseRedirect(reverse("me:keys"))

@@ -1,0 +1,56 @@
+"""The user's own requests: the newest first, and each with what is known of it."""
+
+from django.http import Http404, HttpRequest, HttpResponse
+
+from gateway_project.console.money import exactly
+from gateway_project.json_types import JsonObject
+from gateway_project.me.site import caller, page, show
+from telemetry.details import LONG_FIELDS, all_input, details
+from telemetry.models import EntryType, LogEntry
+from telemetry.querysets import LogEntryQuerySet
+
+PAGE_ROWS = 50
+MAX_PAGES = 200  # each page reads the index up to it
+
+
+@page
+def request_list(request: HttpRequest) -> HttpResponse:
+    """A page of requests."""
+    number = _number(request.GET.get("page", ""))
+    first = (number - 1) * PAGE_ROWS
+    entries = _own(request).newest_first().defer(*LONG_FIELDS).newest(first, first + PAGE_ROWS + 1)
+    context = {
+        "rows": list(map(_row, entries[:PAGE_ROWS])),
+        "newer": number - 1,
+        "older": number + 1 if len(entries) > PAGE_ROWS and number < MAX_PAGES else 0,
+    }
+    return show(request, "requests", "Requests", context)
+
+
+@page
+def request_page(request: HttpRequest, entry_id: int) -> HttpResponse:
+    """One request; raises Http404 for one that is not the user's."""
+    entry = _own(request).filter(pk=entry_id).first() if entry_id < 2**63 else None
+    if entry is None:
+        raise Http404
+    return show(request, "request", "Request", details(entry))
+
+
+def _own(request: HttpRequest) -> LogEntryQuerySet[LogEntry]:
+    entries = LogEntry.objects.of_user(caller(request).user.pk).filter(entry_type=EntryType.WORK_REQUEST)
+    assert isinstance(entries, LogEntryQuerySet)
+    return entries
+
+
+def _number(text: str) -> int:
+    """The number of a page, 1 for what is none."""
+    return min(max(int(text[:9]), 1), MAX_PAGES) if text.isascii() and text.isdigit() else 1
+
+
+def _row(entry: LogEntry) -> JsonObject:
+    return {
+        "entry": entry,
+        "result": f"{entry.status or ''} {entry.exception or entry.outcome}".strip(),
+        "tokens": "" if entry.input_tokens is None else f"{all_input(entry):,} in, {entry.output_tokens or 0:,} out",
+        "cost": exactly(entry.cost, entry.currency),
+    }

@@ -1,0 +1,51 @@
+"""Logging in and out; the session is the console's."""
+
+from django.contrib.auth import logout
+from django.contrib.auth.views import LoginView
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from accounts.console import SignIn
+from gateway_project.me.site import HEADERS, context_of, switched
+
+
+class UserSignIn(SignIn):
+    """The console's form, for every user."""
+
+    admits_everyone = True
+
+    def __init__(self, *args: object, **options: object) -> None:
+        super().__init__(*args, **options)
+        # The console's widget shows the password by a script that these pages do not load.
+        self.fields["password"].widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "current-password"})
+
+
+class UserLogin(LoginView):
+    """The login; `next` may lead to pages of the gateway alone."""
+
+    authentication_form = UserSignIn
+    template_name = "me/login.html"
+    next_page = "me:overview"
+
+    def get_context_data(self, **options: object) -> dict[str, object]:
+        return super().get_context_data(**options) | context_of("Log in")
+
+    def dispatch(self, request: HttpRequest, *args: object, **options: object) -> HttpResponseBase:
+        response = super().dispatch(request, *args, **options)
+        for name, value in HEADERS.items():
+            response[name] = value
+        return response
+
+
+login_page = switched(UserLogin.as_view())
+
+
+@switched
+@require_POST
+def log_out(request: HttpRequest) -> HttpResponse:
+    """End this session, and lead to the login."""
+    logout(request)
+    return HttpResponseRedirect(reverse("me:login"))

@@ -1,0 +1,31 @@
+"""The models that the user may use, with their prices."""
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from gateway_project.json_types import JsonObject
+from gateway_project.me.site import caller, page, show
+from gateway_project.work.doors.base import Model
+from gateway_project.work.doors.model_list import allowed_models
+from gateway_project.work.runtime import gateway
+
+
+@page
+def model_list(request: HttpRequest) -> HttpResponse:
+    """What `GET /v1/models` lists for the user's login, and how to ask for it."""
+    running = gateway()
+    user = running.snapshot.callers.get(caller(request).user.pk)
+    models = allowed_models(user, None, running) if user is not None and user.usable else []
+    context = {"rows": list(map(_row, models)), "base_url": settings.GATEWAY_BASE_URL}
+    return show(request, "models", "Models", context)
+
+
+def _row(model: Model) -> JsonObject:
+    price = model.price
+    amounts = [] if price is None else [price.input, price.output]
+    return {
+        "name": model.name,
+        "provider": model.provider,
+        "context": model.facts.context_length,
+        "prices": [f"{amount.normalize():f} {price.currency}" for amount in amounts if price is not None],
+    }

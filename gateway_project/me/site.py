@@ -1,0 +1,97 @@
+"""What the pages for ordinary users share: who may open them, what is checked first, and how a refusal looks."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from unfold.settings import get_config
+
+from gateway_project.api import audit
+from gateway_project.api.access import Caller, require_licence
+from gateway_project.api.write_limit import count_write
+from gateway_project.console.audit import LOGIN
+from gateway_project.console.site import has_live_login
+from gateway_project.errors import GatewayError
+
+Page = Callable[..., HttpResponseBase]
+CSP = (
+    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+SECTIONS = (
+    ("me:overview", "Overview"),
+    ("me:keys", "API keys"),
+    ("me:models", "Models"),
+    ("me:usage", "Usage"),
+    ("me:requests", "Requests"),
+    ("me:account", "Account"),
+)
+HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": CSP}
+
+
+def switched(view: Page) -> Page:
+    """The view, which does not exist while GATEWAY_USER_PAGES is off."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: object, **options: object) -> HttpResponseBase:
+        if not settings.GATEWAY_USER_PAGES:
+            raise Http404
+        return view(request, *args, **options)
+
+    return answer
+
+
+def page(view: Page) -> Page:
+    """The view for users with a live login, after the checks of licence and writes; errors are pages."""
+
+    @switched
+    @wraps(view)
+    def answer(request: HttpRequest, *args: object, **options: object) -> HttpResponseBase:
+        if not request.user.is_authenticated or not has_live_login(request):
+            return redirect_to_login(request.path, reverse("me:login"))
+        try:
+            require_licence()
+            count_write(caller(request), str(request.method))
+            return view(request, *args, **options)
+        except GatewayError as error:
+            context = {"problem": error.sentence}
+            return show(request, "refused", "Not possible", context, status=error.code, headers=error.headers)
+
+    return answer
+
+
+def caller(request: HttpRequest) -> Caller:
+    """The user of the page, as the Caller that services and the log take."""
+    return Caller(
+        user=request.user, is_admin=getattr(request.user, "is_admin", False), session=UUID(request.session[LOGIN])
+    )
+
+
+def actor(request: HttpRequest) -> audit.Actor:
+    """The same, as the log names who made a change."""
+    return audit.Actor(caller(request), getattr(request, "correlation_id", ""), request.META.get("REMOTE_ADDR", ""))
+
+
+def context_of(title: str) -> dict[str, object]:
+    """What every page shows."""
+    return {"title": title, "colors": get_config()["COLORS"], "sections": SECTIONS}
+
+
+def show(
+    request: HttpRequest,
+    name: str,
+    title: str,
+    context: Mapping[str, object],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> HttpResponse:
+    """A page of templates/me/."""
+    values = context_of(title) | {"section": name, "current": f"me:{name}"} | dict(context)
+    return TemplateResponse(request, f"me/{name}.html", values, status=status, headers={**HEADERS, **(headers or {})})

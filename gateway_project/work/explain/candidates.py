@@ -1,0 +1,160 @@
+"""The targets in the order in which they would be asked, with the reasons, and those that are left out."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from gateway_project.json_types import JsonObject
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.explain.walk import Walk
+from gateway_project.work.failover.outcomes import outcome_at
+from gateway_project.work.routing.alias_preview import words_of
+from gateway_project.work.routing.ordering import strategy_of, tiers_of
+from gateway_project.work.routing.strategies import Strategy, Weighted
+from gateway_project.work.snapshot.records import Target, Tiers, target_key
+from providers.models import Model
+from rules.matching import RuleSnapshot
+from telemetry.models import Candidate
+
+BY_STRATEGY = {
+    Strategy.WEIGHTED: "drawn by weight",
+    Strategy.FASTEST: "in the order of the time to the first token",
+    Strategy.CHEAPEST: "in the order of the estimated cost",
+    Strategy.LEAST_BUSY: "in the order of the requests in flight",
+    Strategy.STICKY: "drawn by weight for the session",
+}
+# Why a target that the stages have passed over is not asked.
+PASSED_OVER = {
+    Candidate.FULL: "One of its limits has no room.",
+    Candidate.NOT_WANTED: "The request names another provider.",
+    Candidate.NOT_ALLOWED: "No rule allows {model} of this provider.",
+    Candidate.NOT_TRIED: "It comes behind targets after which no other is asked.",
+}
+Row = tuple[Target, str]  # with the reason
+
+
+def candidates_of(walk: Walk) -> tuple[Target, ...]:
+    """The targets that would be asked, best first."""
+    passed = walk.exchange.attempts.outcomes
+    return tuple(target for target in walk.exchange.candidates if target_key(target) not in passed)
+
+
+def candidate_rows(walk: Walk) -> list[JsonObject]:
+    """The same as data, each with the reason for its position."""
+    targets = candidates_of(walk)
+    return [
+        _row(target, _position_reason(number, targets, walk.exchange), position=number + 1)
+        for number, target in enumerate(targets)
+    ]
+
+
+def left_out_rows(walk: Walk) -> list[JsonObject]:
+    """The targets that would not be asked, as data, each once and with the reason."""
+    exchange = walk.exchange
+    if exchange.request is None or exchange.identity.caller is None:
+        return []
+    keys = {target.key for target in candidates_of(walk)}
+    rows: dict[tuple[int, str], Row] = {}
+    for target, reason in (*_passed_over(walk), *_unlinked(walk), *_without_conditions(walk)):
+        if target.key not in keys:
+            rows.setdefault(target.key, (target, reason))
+    return [_row(*row) for row in rows.values()] + _disabled(exchange)
+
+
+def _row(target: Target, reason: str, **more: object) -> JsonObject:
+    return {"provider": target.provider.name, "model": target.model, **more, "reason": reason}
+
+
+def _position_reason(number: int, targets: Sequence[Target], exchange: Exchange) -> str:
+    target = targets[number]
+    if number and targets[number - 1].key == target.key:
+        return "It is another credential of the provider before it."
+    if len(targets) == 1:
+        return "It is the only target that can serve."
+    for tier_number, tier in enumerate(tiers_of(exchange, targets), 1):
+        if weighted := next((one for one in tier if one.target.key == target.key), None):
+            return _place(target, weighted, tier, tier_number, exchange)
+    return "It can serve."
+
+
+def _place(
+    target: Target, weighted: Weighted[Target], tier: Sequence[Weighted[Target]], number: int, exchange: Exchange
+) -> str:
+    alias = exchange.decision.alias
+    where = f"tier {number} of alias {alias.name}" if alias is not None else f"priority {target.provider.priority}"
+    weights = {one.target.key: one.weight for one in tier}
+    if len(weights) == 1:
+        return f"It is alone in {where}."
+    share = round(100 * weighted.weight / sum(weights.values()))
+    return f"It has {share} % of the weight of {where}, {BY_STRATEGY[strategy_of(exchange)]}."
+
+
+def _passed_over(walk: Walk) -> Iterator[Row]:
+    """Those that were offered, or chosen, and are not asked."""
+    exchange = walk.exchange
+    for target in (*exchange.candidates, *exchange.selection.targets, *exchange.decision.offers):
+        outcome, detail = outcome_at(target, exchange)
+        yield target, _reason(Candidate(outcome), detail, target, walk)
+
+
+def _reason(outcome: Candidate, detail: str, target: Target, walk: Walk) -> str:
+    key = walk.exchange.identity.key
+    if outcome is Candidate.NOT_ALLOWED and key is not None and not key.allows_model(target.model):
+        return "The key's list of models does not name it."
+    if outcome is Candidate.NOT_ALLOWED and (rule := denying_rule(target, walk)) is not None:
+        return f"Rule {rule.name} denies it."
+    if outcome is Candidate.UNFIT:
+        return f"It cannot take the request: {detail.partition(': ')[2] or detail}"
+    if outcome is Candidate.RESTING:
+        seconds = math.ceil(walk.gateway.rests.seconds_left(target.provider))
+        return f"It rests for {seconds} s more: the provider asked for that." if seconds else "Its circuit is open."
+    return PASSED_OVER.get(outcome, PASSED_OVER[Candidate.NOT_TRIED]).format(model=target.model)
+
+
+def denying_rule(target: Target, walk: Walk) -> RuleSnapshot | None:
+    """The rule that denies this target to the caller by its own name."""
+    caller = walk.exchange.identity.caller
+    assert caller is not None, "who is not known has no targets"
+    book = walk.gateway.snapshot.rules
+    considered = book.considered(target.model, (target,), user_id=caller.id, group_ids=caller.group_ids)
+    return next((one.rule for one in considered if one.has_matched and one.rule.denies), None)
+
+
+def _unlinked(walk: Walk) -> Iterator[Row]:
+    """Those that a key which is linked to a provider cannot ask."""
+    exchange, snapshot = walk.exchange, walk.gateway.snapshot
+    key = exchange.identity.key
+    if key is None or key.provider_id is None:
+        return
+    linked = snapshot.providers.get(key.provider_id)
+    reason = f"The key is linked to {f'provider {linked.name}' if linked is not None else 'a disabled provider'}."
+    is_alias = exchange.decision.alias is not None
+    targets = _flat(exchange.decision.tiers) if is_alias else snapshot.targets_for(exchange.model)
+    yield from ((target, reason) for target in targets if target.provider.id != key.provider_id)
+
+
+def _flat(tiers: Tiers) -> tuple[Target, ...]:
+    return tuple(one.target for tier in tiers for one in tier)
+
+
+def _without_conditions(walk: Walk) -> Iterator[Row]:
+    """Those of an alias whose conditions do not hold."""
+    exchange = walk.exchange
+    caller, key, alias = exchange.identity.caller, exchange.identity.key, exchange.decision.alias
+    if alias is None or caller is None:
+        return
+    for tier in alias.tiers:
+        for one in tier:
+            if not one.fits(caller, key, exchange.options.tags):
+                conditions = "; ".join(map(words_of, one.conditions))
+                yield one.target, f"Its conditions do not hold: {conditions}."
+
+
+def _disabled(exchange: Exchange) -> list[JsonObject]:
+    """Those of disabled providers, which the snapshot does not have."""
+    if exchange.decision.alias is not None:
+        return []
+    models = Model.objects.filter(name=exchange.model, provider__enabled=False).select_related("provider")
+    return [
+        {"provider": row.provider.name, "model": row.name, "reason": "The provider is disabled."}
+        for row in models.order_by("provider__name")
+    ]

@@ -1,0 +1,75 @@
+"""The limits of a request as they are without it: used, reserved, left, and when they reset."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from gateway_project.json_types import JsonObject
+from gateway_project.work.explain.candidates import candidates_of
+from gateway_project.work.explain.walk import Walk
+from gateway_project.work.limits.checks import MAX_AMOUNT, USE, LimitCheck, window_begin, window_end
+from gateway_project.work.limits.kinds import COST, CREDENTIAL, LimitDescription, money
+from gateway_project.work.limits.messages import name_of
+from gateway_project.work.state.figures import Reading
+from gateway_project.work.tasks import licence_uses
+
+ACTIVE_USES = "active uses of the licence"
+
+
+def readings_of(walk: Walk, *, with_all: bool) -> list[Reading]:
+    """The limits of the caller, of the licence and of the targets; those of credentials `with_all` alone."""
+    checks = {check.name: check for check in _checks(walk) if with_all or check.limit.subject.kind != CREDENTIAL}
+    return walk.state.read([check for check in checks.values() if check.amount < MAX_AMOUNT])
+
+
+def rows_of(readings: Iterable[Reading], walk: Walk) -> list[JsonObject]:
+    """The limits as data."""
+    now = walk.state.clock.now()
+    return [_row(reading, now) for reading in readings]
+
+
+def name_of_limit(check: LimitCheck) -> str:
+    """The limit for people: the daily cost limit of user bob."""
+    return ACTIVE_USES if check.kind == USE else name_of(check.limit)
+
+
+def _checks(walk: Walk) -> Iterator[LimitCheck]:
+    exchange, book = walk.exchange, walk.gateway.snapshot.limits
+    caller = exchange.identity.caller
+    if caller is None:
+        return
+    yield from book.for_caller(exchange.identity.key, caller).checks
+    yield licence_uses.check_of(caller, walk.gateway.snapshot)
+    for target in (*candidates_of(walk), *exchange.limits.full_candidates):
+        yield from book.for_provider(target.provider).checks
+
+
+def _row(reading: Reading, now: float) -> JsonObject:
+    check, used, reserved, remaining, _ = reading
+    amount = None if check.is_unbounded else check.amount
+    return {
+        "limit": name_of_limit(check),
+        "amount": None if amount is None else _amount(amount, check.limit),
+        "used": _amount(used, check.limit),
+        "reserved": _amount(reserved, check.limit),
+        "remaining": None if amount is None else _amount(max(remaining, 0), check.limit),
+        "resets": _end_of_window(check, now),
+    }
+
+
+def _end_of_window(check: LimitCheck, now: float) -> str | None:
+    """When the count begins anew; None for what is given back."""
+    seconds = check.window_seconds
+    if not seconds or check.kind == USE:
+        return None
+    return f"{datetime.fromtimestamp(window_end(seconds, window_begin(seconds, now)), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _amount(amount: int, limit: LimitDescription) -> int | str:
+    """A count, or money as text."""
+    return f"{_plain(money(amount)):f}" if limit.measure == COST else amount
+
+
+def _plain(amount: Decimal) -> Decimal:
+    """Without zeros at its end."""
+    return amount.normalize()

@@ -1,0 +1,33 @@
+"""GET /logs/{id}/explanation/: why a request that has ended was served or refused."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gateway_project.api.documents import Plain
+from gateway_project.api.response_specs import ResponseSpec
+from gateway_project.work.explain.recorded.entries import describe_entry
+from gateway_project.work.explain.recorded.serializers import EntryExplanationAnswer
+from gateway_project.work.explain.subjects import sees_all
+from gateway_project.work.runtime import gateway
+from telemetry.models import LogEntry
+from telemetry.serializers import LogEntrySerializer
+from telemetry.viewsets import EntryViewSet
+
+
+class EntryExplanationViewSet(EntryViewSet):
+    """Why a request in the log was served or refused; for whoever may see its entry."""
+
+    resource_name = "explanation"
+    sees_all = "logs.view_all"
+    queryset = LogEntry.objects.newest_first()
+    serializer_class = LogEntrySerializer
+    response_specs = {"retrieve": ResponseSpec((EntryExplanationAnswer,))}
+
+    def retrieve(self, request: Request, **kwargs: str) -> Response:
+        """Explain the request of a log entry
+
+        By what was recorded when it happened, and by the rules as they were then (docs/explain.md). Rules that are for
+        others are shown to callers with logs.view_all and rules.view.
+        """
+        document = describe_entry(self.get_object(), gateway().snapshot, with_all=sees_all(self.authenticated_caller))
+        return Response(Plain(data=document))

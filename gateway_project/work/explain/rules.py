@@ -1,0 +1,121 @@
+"""Each rule that was considered for a request, and why it matched or did not."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from accounts.models import Group
+from gateway_project.json_types import JsonObject
+from gateway_project.work.explain.walk import Walk
+from gateway_project.work.snapshot.loading import RULE_COLUMNS, rule_record
+from gateway_project.work.snapshot.records import Caller, Snapshot, Target
+from gateway_project.work.stages.rules import permitted_targets, requested_targets
+from rules.matching import ConsideredRule, Mismatch, RuleBook, RuleSnapshot, name_of
+from rules.models import Rule
+
+
+class Consideration(NamedTuple):
+    """The rules that a viewer may see, in the order of judging, and the number of those that they may not."""
+
+    rules: Sequence[ConsideredRule]
+    hidden: int
+    model: str  # as the rules judge it
+
+
+def consider(walk: Walk, *, with_all: bool) -> Consideration:
+    """The rules for the request; those for others `with_all` alone. Empty if the request did not get to them."""
+    exchange, snapshot = walk.exchange, walk.gateway.snapshot
+    caller = exchange.identity.caller
+    if caller is None or exchange.request is None:
+        return Consideration((), 0, exchange.model)
+    name, offers = _judged(walk, caller, snapshot)
+    book = RuleBook([*snapshot.rules.rules, *_disabled(snapshot)])
+    considered = book.considered(name, offers, user_id=caller.id, group_ids=caller.group_ids)
+    return shown_to(caller, considered, name, with_all=with_all)
+
+
+def shown_to(caller: Caller, considered: Sequence[ConsideredRule], name: str, *, with_all: bool) -> Consideration:
+    """The rules that are for this caller; those for others `with_all` alone."""
+    shown = [one for one in considered if with_all or is_for(one.rule, caller)]
+    return Consideration(shown, len(considered) - len(shown), name)
+
+
+def rows_of(consideration: Consideration, snapshot: Snapshot) -> list[JsonObject]:
+    """The rules as data, with the names of what they are about."""
+    groups = _group_names(consideration)
+    return [
+        {
+            "id": one.rule.id,
+            "name": one.rule.name,
+            "effect": "deny" if one.rule.denies else "allow",
+            "matched": one.has_matched,
+            "reason": _reason(one, consideration.model, snapshot, groups),
+        }
+        for one in consideration.rules
+    ]
+
+
+def _disabled(snapshot: Snapshot) -> Iterator[RuleSnapshot]:
+    """The disabled rules, which the snapshot does not have: nothing is judged by them."""
+    for row in Rule.objects.filter(enabled=False).values_list(*RULE_COLUMNS):
+        record = rule_record(*row)
+        if record is not None and record.id not in snapshot.rule_rows:
+            yield replace(record, enabled=False)
+
+
+def _judged(walk: Walk, caller: Caller, snapshot: Snapshot) -> tuple[str, tuple[Target, ...]]:
+    """The name and the targets that the rules judge."""
+    exchange, requested = walk.exchange, requested_targets(walk.exchange)
+    is_alias = exchange.decision.alias is not None
+    name = exchange.model if is_alias else name_of(exchange.model, requested)
+    targets = permitted_targets(name, requested, exchange.identity.key) or ()
+    if is_alias:
+        allows = snapshot.rules.allows
+        targets = tuple(one for one in targets if allows(one, user_id=caller.id, group_ids=caller.group_ids))
+    return name, targets
+
+
+def is_for(rule: RuleSnapshot, caller: Caller) -> bool:
+    """Whether the rule is for this caller, enabled or not."""
+    return rule.everyone or rule.user_id == caller.id or rule.group_id in caller.group_ids
+
+
+def _group_names(consideration: Consideration) -> Mapping[int, str]:
+    ids = {one.rule.group_id for one in consideration.rules if one.mismatch is Mismatch.GROUP}
+    return dict(Group.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+
+
+def _reason(one: ConsideredRule, model: str, snapshot: Snapshot, groups: Mapping[int, str]) -> str:
+    rule, mismatch = one
+    if mismatch is None:
+        return _effect(rule, snapshot)
+    if mismatch is Mismatch.USER:
+        user = snapshot.callers.get(rule.user_id or 0)
+        return f"It is for user {user.name if user is not None else rule.user_id}."
+    if mismatch is Mismatch.GROUP:
+        return f"It is for group {groups.get(rule.group_id or 0, rule.group_id)}, of which the user is no member."
+    if mismatch is Mismatch.MODEL:
+        pattern = rule.pattern.pattern if rule.pattern is not None else ""
+        return f"Its pattern {pattern} does not match the model {model}."
+    if mismatch is Mismatch.PROVIDER:
+        return f"It is about {_provider(rule, snapshot)}, which is not among those that could serve the request."
+    return REASONS[mismatch]
+
+
+REASONS = {
+    Mismatch.DISABLED: "It is disabled.",
+    Mismatch.DECIDED: "It was not needed: a rule before it decided.",
+    Mismatch.NOBODY: "It is for nobody: its user or group was deleted.",
+}
+
+
+def _effect(rule: RuleSnapshot, snapshot: Snapshot) -> str:
+    if rule.provider_id is None:
+        return "It refuses the request." if rule.denies else "It allows the request."
+    provider = _provider(rule, snapshot)
+    return f"It leaves out {provider}." if rule.denies else f"It allows the request at {provider}."
+
+
+def _provider(rule: RuleSnapshot, snapshot: Snapshot) -> str:
+    provider = snapshot.providers.get(rule.provider_id or 0)
+    return f"provider {provider.name if provider is not None else rule.provider_id}"

@@ -1,0 +1,89 @@
+"""Who asks for an explanation, and whose request it is about."""
+
+from functools import partial
+from typing import NamedTuple
+
+from accounts.models import User
+from gateway_project.api.access import Caller as Viewer
+from gateway_project.errors import PermissionDenied, ValidationError
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.explain.options import OWN, Options
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.pipeline import STAGES, Stage
+from gateway_project.work.snapshot.records import Caller, KeySnapshot
+from gateway_project.work.stages.authentication import authorize, require_network, require_usable, usable_caller
+from keys.models import ApiKey
+
+# Who sees everybody's log and all rules may ask about everybody's requests.
+SEES_ALL = ("logs.view_all", "rules.view")
+
+
+class Subject(NamedTuple):
+    """Whose request is explained: a user's, with a key or, without one, with a login."""
+
+    caller: Caller
+    key: KeySnapshot | None = None
+
+
+def sees_all(viewer: Viewer) -> bool:
+    """Whether the viewer may ask about everybody's requests, and sees the rules for others."""
+    return all(map(viewer.has, SEES_ALL))
+
+
+def viewer_of(subject: Subject) -> Viewer:
+    """Who asks, with what the credential grants."""
+    user = User.objects.prefetch_related("roles").get(pk=subject.caller.id)
+    features, key = frozenset(user.feature_names()), subject.key
+    if key is None:
+        return Viewer(user=user, features=features, is_admin=user.is_admin)
+    return Viewer(user=user, features=features & key.permissions, key_id=key.id, key_name=key.name)
+
+
+def subject_of(options: Options, own: Subject, viewer: Viewer, gateway: Gateway) -> Subject:
+    """Whose request is explained. Raises PermissionDenied and ValidationError."""
+    if not options.names_credential:
+        return own
+    user_id = own.caller.id if options.user_id is None else options.user_id
+    if user_id != own.caller.id and not sees_all(viewer):
+        raise PermissionDenied("Explaining the requests of others needs the permissions logs.view_all and rules.view.")
+    return find_subject(user_id, options.key_name, gateway)
+
+
+def find_subject(user_id: int, key_name: str, gateway: Gateway) -> Subject:
+    """A user, with the key of this name if there is a name. Raises ValidationError."""
+    caller = gateway.snapshot.callers.get(user_id)
+    if caller is None:
+        raise ValidationError(f"asUser: no user with id {user_id}.", parameter="asUser")
+    return Subject(caller, _key(caller, key_name, gateway) if key_name else None)
+
+
+def authentication_as(subject: Subject) -> Stage:
+    """The stage that takes the request for this one's, as if it had come with their credential."""
+    return partial(_authenticate_as, subject)
+
+
+def authentication_of(options: Options, subject: Subject) -> Stage:
+    """The stage that says whose request it is: that of the pipeline for the request's own credential."""
+    return STAGES[0] if options == OWN else authentication_as(subject)
+
+
+def _authenticate_as(subject: Subject, exchange: Exchange, gateway: Gateway) -> None:
+    """As authenticate() does; an unknown address is not judged.
+
+    Raises AuthenticationFailed, PermissionDenied and LicenceInvalid.
+    """
+    caller, key = subject
+    if key is not None:
+        exchange.identity.key = require_usable(key)
+    exchange.identity.caller = usable_caller(caller.id, gateway)
+    if key is not None and exchange.connection.address:
+        require_network(key, exchange.connection.address)
+    authorize(exchange, gateway)
+
+
+def _key(caller: Caller, name: str, gateway: Gateway) -> KeySnapshot:
+    row = ApiKey.objects.live().filter(owner_id=caller.id, name=name).first()
+    key = gateway.follower.find_key(row.public_id) if row is not None else None
+    if key is None:
+        raise ValidationError(f"asKey: user {caller.name} has no key named {name}.", parameter="asKey")
+    return key

@@ -1,0 +1,134 @@
+"""Each sending of a request to a provider: when it began and how it ended, for the log, the metrics and the health."""
+
+from time import perf_counter, time
+
+from gateway_project.errors import GatewayError, ProviderOverloaded, UpstreamError
+from gateway_project.work.bill import Bill
+from gateway_project.work.exchange import Attempt, Exchange
+from gateway_project.work.failover.causes import cause_of
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.log.secret_masking import mask_secrets_in_message
+from gateway_project.work.snapshot.records import Snapshot, Target
+from providers.pricing.prices import NOT_KNOWN, Cost, cost
+from providers.transport.calls import End
+from providers.transport.provider_response import NotReceived
+from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
+from telemetry.metrics.attempts import Began, Failed, Subject, Succeeded
+from telemetry.metrics.sums import OTHER
+
+MAX_LOGGED, MESSAGE_LENGTH = 20, 300
+
+
+def begin_attempt(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """Note that the request is being sent."""
+    exchange.attempts.sendings.append(Attempt(target, perf_counter()))
+    gateway.metrics.note_attempt(Began(subject_of(target)))
+
+
+def note_answer(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """Note that the provider answers; a stream goes on, so its attempt ends with the request."""
+    if exchange.attempts.stream is None:
+        _end(exchange, None)
+    gateway.metrics.note_attempt(Succeeded(subject_of(target), time()))
+
+
+def note_failure(exchange: Exchange, gateway: Gateway, target: Target, error: GatewayError) -> None:
+    """Note that the last attempt failed; a provider that refuses the request for what it asks works."""
+    sendings = exchange.attempts.sendings
+    if not sendings or sendings[-1].target is not target or sendings[-1].error is not None:  # nothing was sent
+        return
+    _end(exchange, error)
+    if not is_failure(error):
+        gateway.metrics.note_attempt(Succeeded(subject_of(target), time()))
+        return
+    is_broken = exchange.call.end is not End.TOTAL and _is_broken(error)
+    gateway.metrics.note_attempt(failed(target, error, is_broken=is_broken))
+
+
+def failed(target: Target, error: GatewayError, *, is_broken: bool, is_check: bool = False) -> Failed:
+    """The event of a failure. Its message, which may name internal addresses, is for administrators."""
+    cause = error.__cause__
+    context = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
+    message = mask_secrets_in_message(target.provider.redact(f"{error.message}{context}"))[:MESSAGE_LENGTH]
+    return Failed(subject_of(target), time(), error.exception, message, is_broken, is_check)
+
+
+def subject_of(target: Target) -> Subject:
+    """Whom an attempt asks. A linked key may name any model: those that the provider does not have are `other`."""
+    provider, model = target
+    return Subject(provider.id, provider.name, model if model in provider.models else OTHER)
+
+
+def logged_attempts(exchange: Exchange, bill: Bill, snapshot: Snapshot) -> list[LoggedAttempt]:
+    """The attempts of a request that has ended, as its log entry has them."""
+    sendings = exchange.attempts.sendings
+    if sendings and exchange.error is not None and sendings[-1].error is None and not exchange.is_from_others:
+        sendings[-1].error = exchange.error
+    return [_logged(attempt, exchange, bill, snapshot) for attempt in sendings[:MAX_LOGGED]]
+
+
+def failure_count(exchange: Exchange) -> int:
+    """How many attempts failed."""
+    return sum(is_failure(attempt.error) for attempt in exchange.attempts.sendings)
+
+
+def is_failure(error: GatewayError | None) -> bool:
+    """Whether this is the end of an attempt that failed, and not one whose request was refused or whose client left."""
+    return isinstance(error, UpstreamError) and error.allows_failover
+
+
+def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> LoggedAttempt:
+    provider, error = attempt.target.provider, attempt.error
+    ended = attempt.ended or perf_counter()
+    price = _cost(attempt, exchange, bill, snapshot)
+    return LoggedAttempt(
+        provider.id,
+        provider.name,
+        provider.credential_id,
+        attempt.target.model,
+        error.code if error is not None else 200,
+        _cause(error),
+        error.exception if error is not None else "",
+        _milliseconds(attempt.begun - exchange.started),
+        _milliseconds(ended - attempt.begun),
+        None if price is None or price.amount is None else f"{price.amount:f}",
+        "" if price is None else price.currency,
+        "" if price is None else price.status,
+    )
+
+
+def _cost(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> Cost | None:
+    """What it cost: the bill's cost for the one that the bill is about."""
+    if attempt.cost is not None:
+        return attempt.cost
+    is_billed = attempt is exchange.attempts.sendings[-1] and exchange.target is attempt.target
+    if is_billed and not exchange.is_from_others:
+        return bill.cost_of_server or bill.cost
+    error = attempt.error
+    if not isinstance(error, UpstreamError) or not error.may_have_worked:
+        return None
+    return cost(error.usage, snapshot.price(attempt.target, time())) if error.usage else NOT_KNOWN
+
+
+def _cause(error: GatewayError | None) -> str:
+    """Why an attempt failed, in one word; '' if it did not."""
+    if error is None:
+        return ANSWERED
+    if not isinstance(error, UpstreamError):
+        return INTERRUPTED
+    return cause_of(error) or REJECTED
+
+
+def _is_broken(error: GatewayError) -> bool:
+    """Whether it speaks against the provider: not if it asks for a pause, or closed an idle connection."""
+    has_asked_for_pause = isinstance(error, ProviderOverloaded) and error.retry_after is not None
+    return not has_asked_for_pause and not isinstance(error, NotReceived)
+
+
+def _end(exchange: Exchange, error: GatewayError | None) -> None:
+    attempt = exchange.attempts.sendings[-1]
+    attempt.ended, attempt.error = perf_counter(), error
+
+
+def _milliseconds(seconds: float) -> float:
+    return seconds * 1e6 // 1 / 1e3  # whole microseconds: round() costs twice as much

@@ -1,0 +1,232 @@
+"""Failover: of several candidates the first that answers serves the request."""
+
+import math
+from collections.abc import Callable
+from time import perf_counter
+
+from gateway_project.errors import GatewayError, LimitError, ProviderOverloaded, UpstreamError, ValidationError
+from gateway_project.work.cache.lookup import choose_key, look_up, take_leader_error
+from gateway_project.work.cache.storing import end_candidate
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.failover.attempts import note_answer, note_failure
+from gateway_project.work.failover.causes import cause_of
+from gateway_project.work.failover.context_length import keep_larger
+from gateway_project.work.failover.hedging import ask_with_hedge
+from gateway_project.work.failover.measuring import begin_measuring, measure_failure
+from gateway_project.work.failover.outcomes import note_outcome
+from gateway_project.work.failover.provider_call import call_provider, hide_credential
+from gateway_project.work.failover.provider_response import read_response, refuse_filtered
+from gateway_project.work.failover.retries import wait_for_retry
+from gateway_project.work.failover.token_count import count_tokens
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits.admission import admit_and_look_up, admit_to_provider
+from gateway_project.work.limits.settlement import drop_provider_statuses, pass_on_to_next_credential
+from gateway_project.work.snapshot.records import ProviderSnapshot, Target
+from providers.transport.calls import End
+from rules.aliases.models import FallbackCause
+from telemetry.models import Candidate
+
+Step = Callable[[Exchange, Gateway], None]
+
+
+def call_candidates(exchange: Exchange, gateway: Gateway) -> None:
+    """Ask one candidate after the other, until one has begun to answer. Raises the error to send if none does.
+
+    Until then nothing has been sent to the client, so that it never sees two beginnings. A request for a token count
+    is answered with an estimate where no provider can count. Raises FlightPending as look_up_cache() does; then this
+    is called again.
+    """
+    count_tokens(exchange)
+    gateway.retry_budget.note_request()
+    if exchange.cache.wait is not None:
+        _look_up_next(exchange, gateway, ("cache", look_up))
+    # An answer may have come from the cache or another request, even that of a later candidate, or be an estimate.
+    while not exchange.has_begun:
+        target = exchange.remaining[0]
+        if (error := take_leader_error(exchange)) is not None:
+            exchange.attempts.failure = error
+            note_outcome(exchange, target, Candidate.FAILED, error)
+            _drop_smaller(exchange, error)
+            _skip_credentials(exchange)
+            if not exchange.falls_back_on(error):
+                raise error
+            _advance(exchange, gateway, error)
+        else:
+            gateway.watcher.add(exchange.call)
+            error = _try(exchange, gateway, target)
+            if not exchange.has_begun:
+                _advance(exchange, gateway, error, target)
+
+
+def _try(exchange: Exchange, gateway: Gateway, target: Target) -> UpstreamError | None:
+    """Ask a candidate if it may be asked; returns its error if another one may serve, and raises all others."""
+    if _is_resting(exchange, gateway, target) or not _may_be_asked(exchange, gateway, target):
+        return None
+    try:
+        admit_to_provider(exchange, gateway, target)
+        _ask_once_or_twice(exchange, gateway, target)
+    except (LimitError, ValidationError) as unfit:  # its limit is reached, or its format cannot express it
+        exchange.attempts.failure = exchange.attempts.failure or unfit
+        note_outcome(exchange, target, Candidate.FULL if isinstance(unfit, LimitError) else Candidate.UNFIT, unfit)
+        if isinstance(unfit, LimitError) and not exchange.falls_back_on(unfit):
+            raise exchange.attempts.failure from None
+    except UpstreamError as error:
+        exchange.attempts.failure = error
+        # After the last one call.end is kept: a provider that ran out of time has read the request.
+        if not exchange.falls_back_on(error):
+            raise
+        _drop_smaller(exchange, error)
+        if len(exchange.remaining) == 1 or not exchange.call.prepare_retry():
+            raise
+        return error
+    return None
+
+
+def _ask_once_or_twice(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """Call one candidate; once more if that may help and no other candidate can serve."""
+    try:
+        ask_with_hedge(exchange, gateway, target, ask)
+    except UpstreamError as error:
+        if not wait_for_retry(exchange, gateway, error):
+            raise
+        ask(exchange, gateway, target)
+
+
+def ask(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """Call one candidate and read its response, and tell its breaker how that went."""
+    exchange.attempts.target = target
+    begin_measuring(exchange, gateway, target)
+    try:
+        _run(exchange, gateway, "provider", call_provider)
+        _run(exchange, gateway, "response", read_response)
+        refuse_filtered(exchange, gateway)
+    except UpstreamError as error:
+        hide_credential(error, target)
+        measure_failure(exchange, error)
+        note_outcome(exchange, target, Candidate.FAILED, error)
+        note_failure(exchange, gateway, target, error)
+        if error.allows_failover:
+            _inform_breaker(error, exchange, gateway, target.provider)
+        else:
+            gateway.breakers.succeeded(target.provider)
+        raise
+    note_answer(exchange, gateway, target)
+    if exchange.attempts.sending is not None:
+        exchange.attempts.sending.answered()
+    gateway.breakers.succeeded(target.provider)
+
+
+def _drop_smaller(exchange: Exchange, error: UpstreamError) -> None:
+    """After a conversation that was too long keep those candidates only that may have room for it."""
+    if cause_of(error) is FallbackCause.CONTEXT_LENGTH:
+        keep_larger(exchange)
+
+
+def _advance(
+    exchange: Exchange, gateway: Gateway, error: UpstreamError | None, last_target: Target | None = None
+) -> None:
+    """Go on with the next candidate; raises attempts.failure if there is none, or if limits have no room for it."""
+    failure = exchange.attempts.failure
+    if len(exchange.remaining) == 1:
+        assert failure is not None
+        raise failure
+    if exchange.has_next_credential:
+        _take_next_credential(exchange)
+        return
+    was_admitted = exchange.limits.admitted_target is exchange.remaining[0]
+    end_candidate(exchange, gateway, error, was_admitted=was_admitted)
+    exchange.attempts.position += 1
+    exchange.attempts.target = None
+    try:
+        _look_up_next(exchange, gateway, ("limits", _reserve_limits), ("cache", look_up))
+    except UpstreamError as raised:
+        if raised is error:  # no other candidate could be asked: the error is this one's
+            exchange.attempts.target = last_target
+        raise
+
+
+def _take_next_credential(exchange: Exchange) -> None:
+    """Go on with the provider's next credential: its limits count one request, and its flight goes on."""
+    pass_on_to_next_credential(exchange)
+    exchange.attempts.position += 1
+    exchange.attempts.target = None
+
+
+def _skip_credentials(exchange: Exchange) -> None:
+    """Pass over the provider's other credentials: the request that this one waited for has tried them."""
+    while exchange.has_next_credential:
+        _take_next_credential(exchange)
+
+
+def _look_up_next(exchange: Exchange, gateway: Gateway, *steps: tuple[str, Step]) -> None:
+    """Run these steps for the next candidate; raises attempts.failure or their error if limits have no room."""
+    try:
+        for name, step in steps:
+            _run(exchange, gateway, name, step)
+        return
+    except LimitError as full:
+        note_outcome(exchange, exchange.remaining[0], Candidate.FULL, full)
+        drop_provider_statuses(exchange)
+        failure = exchange.attempts.failure or full  # those before it may have rested
+    raise failure
+
+
+def _reserve_limits(exchange: Exchange, gateway: Gateway) -> None:
+    choose_key(exchange)
+    admit_and_look_up(exchange, gateway)
+
+
+def _may_be_asked(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
+    """Whether its limits had room at admission, and its breaker admits a call or no other candidate can serve."""
+    if target in exchange.limits.full_candidates:
+        exchange.attempts.failure = exchange.attempts.failure or exchange.limits.refusal
+        return False
+    is_last = all(gateway.rests.current(other.provider) for other in exchange.remaining[1:])
+    is_last = is_last or not (FallbackCause.ERROR in exchange.fallback_on or exchange.has_next_credential)
+    if is_last or gateway.breakers.admits(target.provider):
+        return True
+    note_outcome(exchange, target, Candidate.RESTING)
+    return False
+
+
+def _is_resting(exchange: Exchange, gateway: Gateway, target: Target) -> bool:
+    """Whether it asked for a rest that is not over; the error says when the first of the candidates may be asked."""
+    rest = gateway.rests.current(target.provider)
+    if rest is None:
+        return False
+    seconds = math.ceil(gateway.rests.seconds_left(target.provider))
+    resting = ProviderOverloaded(
+        f"The provider asked for a pause of {seconds} more seconds.", code=rest.code, retry_after=seconds
+    )
+    note_outcome(exchange, target, Candidate.RESTING, resting)
+    if exchange.attempts.failure is None or _rests_longer(exchange.attempts.failure, seconds):
+        exchange.attempts.failure = resting
+    if not exchange.falls_back_on(resting):
+        raise exchange.attempts.failure
+    return True
+
+
+def _rests_longer(failure: GatewayError, seconds: float) -> bool:
+    return isinstance(failure, ProviderOverloaded) and failure.retry_after is not None and failure.retry_after > seconds
+
+
+def _run(exchange: Exchange, gateway: Gateway, name: str, step: Step) -> None:
+    begun = perf_counter()
+    try:
+        step(exchange, gateway)
+    finally:
+        exchange.record_timing(name, begun)
+
+
+def _inform_breaker(error: UpstreamError, exchange: Exchange, gateway: Gateway, provider: ProviderSnapshot) -> None:
+    """Tell the breaker: who is overloaded for a time that it names, or limits us (429), works; all else is a failure.
+
+    Of several credentials, one that is refused rests at once. The client's own deadline says nothing.
+    """
+    retry_after = error.retry_after if isinstance(error, ProviderOverloaded) else None
+    if retry_after is not None:
+        gateway.rests.begin(provider, error.code, retry_after)
+    if retry_after is not None or error.code == 429:
+        gateway.breakers.succeeded(provider)
+    elif exchange.call.end is not End.TOTAL:
+        gateway.breakers.failed(provider, for_good=error.refuses_account and bool(provider.siblings))

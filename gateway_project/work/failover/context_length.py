@@ -1,0 +1,20 @@
+"""After a conversation was too long for a model: which of the other targets may have room for it."""
+
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.snapshot.records import Target
+
+
+def keep_larger(exchange: Exchange) -> None:
+    """Keep of the remaining candidates those with a larger context, the largest first; then those of unknown size."""
+    begin = exchange.attempts.position + 1
+    current, others = exchange.candidates[begin - 1], exchange.candidates[begin:]
+    size = _size(current) or 0
+    larger = sorted((one for one in others if (_size(one) or 0) > size), key=lambda one: -(_size(one) or 0))
+    unknown = [one for one in others if _size(one) is None]
+    exchange.attempts.targets = (*exchange.candidates[:begin], *larger, *unknown)
+
+
+def _size(target: Target) -> int | None:
+    """How many tokens the model reads and writes at most; None if nobody knows."""
+    facts = target.provider.facts.get(target.model)
+    return facts.context_length if facts is not None else None

@@ -1,0 +1,216 @@
+"""Hedging: a second target is asked when the first is slower than usual; the one that begins to answer first serves."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from time import perf_counter
+
+from gateway_project.errors import GatewayError, Outpaced, UpstreamError
+from gateway_project.work.cache.storing import leave_flight
+from gateway_project.work.exchange import Attempt, Attempts, Exchange
+from gateway_project.work.failover.outcomes import note_outcome
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.routing.strategies import signal_key
+from gateway_project.work.snapshot.records import Snapshot, Target
+from gateway_project.work.token_estimates import input_tokens
+from providers.formats import Usage
+from providers.formats.dialect import COUNT_TOKENS
+from providers.pricing.prices import Cost, cost
+from providers.transport.calls import Call, End, Interrupted
+from telemetry.models import Candidate
+
+Ask = Callable[[Exchange, Gateway, Target], None]
+
+
+def ask_with_hedge(exchange: Exchange, gateway: Gateway, target: Target, ask: Ask) -> None:
+    """Ask a target, and where its alias wants that, a second one too if the first is slow. Raises what `ask` does."""
+    alias = exchange.decision.alias
+    if alias is None or not alias.hedge or exchange.is_mirror:
+        ask(exchange, gateway, target)
+        return
+    request = exchange.request
+    assert request is not None
+    seconds = gateway.signals.slow_after(signal_key(target, is_streamed=request.stream))
+    rival_target = _rival_target(exchange, gateway) if seconds is not None else None
+    if seconds is None or rival_target is None:
+        ask(exchange, gateway, target)
+    else:
+        Race(exchange, gateway, rival_target, ask).run(target, seconds)
+
+
+def _rival_target(exchange: Exchange, gateway: Gateway) -> Target | None:
+    """The next candidate that can serve now and has no limits, for those count one provider a request."""
+    request, (first, *others) = exchange.request, exchange.remaining
+    assert request is not None
+    if request.operation == COUNT_TOKENS:
+        return None
+    return next((one for one in others if one.key != first.key and _is_ready(one, exchange, gateway)), None)
+
+
+def _is_ready(target: Target, exchange: Exchange, gateway: Gateway) -> bool:
+    limits = gateway.snapshot.limits
+    if target in exchange.limits.full_candidates or gateway.rests.current(target.provider) is not None:
+        return False
+    is_limited = limits.has_provider_limits and bool(limits.for_provider(target.provider).checks)
+    return not is_limited and not gateway.breakers.is_resting(target.provider)
+
+
+class Race:
+    """Two targets that work on one request: the first of them to begin its answer serves, the other is cancelled.
+
+    The request's own thread asks the first target. The rival is asked in a thread of the pool, on a copy of the
+    exchange with a call of its own, which only the winner's attempt replaces.
+    """
+
+    def __init__(self, exchange: Exchange, gateway: Gateway, rival_target: Target, ask: Ask) -> None:
+        self._exchange, self._gateway, self._ask = exchange, gateway, ask
+        self._rival_target = rival_target
+        self._lock = threading.Lock()
+        self._winner: Exchange | None = None
+        self._rival: Exchange | None = None  # once the second target is asked
+        self._rival_done = threading.Event()
+
+    def run(self, target: Target, seconds: float) -> None:
+        """Ask the target, and the rival after so many seconds without an answer."""
+        exchange = self._exchange
+        exchange.call.set_alarm(seconds, self._start)
+        try:
+            self._ask_first(target)
+        except UpstreamError:
+            if not self._wait_for_rival():
+                self._forget_rival()
+                raise
+        except BaseException as error:
+            if self._wins(exchange) or not isinstance(error, Interrupted):
+                self._cancel_rival()
+                raise
+        else:
+            if self._wins(exchange):
+                self._cancel_rival()
+                return
+            _close_response(exchange)
+        self._adopt_rival(target)
+
+    def _ask_first(self, target: Target) -> None:
+        call = self._exchange.call
+        try:
+            self._ask(self._exchange, self._gateway, target)
+        finally:
+            call.cancel_alarm()
+
+    def _start(self) -> None:
+        """Ask the rival in a thread of its own; the watcher calls this."""
+        with suppress(RuntimeError):  # the gateway is stopping
+            self._gateway.hedge_pool.submit(self._ask_rival)
+
+    def _ask_rival(self) -> None:
+        with self._lock:
+            if self._winner is not None or not self._gateway.retry_budget.take():
+                return
+            self._rival = rival = _copy(self._exchange, self._rival_target)
+        self._gateway.watcher.add(rival.call)
+        try:
+            self._ask(rival, self._gateway, self._rival_target)
+            if self._wins(rival):
+                self._exchange.call.interrupt(End.OUTPACED)
+            else:
+                _close_response(rival)
+        except (GatewayError, Interrupted):
+            pass  # it is in the rival's attempts
+        finally:
+            if self._winner is not rival:
+                self._gateway.watcher.remove(rival.call)
+                _end_sending(rival)
+            self._rival_done.set()
+
+    def _wins(self, racer: Exchange) -> bool:
+        """Whether this one has begun to answer first; from then on the other one cannot."""
+        with self._lock:
+            self._winner = self._winner or racer
+            return self._winner is racer
+
+    def _wait_for_rival(self) -> bool:
+        """After the first target has failed: whether the rival, if it is asked already, serves."""
+        with self._lock:
+            if self._rival is None:
+                self._winner = self._exchange
+        if self._rival is not None:
+            self._rival_done.wait()
+        return not self._wins(self._exchange)
+
+    def _cancel_rival(self) -> None:
+        """The first target serves, or the request has ended: the rival's call ends, and is booked."""
+        rival, exchange = self._rival, self._exchange
+        if rival is None:
+            return
+        rival.call.interrupt(End.OUTPACED)
+        self._gateway.watcher.remove(rival.call)
+        _book_loser(rival, exchange, self._gateway.snapshot)
+        exchange.attempts.sendings[-1:-1] = rival.attempts.sendings
+        note_outcome(exchange, self._rival_target, Candidate.INTERRUPTED, Outpaced())
+        exchange.attempts.outcomes.update(rival.attempts.outcomes)  # if it has failed
+
+    def _forget_rival(self) -> None:
+        """Both have failed: the rival is not asked again."""
+        rival, exchange = self._rival, self._exchange
+        if rival is None:
+            return
+        exchange.attempts.sendings[-1:-1] = rival.attempts.sendings
+        exchange.attempts.outcomes.update(rival.attempts.outcomes)
+        exchange.attempts.targets = tuple(one for one in exchange.candidates if one is not self._rival_target)
+
+    def _adopt_rival(self, target: Target) -> None:
+        """The rival serves: its call and its attempt become the request's. The answer is not cached as the first's."""
+        rival, exchange = self._rival, self._exchange
+        assert rival is not None
+        self._gateway.watcher.remove(exchange.call)
+        if not exchange.attempts.sendings[-1].ended:
+            note_outcome(exchange, target, Candidate.INTERRUPTED, Outpaced())
+        _book_loser(exchange, exchange, self._gateway.snapshot)
+        if exchange.attempts.sending is not None:
+            exchange.attempts.sending.answered()  # at the earliest now: otherwise the slow times would not count
+            exchange.attempts.sending.end()
+        leave_flight(exchange, self._gateway)
+        exchange.go_on_with(rival)
+        _take_over(exchange.attempts, rival.attempts)
+
+
+def _copy(exchange: Exchange, target: Target) -> Exchange:
+    """The same request for another target, with a call that ends at the same time and for the same client."""
+    call = Call(client=exchange.call.client, total_seconds=0)
+    call.started, call.total_deadline = exchange.call.started, exchange.call.total_deadline
+    attempts = Attempts(position=exchange.attempts.position, target=target)
+    return replace(exchange, call=call, attempts=attempts, timings=[], is_rival=True)
+
+
+def _take_over(attempts: Attempts, winner: Attempts) -> None:
+    attempts.sendings += winner.sendings
+    attempts.target, attempts.response, attempts.sending = winner.target, None, winner.sending
+    attempts.answer, attempts.stream = winner.answer, winner.stream
+    attempts.dropped, attempts.added = winner.dropped, winner.added
+
+
+def _book_loser(loser: Exchange, exchange: Exchange, snapshot: Snapshot) -> None:
+    """End the loser's attempt. What it has cost is estimated: it has read the input."""
+    for attempt in loser.attempts.sendings[-1:]:
+        if not attempt.ended:
+            attempt.ended, attempt.error = perf_counter(), Outpaced()
+            attempt.cost = exchange.attempts.hedge_cost = _input_cost(attempt, exchange, snapshot)
+
+
+def _input_cost(attempt: Attempt, exchange: Exchange, snapshot: Snapshot) -> Cost:
+    assert exchange.request is not None
+    price = snapshot.price(attempt.target, time.time())
+    return cost(Usage(input=input_tokens(exchange.request), output=0), price, estimated=True)
+
+
+def _close_response(exchange: Exchange) -> None:
+    if exchange.attempts.stream is not None:
+        exchange.attempts.stream.provider_response.close()
+
+
+def _end_sending(exchange: Exchange) -> None:
+    if exchange.attempts.sending is not None:
+        exchange.attempts.sending.end()

@@ -1,0 +1,28 @@
+"""How long targets take, where a strategy or hedging wants to know. A request that nobody measures pays nothing."""
+
+from gateway_project.errors import UpstreamError
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.routing.strategies import MEASURED, signal_key
+from gateway_project.work.snapshot.records import Target
+from providers.transport.calls import End
+
+TOO_MANY_REQUESTS = 429
+
+
+def begin_measuring(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """A target is asked: measure it if an alias, or the request, wants that."""
+    request = exchange.request
+    assert request is not None
+    if gateway.snapshot.aliases.needs_measurements or exchange.options.strategy in MEASURED:
+        exchange.attempts.sending = gateway.signals.begin(signal_key(target, is_streamed=request.stream))
+
+
+def measure_failure(exchange: Exchange, error: UpstreamError) -> None:
+    """The target did not serve: a failure, unless it limits us, refused the request or had no time left."""
+    sending = exchange.attempts.sending
+    if sending is None:
+        return
+    if error.allows_failover and error.code != TOO_MANY_REQUESTS and exchange.call.end is not End.TOTAL:
+        sending.failed()
+    sending.end()

@@ -1,0 +1,1 @@
+"""What a guardrail looks for and how, in requests, answers and streams."""

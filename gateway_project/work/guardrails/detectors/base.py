@@ -1,0 +1,45 @@
+"""What all detectors have in common."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+MAX_SPAN = 4096  # characters that a match can have in a stream; what may become longer counts as a match
+CONTEXT = 64  # characters before a match that may decide whether it is one
+
+
+class Match(NamedTuple):
+    """A part of a text: offsets in characters of the original text, and what it is."""
+
+    start: int
+    end: int
+    category: str
+
+
+class Detector(ABC):
+    """A guardrail's type with its parameters, compiled. Threads share it.
+
+    `longest` is the number of characters that a match has at most, as far as a stream is concerned. A detector with
+    `judges_whole_answer` says nothing about a part of an answer: streams are held until their end. One with
+    `max_length` refuses a text with more characters than that.
+    """
+
+    longest: int = MAX_SPAN
+    judges_whole_answer: ClassVar[bool] = False
+    max_length: int | None = None
+    is_broken: ClassVar[bool] = False  # it can search nothing
+    # For what is no text: the names of models and of tools, and the arguments of tools.
+    models: "Detector | None" = None
+    tools: "Detector | None" = None
+    calls: "Detector | None" = None
+
+    @abstractmethod
+    def scan(self, text: str, start: int = 0) -> list[Match]:
+        """The matches that begin at `start` or later, by their start; they may overlap. What is before `start`
+        decides what begins a word."""
+
+    def pending(self, text: str, start: int = 0) -> int:
+        """The first offset from `start` on at which a match may begin that more text completes, or takes back.
+
+        The length of the text if there is none. Here: the last characters that a match can have.
+        """
+        return max(start, len(text) - self.longest)

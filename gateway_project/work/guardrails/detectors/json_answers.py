@@ -1,0 +1,108 @@
+"""The type `json`: an answer must be JSON, or match a schema. Whole answers only."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import orjson
+
+from gateway_project.work.guardrails.detectors.base import Detector, Match
+from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
+
+MAX_SCHEMA_BYTES = 64 * 1024
+MAX_SUBSCHEMAS = 2000  # with each reference counted as what it refers to
+MAX_PATTERN_BYTES = 1024 * 1024
+_UNSUPPORTED = ("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor")
+
+
+class JsonAnswer(Detector):
+    """What is not JSON, or does not match the schema, is a match as a whole."""
+
+    judges_whole_answer = True
+    longest = 0
+
+    def __init__(self, is_valid: Callable[[object], bool] | None) -> None:
+        self._is_valid = is_valid
+
+    def scan(self, text: str, start: int = 0) -> list[Match]:
+        try:
+            value = orjson.loads(text)
+        except ValueError:
+            return [Match(0, len(text), "not_json")]
+        if self._is_valid is None or self._matches(value):
+            return []
+        return [Match(0, len(text), "schema")]
+
+    def _matches(self, value: object) -> bool:
+        try:
+            return self._is_valid is None or self._is_valid(value)
+        except ValueError:  # too deep, or a number too large
+            return False
+
+
+def compile_json(members: Mapping[str, object]) -> JsonAnswer:
+    schema = Parameters(members, known=("schema",)).get("schema")
+    if schema is None:
+        return JsonAnswer(None)
+    if not isinstance(schema, dict):
+        raise invalid("schema", "must be a JSON schema: an object.")
+    _check_size(schema)
+    return JsonAnswer(_validator(schema))
+
+
+def _validator(schema: dict[str, object]) -> Callable[[object], bool]:
+    """Fetches nothing; its regular expressions take linear time."""
+    import jsonschema_rs  # not while starting: few gateways have such guardrails
+
+    options = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
+    try:
+        return jsonschema_rs.validator_for(schema, pattern_options=options, offline=True).is_valid
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise invalid("schema", f"is not a valid JSON schema: {str(error).splitlines()[0][:200]}.") from None
+
+
+def _check_size(schema: dict[str, object]) -> None:
+    """Refuse a schema that takes long, however short it is written."""
+    if len(orjson.dumps(schema)) > MAX_SCHEMA_BYTES:
+        raise invalid("schema", f"must have at most {MAX_SCHEMA_BYTES:,} bytes.")
+    if _Size(schema).of(schema, ()) > MAX_SUBSCHEMAS:
+        raise invalid("schema", f"must have at most {MAX_SUBSCHEMAS:,} parts, those behind references included.")
+
+
+class _Size:
+    """Counts the parts of a schema, with each reference as what it refers to."""
+
+    def __init__(self, root: dict[str, object]) -> None:
+        self._root = root
+        self._sizes: dict[str, int] = {}
+
+    def of(self, node: object, path: tuple[str, ...]) -> int:
+        size = 1 + sum(self.of(child, path) for child in _children(node))
+        if isinstance(node, dict):
+            if unsupported := [name for name in _UNSUPPORTED if name in node]:
+                raise invalid("schema", f"must not use {unsupported[0]}; use $ref.")
+            if isinstance(reference := node.get("$ref"), str):
+                size += self._of_reference(reference, path)
+        return size
+
+    def _of_reference(self, reference: str, path: tuple[str, ...]) -> int:
+        if reference in path:
+            raise invalid("schema", f"must not refer to itself: {reference}.")
+        if reference not in self._sizes:
+            self._sizes[reference] = self.of(self._target(reference), (*path, reference))
+        return self._sizes[reference]
+
+    def _target(self, reference: str) -> object:
+        target: object = self._root
+        if not reference.startswith("#/"):
+            raise invalid("schema", f"must refer to parts of itself only (#/$defs/name), not to {reference[:100]}.")
+        for name in reference[2:].split("/"):
+            target = target.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+        if target is None:
+            raise invalid("schema", f"refers to {reference[:100]}, which it does not have.")
+        return target
+
+
+def _children(node: object) -> Iterator[object]:
+    if isinstance(node, dict):
+        yield from node.values()
+    elif isinstance(node, list):
+        yield from node

@@ -1,0 +1,149 @@
+"""The type `pattern`: regular expressions of an administrator, by RE2, in linear time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import re2
+
+from gateway_project.work.guardrails.detectors.base import MAX_SPAN, Detector, Match
+from gateway_project.work.guardrails.detectors.expressions import TooComplexError, beginnings, longest_match, parse
+from gateway_project.work.guardrails.detectors.normalisation import normalise
+from gateway_project.work.guardrails.detectors.parameters import Parameters, invalid
+
+MAX_PATTERNS, MAX_LENGTH = 200, 1000
+MAX_BYTES = 8 * 1024 * 1024  # of one compiled pattern
+MAX_BYTES_OF_ALL = 64 * 1024 * 1024
+
+
+class Patterns(Detector):
+    """Patterns, tried on the text as it is and as a reader sees it.
+
+    The category of a match is the pattern's name, or `pattern-` and its number.
+    """
+
+    def __init__(self, patterns: Sequence[str], *, ignore_case: bool, names: Sequence[str] = ()) -> None:
+        self._names = names or [f"pattern-{number}" for number in range(1, len(patterns) + 1)]
+        self._patterns = [_compile(pattern, ignore_case=ignore_case) for pattern in patterns]
+        every = "|".join(f"(?:{one})" for one in patterns)
+        self._all = _compile(every, ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL)
+        self._set = _set(patterns, ignore_case=ignore_case)
+        self._beginnings, self.longest = _beginnings(patterns, ignore_case=ignore_case)
+
+    def scan(self, text: str, start: int = 0) -> list[Match]:
+        if text.isascii():
+            return sorted(set(self._scan(text.encode(), start)))
+        normal = normalise(text)
+        spans = self._in_characters(text, start)
+        if normal.text != text:
+            matches = self._in_characters(normal.text, normal.position(start))
+            spans |= {Match(*normal.span(one.start, one.end), one.category) for one in matches}
+        return sorted(spans)
+
+    def _in_characters(self, text: str, start: int) -> set[Match]:
+        """The matches in a text that is not ASCII."""
+        encoded = text.encode("utf-8", "surrogatepass")
+        matches = list(self._scan(encoded, len(text[:start].encode("utf-8", "surrogatepass"))))
+        offsets = _character_offsets(encoded, sorted({place for one in matches for place in one[:2]}))
+        return {Match(offsets[first], offsets[end], category) for first, end, category in matches}
+
+    def _scan(self, text: bytes, start: int) -> Iterator[Match]:
+        if self._all.search(text, start) is None:
+            return
+        for number in self._candidates(text):
+            for match in self._patterns[number].finditer(text, start):
+                first, end = match.span()
+                if end > first:
+                    yield Match(first, end, self._names[number])
+
+    def _candidates(self, text: bytes) -> Sequence[int]:
+        """The patterns that match somewhere."""
+        # A set that runs out of memory says that nothing matches, which is known to be wrong here.
+        return self._set.Match(text) or range(len(self._patterns))
+
+    def pending(self, text: str, start: int = 0) -> int:
+        if self._beginnings is None:
+            return super().pending(text, start)
+        first = self._pending(text, start)
+        if not text.isascii():
+            normal = normalise(text)
+            first = min(first, normal.original(self._pending(normal.text, normal.position(start)), len(text)))
+        return first
+
+    def _pending(self, text: str, start: int) -> int:
+        encoded = text.encode("utf-8", "surrogatepass")
+        offset = start if len(encoded) == len(text) else len(text[:start].encode("utf-8", "surrogatepass"))
+        match = self._beginnings.search(encoded, offset) if self._beginnings else None
+        if match is None:
+            return len(text)
+        return len(text) - len(encoded[match.start() :].decode("utf-8", "surrogatepass"))
+
+
+def compile_patterns(members: Mapping[str, object]) -> Patterns:
+    parameters = Parameters(members, known=("patterns", "ignoreCase"))
+    patterns = parameters.texts("patterns", most=MAX_PATTERNS, longest=MAX_LENGTH, required=True)
+    ignore_case = parameters.flag("ignoreCase", default=True)
+    for position, pattern in enumerate(patterns):
+        _check(pattern, f"patterns.{position}", ignore_case=ignore_case)
+    try:
+        return Patterns(patterns, ignore_case=ignore_case)
+    except re2.error:
+        raise invalid("patterns", "are too large together; make several guardrails of them.") from None
+
+
+def _check(pattern: str, place: str, *, ignore_case: bool) -> None:
+    try:
+        matches_nothing = _compile(pattern, ignore_case=ignore_case).search(b"") is not None
+    except (re2.error, UnicodeEncodeError) as error:
+        raise invalid(place, f"is not a valid RE2 pattern: {_reason(error)}.") from None
+    if matches_nothing:
+        raise invalid(place, "must not match the empty text.")
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if isinstance(error, re2.error) and error.args else str(error)
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _options(*, ignore_case: bool, bytes_of_memory: int) -> re2.Options:
+    options = re2.Options()
+    options.max_mem = bytes_of_memory
+    options.log_errors = False
+    options.case_sensitive = not ignore_case
+    options.never_capture = True
+    return options
+
+
+def _compile(pattern: str, *, ignore_case: bool, bytes_of_memory: int = MAX_BYTES) -> "re2._Regexp":
+    return re2.compile(pattern.encode(), _options(ignore_case=ignore_case, bytes_of_memory=bytes_of_memory))
+
+
+def _set(patterns: Sequence[str], *, ignore_case: bool) -> re2.Set:
+    result = re2.Set.SearchSet(_options(ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL))
+    for pattern in patterns:
+        result.Add(pattern)
+    result.Compile()
+    return result
+
+
+def _beginnings(patterns: Sequence[str], *, ignore_case: bool) -> tuple["re2._Regexp | None", int]:
+    """What the beginnings of matches look like, at the end of a text, and the longest match.
+
+    None where a pattern is too complex: then a stream holds back as much as the longest match has.
+    """
+    try:
+        nodes = [parse(pattern) for pattern in patterns]
+        every = "|".join(map(beginnings, nodes))
+        compiled = _compile(rf"(?:{every})\z", ignore_case=ignore_case, bytes_of_memory=MAX_BYTES_OF_ALL)
+    except (TooComplexError, re2.error):
+        return None, MAX_SPAN
+    return compiled, min(MAX_SPAN, max(longest_match(node) or MAX_SPAN for node in nodes))
+
+
+def _character_offsets(encoded: bytes, places: Sequence[int]) -> dict[int, int]:
+    """The offsets in characters of some offsets in bytes, in order, in one pass."""
+    offsets: dict[int, int] = {}
+    last = characters = 0
+    for place in places:
+        characters += len(encoded[last:place].decode("utf-8", "surrogatepass"))
+        offsets[place] = characters
+        last = place
+    return offsets

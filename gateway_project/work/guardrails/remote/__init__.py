@@ -1,0 +1,1 @@
+"""Guardrails that ask another service: over HTTP, or a model of a provider."""

@@ -1,0 +1,77 @@
+"""What the services of guardrails say of a request or an answer, added up with what the others have found."""
+
+from collections.abc import Sequence
+
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.book import MONITOR
+from gateway_project.work.guardrails.remote.asking import Answer, Means
+from gateway_project.work.guardrails.remote.services import Question
+from gateway_project.work.guardrails.searching import UNAVAILABLE, Search
+from gateway_project.work.guardrails.texts import Kind, Path, Visit, of_whole_texts, rewrite
+
+REPLACED = "replaced"  # category
+
+
+def judge(exchange: Exchange, gateway: Gateway, search: Search, direction: str, value: object) -> dict[str, str]:
+    """Ask the services of the guardrails about the texts of a document: note what they say, and what replaces which."""
+    texts: dict[str, None] = {}
+
+    def collect(text: str, kind: Kind, path: Path) -> str:
+        if kind is not Kind.TOOL:
+            texts[text] = None
+        return text
+
+    rewrite(value, of_whole_texts(collect))
+    return judge_texts(exchange, gateway, search, direction, list(texts))
+
+
+def judge_texts(
+    exchange: Exchange, gateway: Gateway, search: Search, direction: str, texts: list[str]
+) -> dict[str, str]:
+    """The same for texts."""
+    identity = exchange.identity
+    assert identity.caller is not None
+    if not texts or not search.side.remote:
+        return {}
+    key_id = None if identity.key is None else identity.key.id
+    question = Question(direction, texts, exchange.model, identity.caller.id, key_id, exchange.request_id)
+    means = Means(gateway.transport, gateway.watcher, gateway.snapshot)
+    answers = gateway.remote_guardrails.ask(means, search.side.remote, question)
+    return _noted(search, texts, answers)
+
+
+def replacing(replacements: dict[str, str], search: Search) -> Visit:
+    """The visit of a search, with replaced texts in the place of the original ones."""
+    if not replacements:
+        return search.visit
+
+    def visit(text: str, kind: Kind, path: Path) -> str:
+        new = replacements.get(text, text)
+        if new == text or kind is Kind.TOOL:
+            return search.visit(text, kind, path)
+        search.visit(text, kind, path)  # all look at the original
+        counts = search.counts()
+        result = search.visit(new, kind, path)
+        search.set_counts(counts)
+        return result
+
+    return visit
+
+
+def _noted(search: Search, texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, str]:
+    replacements: dict[str, str] = {}
+    for guardrail, verdict, seconds in answers:
+        search.note_time([guardrail], seconds)
+        if verdict.has_failed:
+            search.tallies[guardrail.id].has_failed = True
+            if guardrail.fails_closed:
+                search.note_refusal([guardrail], UNAVAILABLE)
+        for category in verdict.categories:
+            search.note_refusal([guardrail], category)
+        for text, new in zip(texts, verdict.texts or texts, strict=True):
+            if new != text:
+                search.tallies[guardrail.id].counts[REPLACED] += 1
+                if guardrail.action != MONITOR:
+                    replacements.setdefault(text, new)
+    return replacements

@@ -1,0 +1,61 @@
+"""What guardrails have come to, for the log, the metrics and explanations."""
+
+from gateway_project.json_types import JsonObject
+from gateway_project.work.exchange import Guarding
+from gateway_project.work.guardrails.book import REQUEST, RESPONSE, GuardrailSnapshot
+from gateway_project.work.guardrails.searching import Search, Tally
+
+MAX_CATEGORIES = 20  # that an entry lists of one guardrail
+MAX_LOGGED = 100  # guardrails that an entry lists
+
+
+def logged_guardrails(guarding: Guarding) -> list[JsonObject] | None:
+    """Each guardrail that ran, and what it came to; never what it found. None if none ran."""
+    rows = [
+        _row(tally, direction)
+        for search, direction in ((guarding.request_search, REQUEST), (guarding.answer_search, RESPONSE))
+        if isinstance(search, Search)
+        for tally in search.tallies.values()
+    ]
+    return rows[:MAX_LOGGED] or None
+
+
+def logged_answer(guarding: Guarding) -> tuple[bytes, int] | None:
+    """The answer without what guardrails have taken out of it, and its size; None if it is logged as it is."""
+    if guarding.logged is not None:
+        return guarding.logged, len(guarding.logged)
+    if guarding.stream is not None and guarding.changes_answers:
+        return guarding.stream.logged, guarding.stream.size
+    return None
+
+
+def _row(tally: Tally, direction: str) -> JsonObject:
+    return {
+        "id": tally.guardrail.id,
+        "name": tally.guardrail.name,
+        "direction": direction,
+        "result": tally.result,
+        "milliseconds": round(tally.seconds * 1000, 3),
+        "counts": dict(tally.counts.most_common(MAX_CATEGORIES)),
+    }
+
+
+def explained_guardrails(guarding: Guarding | None) -> list[JsonObject]:
+    """Each guardrail that applies, in order; `result` is null for those that wait for an answer, or ask a service."""
+    if guarding is None:
+        return []
+    search = guarding.request_search
+    tallies = {} if search is None else search.tallies
+    return [_explained(guardrail, tallies.get(guardrail.id)) for guardrail in guarding.applicable.guardrails]
+
+
+def _explained(guardrail: GuardrailSnapshot, tally: Tally | None) -> JsonObject:
+    sides = ((REQUEST, guardrail.is_for_requests), (RESPONSE, guardrail.is_for_answers))
+    return {
+        "id": guardrail.id,
+        "name": guardrail.name,
+        "action": guardrail.action,
+        "directions": [direction for direction, is_searched in sides if is_searched],
+        "result": None if tally is None or guardrail.service is not None else tally.result,
+        "counts": {} if tally is None else dict(tally.counts.most_common(MAX_CATEGORIES)),
+    }

@@ -1,0 +1,209 @@
+"""Searches texts with guardrails: what was there, and the text without it. Knows no request and no wire format."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NamedTuple
+
+from gateway_project.errors import GuardrailBlocked
+from gateway_project.work.guardrails.book import BLOCK, MONITOR, REDACT, GuardrailSnapshot, Side
+from gateway_project.work.guardrails.detectors import Detector, Match
+from gateway_project.work.guardrails.detectors.redaction import Placeholders, redact
+from gateway_project.work.guardrails.texts import Kind, Path
+
+log = logging.getLogger("gateway.guardrails")
+
+UNAVAILABLE, TOO_LONG, MODEL, TOOL = "unavailable", "length", "model", "tool"  # categories
+PASSED, FAILED = "passed", "failed"
+RESULTS = {BLOCK: "blocked", REDACT: "redacted", MONITOR: "monitored"}
+
+
+class Span(NamedTuple):
+    """A part of a text that goes: `rank` is the place of its guardrail in the order."""
+
+    start: int
+    end: int
+    rank: int
+    category: str
+
+
+class Part(NamedTuple):
+    """A part of a text that goes, which overlaps no other; `first` is the span of the first guardrail in it."""
+
+    start: int
+    end: int
+    first: Span
+    is_reversible: bool
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one guardrail came to so far: the matches by category, and the time it took."""
+
+    guardrail: GuardrailSnapshot
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    has_failed: bool = False
+    is_refusal: bool = False  # something that cannot be taken out is among the matches
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the request or the answer is refused because of it."""
+        action = self.guardrail.action
+        return (action == BLOCK and bool(self.counts)) or (action == REDACT and self.is_refusal)
+
+    @property
+    def result(self) -> str:
+        """blocked, redacted, monitored, failed or passed."""
+        if self.blocks:
+            return RESULTS[BLOCK]
+        if self.counts:
+            return RESULTS[self.guardrail.action]
+        return FAILED if self.has_failed else PASSED
+
+
+class Search:
+    """One direction of one request: searches its texts, one after the other, and adds up what was there."""
+
+    def __init__(self, side: Side, placeholders: Placeholders | None = None, *, is_of_answer: bool = True) -> None:
+        self.side, self.placeholders, self._is_of_answer = side, placeholders, is_of_answer
+        self.tallies = {guardrail.id: Tally(guardrail) for guardrail in side.guardrails}
+        self._ranks = {guardrail.id: rank for rank, guardrail in enumerate(side.guardrails)}
+
+    @property
+    def blocking(self) -> Tally | None:
+        """The first guardrail that blocks, if one does."""
+        return next((one for one in self.tallies.values() if one.blocks), None)
+
+    def raise_if_blocked(self, what: str) -> None:
+        """Raise the error that says which guardrail blocks what, and never what stands there."""
+        if (tally := self.blocking) is not None:
+            raise blocked(tally.guardrail.name, next(iter(tally.counts)), what)
+
+    def note_model(self, name: str) -> None:
+        """Search the name of the model that is asked for."""
+        for detector, guardrails in self.side.by_detector:
+            if detector.models is not None and detector.models.scan(name):
+                self.note_refusal(guardrails, MODEL)
+
+    def visit(self, text: str, kind: Kind, path: Path = None) -> str:
+        """The text without what goes; a function for texts.rewrite()."""
+        if kind is Kind.TOOL:
+            self._note_tool(text)
+            return text
+        spans: list[Span] = []
+        for detector, guardrails in self.detectors_for(kind):
+            spans += self._scan(detector, guardrails, text)
+        return self.without(text, spans) if spans else text
+
+    def detectors_for(self, kind: Kind) -> Iterator[tuple[Detector, tuple[GuardrailSnapshot, ...]]]:
+        """The detectors for texts of a kind; those that judge whole answers are for these alone."""
+        for detector, guardrails in self.side.by_detector:
+            if not detector.judges_whole_answer or (self._is_of_answer and kind is Kind.ANSWER):
+                yield detector, guardrails
+            if detector.calls is not None and kind in (Kind.CALL, Kind.CALL_JSON):
+                yield detector.calls, guardrails
+
+    def _note_tool(self, name: str) -> None:
+        for detector, guardrails in self.side.by_detector:
+            if detector.tools is not None and detector.tools.scan(name):
+                self.note_refusal(guardrails, TOOL)
+
+    def note_refusal(self, guardrails: Sequence[GuardrailSnapshot], category: str) -> None:
+        """Note something that cannot be taken out: a guardrail that redacts blocks it."""
+        for guardrail in guardrails:
+            tally = self.tallies[guardrail.id]
+            tally.counts[category] += 1
+            tally.is_refusal = True
+
+    def _scan(self, detector: Detector, guardrails: Sequence[GuardrailSnapshot], text: str) -> list[Span]:
+        begun = perf_counter()
+        try:
+            matches = detector.scan(text)
+        except Exception:  # a fault of a detector is no fault of the request: its guardrails say what happens
+            log.exception("The guardrail %s cannot search a text.", guardrails[0].name)
+            return self.note_failure(guardrails, len(text))
+        finally:
+            self.note_time(guardrails, perf_counter() - begun)
+        if detector.max_length is not None and len(text) > detector.max_length:
+            matches = [*matches, Match(detector.max_length, len(text), TOO_LONG)]
+        return self.note(guardrails, matches) if matches else []
+
+    def counts(self) -> dict[int, Counter[str]]:
+        """The matches of each guardrail so far, to be set again."""
+        return {number: tally.counts.copy() for number, tally in self.tallies.items()}
+
+    def set_counts(self, counts: dict[int, Counter[str]]) -> None:
+        """Forget the matches that were counted since."""
+        for number, tally in self.tallies.items():
+            tally.counts = counts[number]
+
+    def refuse_redaction(self) -> None:
+        """Block what would be redacted: nothing can be taken out of this answer."""
+        for tally in self.tallies.values():
+            tally.is_refusal = tally.is_refusal or bool(tally.counts)
+
+    def note_time(self, guardrails: Sequence[GuardrailSnapshot], seconds: float) -> None:
+        """Add the time of a detector up, for each of its guardrails."""
+        for guardrail in guardrails:
+            self.tallies[guardrail.id].seconds += seconds
+
+    def note(self, guardrails: Sequence[GuardrailSnapshot], matches: Sequence[Match]) -> list[Span]:
+        """Add the matches of their detector up; what goes because of them."""
+        spans: list[Span] = []
+        for guardrail in guardrails:
+            counts, rank = self.tallies[guardrail.id].counts, self._ranks[guardrail.id]
+            for start, end, category in matches:
+                counts[category] += 1
+                if guardrail.action != MONITOR:
+                    spans.append(Span(start, end, rank, category))
+        return spans
+
+    def note_failure(self, guardrails: Sequence[GuardrailSnapshot], length: int) -> list[Span]:
+        """The same for a text of this length that the detector could not search."""
+        closed = [one for one in guardrails if one.fails_closed]
+        for guardrail in guardrails:
+            self.tallies[guardrail.id].has_failed = True
+        return self.note(closed, [Match(0, length, UNAVAILABLE)])
+
+    def without(self, text: str, spans: Sequence[Span]) -> str:
+        """The text with a mask or a placeholder for each part that goes; parts that overlap go as one."""
+        parts = merged(spans, self._is_reversible)
+        reversible = {(part.start, part.end): part.is_reversible for part in parts}
+        matches = [Match(part.start, part.end, part.first.category) for part in parts]
+        if self.placeholders is None or not any(reversible.values()):
+            return redact(text, matches)
+        pieces, position = [], 0
+        for match in matches:
+            original = text[match.start : match.end]
+            if reversible[match.start, match.end]:
+                pieces += [text[position : match.start], self.placeholders.placeholder(match.category, original)]
+            else:
+                pieces += [text[position : match.start], redact(original, [Match(0, len(original), match.category)])]
+            position = match.end
+        return "".join([*pieces, text[position:]])
+
+    def _is_reversible(self, span: Span) -> bool:
+        guardrail = self.side.guardrails[span.rank]
+        return guardrail.placeholders and guardrail.action == REDACT
+
+
+def blocked(name: str, category: str, what: str) -> GuardrailBlocked:
+    """The error of a guardrail that blocks the request or the answer."""
+    return GuardrailBlocked(f"The guardrail {name!r} blocked the {what}: {category}.", reason="guardrail_blocked")
+
+
+def merged(spans: Sequence[Span], is_reversible: Callable[[Span], bool]) -> list[Part]:
+    """Parts that do not overlap, in order of the text; one is reversible if all of its spans are."""
+    result: list[Part] = []
+    for span in sorted(spans, key=lambda one: (one.start, -one.end)):
+        reversible = is_reversible(span)
+        if result and span.start < result[-1].end:
+            last = result[-1]
+            first = min(last.first, span, key=lambda one: (one.rank, one.start))
+            result[-1] = Part(last.start, max(last.end, span.end), first, last.is_reversible and reversible)
+        elif span.end > span.start:
+            result.append(Part(span.start, span.end, span, reversible))
+    return result

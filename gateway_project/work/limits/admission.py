@@ -1,0 +1,207 @@
+"""Admission: a request is checked against its limits and takes from them, in the round trip that reads the cache."""
+
+from collections.abc import Sequence
+from functools import partial
+from time import time
+
+from gateway_project.errors import ValidationError
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits.checks import COUNT, Admission, CheckStatus, LimitCheck
+from gateway_project.work.limits.demand import Demand, estimate_demand, with_reservations
+from gateway_project.work.limits.messages import limit_error, unpriced_error
+from gateway_project.work.limits.settlement import settle_provider
+from gateway_project.work.log.entry import write_start
+from gateway_project.work.snapshot.records import Target
+from gateway_project.work.tasks import licence_uses
+from providers.formats.dialect import COUNT_TOKENS
+from rules.aliases.models import FallbackCause
+
+Checks = Sequence[LimitCheck]
+BACKGROUND_REFUSED = (
+    "background is refused under a limit of tokens or cost: the use of such a response cannot be counted. "
+    "Send the request without background."
+)
+
+
+def admit_and_look_up(exchange: Exchange, gateway: Gateway) -> None:
+    """Admit the request for its next candidate, and leave the Admission in the exchange.
+
+    Where a cached answer will do, the same round trip looks for it, and claims the flight if one may be called.
+    Raises RateLimited, QuotaExceeded and ActiveUseLimitReached; then nothing was counted.
+    """
+    calls_provider = exchange.options.cache_control != "only"
+    if exchange.cache.key and exchange.options.cache_control != "refresh":
+        token = (exchange.limits.token or gateway.flights.token()) if calls_provider else ""
+        admit(exchange, gateway, exchange.cache.key, token, read=True, calls_provider=calls_provider)
+    else:
+        admit(exchange, gateway, calls_provider=calls_provider)
+
+
+def admit(
+    exchange: Exchange,
+    gateway: Gateway,
+    key: str = "",
+    token: str = "",
+    *,
+    read: bool = False,
+    calls_provider: bool = True,
+) -> Admission:
+    """Count the limits, read the cache (if `read`) and claim the flight in one round trip.
+
+    `calls_provider`: one will be called if there is no cached answer. Raises RateLimited, QuotaExceeded and
+    ActiveUseLimitReached; then nothing was counted.
+    """
+    limits = exchange.limits
+    checks = _checks(exchange, gateway, calls_provider=calls_provider)
+    limits_providers = gateway.snapshot.limits.has_provider_limits and limits.admitted_target is None
+    candidate_checks = _candidate_checks(exchange, gateway) if calls_provider and limits_providers else ()
+    if not checks and not candidate_checks and not key:
+        limits.statuses = limits.statuses or []
+        limits.admission = Admission([])
+        return limits.admission
+    if calls_provider and not token:
+        token = limits.token or gateway.flights.token()
+    admission = _admit_or_wait(exchange, gateway, checks, key, token, read=read, candidate_checks=candidate_checks)
+    if candidate_checks and (admission.leads or not key):  # otherwise nothing was taken from a provider's limits
+        limits.full_candidates += exchange.remaining[: admission.choice]
+        limits.admitted_target = exchange.remaining[admission.choice]
+    limits.admission = admission
+    return admission
+
+
+def admit_to_provider(exchange: Exchange, gateway: Gateway, target: Target) -> None:
+    """Take from the limits of the provider to be called, unless that was done when the request was admitted.
+
+    Raises RateLimited and QuotaExceeded if they have no room.
+    """
+    limits = exchange.limits
+    if not gateway.snapshot.limits.has_provider_limits or target is limits.admitted_target:
+        return
+    settle_provider(exchange, gateway)
+    hold_names = {hold.check.name for hold in limits.holds}  # a provider's count of requests, with another credential
+    checks = gateway.snapshot.limits.for_provider(target.provider).checks
+    if checks := tuple(check for check in checks if check.name not in hold_names):
+        reservation = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot, exchange.request)
+        token = limits.token or gateway.flights.token()
+        _admit_or_wait(exchange, gateway, (), "", token, read=False, candidate_checks=[reservation])
+    limits.admitted_target = target
+
+
+def count_request(exchange: Exchange, gateway: Gateway) -> None:
+    """Count a request before the stage of limits: it has failed, or is costly to search. Raises what admit() does."""
+    if exchange.identity.caller is not None and exchange.limits.statuses is None:
+        _set_own_limits(exchange, gateway)
+        if exchange.limits.own.checks:
+            admit(exchange, gateway, calls_provider=False)
+
+
+def exclude_unaccountable(exchange: Exchange, gateway: Gateway) -> None:
+    """Refuse what the limits in force could not count: background work, and models without a price.
+
+    Candidates without a price are passed over while others can serve. Raises ValidationError and QuotaExceeded.
+    """
+    request, limits, book = exchange.request, exchange.limits, gateway.snapshot.limits
+    if limits.book is None:
+        _set_own_limits(exchange, gateway)
+    assert request is not None
+    if request.operation == COUNT_TOKENS or not (limits.own.reserves or book.has_provider_limits):
+        return
+    if request.runs_in_background and any(_is_reserved(target, exchange, gateway) for target in exchange.candidates):
+        raise ValidationError(BACKGROUND_REFUSED, field="background")
+    for target in exchange.candidates:
+        refusing = limits.own.refusing_unpriced or book.for_provider(target.provider).refusing_unpriced
+        if refusing and gateway.snapshot.price(target, time()) is None:
+            limits.full_candidates += (target,)
+            limits.refusal = unpriced_error(refusing[0].limit, target.provider.name, target.model)
+    if limits.refusal is not None and len(limits.full_candidates) == len(exchange.candidates):
+        raise limits.refusal
+
+
+def _is_reserved(target: Target, exchange: Exchange, gateway: Gateway) -> bool:
+    """Whether a request to this provider is under a limit of tokens or cost."""
+    return exchange.limits.own.reserves or gateway.snapshot.limits.for_provider(target.provider).reserves
+
+
+def _set_own_limits(exchange: Exchange, gateway: Gateway) -> None:
+    caller, limits = exchange.identity.caller, exchange.limits
+    assert caller is not None
+    limits.book = gateway.snapshot.limits
+    limits.own = limits.book.for_caller(exchange.identity.key, caller)
+
+
+def _checks(exchange: Exchange, gateway: Gateway, *, calls_provider: bool) -> Checks:
+    """The caller's checks that have not been taken from yet: all at first, later only those that can be given back."""
+    limits = exchange.limits
+    checks: Checks = limits.own.checks
+    if exchange.candidates:  # a request that was denied before takes no active use
+        assert exchange.identity.caller is not None
+        checks = (*checks, licence_uses.check_of(exchange.identity.caller, gateway.snapshot))
+    if limits.statuses is not None:
+        hold_names = {hold.check.name for hold in limits.holds}
+        checks = [check for check in checks if check.kind != COUNT and check.name not in hold_names]
+    if not calls_provider or not limits.own.reserves:
+        return checks
+    return with_reservations(checks, _demand(exchange), exchange.candidates, gateway.snapshot, exchange.request)
+
+
+def _candidate_checks(exchange: Exchange, gateway: Gateway) -> Sequence[Checks]:
+    """The checks of each remaining candidate, up to the first without any, which always has room."""
+    candidate_checks: list[Checks] = []
+    # Without this cause a full provider is no reason to ask another one.
+    may_choose = FallbackCause.BUDGET in exchange.fallback_on
+    for target in exchange.remaining if may_choose else exchange.remaining[:1]:
+        checks = gateway.snapshot.limits.for_provider(target.provider).checks
+        reservation = with_reservations(checks, _demand(exchange), (target,), gateway.snapshot, exchange.request)
+        candidate_checks.append(reservation)
+        if not checks:
+            break
+    return candidate_checks if candidate_checks[0] else ()
+
+
+def _demand(exchange: Exchange) -> Demand:
+    if exchange.limits.demand is None:
+        assert exchange.request is not None
+        exchange.limits.demand = estimate_demand(exchange.request)
+    return exchange.limits.demand
+
+
+def _admit_or_wait(
+    exchange: Exchange,
+    gateway: Gateway,
+    checks: Checks,
+    key: str,
+    token: str,
+    *,
+    read: bool,
+    candidate_checks: Sequence[Checks],
+) -> Admission:
+    admit_with = partial(gateway.state.admit, checks, key, token, read=read, candidate_checks=candidate_checks)
+    admission, ignore_lost = admit_with(), False
+    while admission.lost:
+        if all(lost.is_small for lost in admission.lost):
+            gateway.recounter.request(admission.lost)
+            admission = admit_with(accept_lost=True)
+        else:
+            write_start(exchange, gateway, calls_provider=False)
+            ignore_lost = ignore_lost or not gateway.recounter.wait(admission.lost, exchange.call)
+            admission = admit_with(ignore_lost=ignore_lost)
+    limits = exchange.limits
+    limits.token = token
+    limits.holds += admission.holds
+    for full in admission.full:
+        gateway.full_providers.note(full)
+    if admission.refused is not None:
+        limits.statuses = _updated(limits.statuses, _updated(admission.statuses, [admission.refused]))
+        raise limit_error(admission.refused, time(), gateway.snapshot.prices.currency)
+    if limits.statuses is None:
+        limits.counted_at = admission.at
+    limits.statuses = _updated(limits.statuses, admission.statuses)
+    return admission
+
+
+def _updated(statuses: list[CheckStatus] | None, newer: list[CheckStatus]) -> list[CheckStatus]:
+    if not statuses:
+        return newer
+    names = {status.check.name for status in newer}
+    return [status for status in statuses if status.check.name not in names] + newer

@@ -1,0 +1,19 @@
+"""How much of a request's content is kept: as the gateway's setting says, unless its key keeps less."""
+
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+if TYPE_CHECKING:
+    from gateway_project.work.exchange import Exchange
+
+KINDS = ("none", "redacted", "full")  # of GATEWAY_LOG_PAYLOAD, the least first
+
+
+def kept_content(exchange: "Exchange") -> str:
+    """full, redacted or none."""
+    kind: str = settings.GATEWAY_LOG_PAYLOAD
+    key = exchange.identity.key
+    if key is None or key.restrictions is None or key.restrictions.content_logging not in KINDS:
+        return kind
+    return min(kind, key.restrictions.content_logging.value, key=KINDS.index)

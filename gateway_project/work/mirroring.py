@@ -1,0 +1,72 @@
+"""A share of an alias's requests goes to another target too, once it is answered; nobody gets that answer."""
+
+import os
+
+from gateway_project.work.exchange import Decision, Exchange, Guarding, RequestLimits, RequestOptions, Selection
+from gateway_project.work.failover.candidates import ask
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.guardrails.stage import guard_answer
+from gateway_project.work.limits.admission import admit_to_provider
+from gateway_project.work.pipeline import finish, run
+from gateway_project.work.routing.credentials import with_credentials
+from gateway_project.work.routing.mirrors import MirroredRequest
+from gateway_project.work.snapshot.records import Target
+from gateway_project.work.streaming.stream import ClientConnection
+from providers.catalogue import servable
+from providers.transport.calls import Call
+
+
+def serve_mirrored(mirrored: MirroredRequest, gateway: Gateway) -> None:
+    """Send the request to the mirror, if its caller may ask that target, and log what it answers."""
+    targets = [one for one in with_credentials((mirrored.target,), os.urandom(16)) if _may_serve(one, gateway)]
+    if not targets or not _is_allowed(mirrored, gateway):
+        return
+    exchange = _exchange(mirrored, targets[0], gateway)
+    run(exchange, gateway, (_ask_mirror, guard_answer))
+    body = finish(exchange, gateway).body
+    if not isinstance(body, bytes):
+        for _ in body:
+            pass
+
+
+def _exchange(mirrored: MirroredRequest, target: Target, gateway: Gateway) -> Exchange:
+    """The request once more, as one that has been admitted: only the limits of its provider count it."""
+    connection = ClientConnection({}, None, mirrored.address)
+    call = Call(client=None, total_seconds=gateway.total_seconds)
+    return Exchange(
+        connection,
+        mirrored.request_id,
+        mirrored.endpoint,
+        call=call,
+        is_mirror=True,
+        identity=mirrored.identity,
+        request=mirrored.request,
+        options=RequestOptions(cache_control="bypass", tags=mirrored.tags),
+        decision=Decision(mirrored.alias, offers=(target,), allowed=(target,)),
+        guarding=None if mirrored.guardrails is None else Guarding(mirrored.guardrails),
+        selection=Selection((target,)),
+        limits=RequestLimits(statuses=[]),
+    )
+
+
+def _ask_mirror(exchange: Exchange, gateway: Gateway) -> None:
+    target = exchange.candidates[0]
+    gateway.watcher.add(exchange.call)
+    admit_to_provider(exchange, gateway, target)
+    ask(exchange, gateway, target)
+
+
+def _may_serve(target: Target, gateway: Gateway) -> bool:
+    resting = gateway.rests.current(target.provider) is not None or gateway.breakers.is_resting(target.provider)
+    return bool(servable((target,))) and not resting
+
+
+def _is_allowed(mirrored: MirroredRequest, gateway: Gateway) -> bool:
+    """Whether the rules and the key let the caller ask the mirror."""
+    caller, key, target = mirrored.identity.caller, mirrored.identity.key, mirrored.target
+    assert caller is not None
+    if key is not None and key.provider_id not in (None, target.provider.id):
+        return False
+    if key is not None and key.restrictions is not None and not key.restrictions.allow_model(target.model):
+        return False
+    return gateway.snapshot.rules.allows(target, user_id=caller.id, group_ids=caller.group_ids)

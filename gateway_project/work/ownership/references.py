@@ -1,0 +1,100 @@
+"""What a request names of what providers keep has to be its user's: nobody reads another one's conversation.
+
+Ids are random, and users do not learn each other's from the gateway. An id that was made outside of it, as that of a
+conversation is, belongs to the first user who names it. So do files, vector stores, stored prompts and cached content,
+unless GATEWAY_SHARED_PROVIDER_FILES makes those of the account everybody's.
+"""
+
+import time
+from collections.abc import Sequence
+
+from django.conf import settings
+
+from gateway_project.errors import NotFound, ServiceUnavailable, ValidationError
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.ownership.owners import digest_of
+from providers.formats.kept_state import Access, Reference
+
+MAX_REFERENCES = 2000
+CLAIMABLE = (Access.FIRST, Access.ACCOUNT)
+# A stream's last ids are published when the client has its last event already.
+SECOND_LOOK_SECONDS = 0.25
+
+
+def check_references(exchange: Exchange, gateway: Gateway) -> None:
+    """Refuse what is another user's. Raises NotFound, and ServiceUnavailable if nobody can tell whose it is."""
+    references = _references(exchange)
+    if not references:
+        return
+    if len(references) > MAX_REFERENCES:
+        raise ValidationError(f"A request must refer to at most {MAX_REFERENCES} stored items.", field="input")
+    assert exchange.identity.caller is not None
+    user_id = exchange.identity.caller.id
+    owners = _find_owners(references, gateway)
+    for reference in references:
+        owner = owners.get(digest_of(reference.id))
+        if owner != user_id and (owner is not None or reference.kind.access is Access.OWNER):
+            raise _not_found(reference, gateway, is_known=owner is not None)
+    first = [reference for reference in references if reference.kind.access in CLAIMABLE]
+    _claim(exchange, gateway, [one for one in first if digest_of(one.id) not in owners], user_id)
+    exchange.ownership.claims = tuple(dict.fromkeys(digest_of(reference.id) for reference in first))
+
+
+def _references(exchange: Exchange) -> Sequence[Reference]:
+    """The ids in the request of what its candidates may keep."""
+    request, candidates = exchange.request, exchange.candidates
+    assert request is not None
+    only = candidates[0].provider.format
+    formats = dict.fromkeys(target.provider.format for target in candidates) if len(candidates) > 1 else (only,)
+    named = [reference for one in formats if one is not None for reference in one.references(request)]
+    return _checked(list(dict.fromkeys(named))) if named else named
+
+
+def _checked(references: Sequence[Reference]) -> Sequence[Reference]:
+    """Those that have owners."""
+    if not settings.GATEWAY_SHARED_PROVIDER_FILES:
+        return references
+    return [reference for reference in references if reference.kind.access is not Access.ACCOUNT]
+
+
+def _find_owners(references: Sequence[Reference], gateway: Gateway) -> dict[str, int]:
+    """The owners by digest; what has to have one but has none yet is looked for a second time, a moment later."""
+    digests = list(dict.fromkeys(digest_of(reference.id) for reference in references))
+    try:
+        owners = gateway.owners.find(digests)
+    except ServiceUnavailable as error:
+        raise _unknown(references[0]) from error
+    needed = (digest_of(one.id) for one in references if one.kind.access is Access.OWNER)
+    if missing := [digest for digest in needed if digest not in owners]:
+        time.sleep(SECOND_LOOK_SECONDS)
+        owners |= gateway.owners.find_recent(missing)
+    return owners
+
+
+def _claim(exchange: Exchange, gateway: Gateway, references: Sequence[Reference], user_id: int) -> None:
+    """Make what nobody has named yet the user's, even against a request that names it at the same moment."""
+    if not references:
+        return
+    owners = gateway.owners.claim([digest_of(reference.id) for reference in references], user_id)
+    if owners is None:
+        raise _unknown(references[0])
+    for reference in references:
+        if owners.get(digest_of(reference.id)) != user_id:
+            raise _not_found(reference, gateway, is_known=True)
+
+
+def _not_found(reference: Reference, gateway: Gateway, *, is_known: bool) -> NotFound | ServiceUnavailable:
+    """The same words for another user's and for nobody's."""
+    if not is_known and gateway.owners.may_lack_recent:
+        return _unknown(reference)
+    kind = reference.kind
+    text = f"{kind.noun} with id '{reference.id}' not found."
+    return NotFound(text, field=reference.field, reason=kind.reason)
+
+
+def _unknown(reference: Reference) -> ServiceUnavailable:
+    return ServiceUnavailable(
+        f"{reference.field} refers to what a provider stores, and the gateway cannot check at the moment whose it is. "
+        "Send the request again, or send the whole conversation instead."
+    )

@@ -1,0 +1,99 @@
+"""Stage 4: which of the allowed targets, best first?"""
+
+from gateway_project.errors import ProviderNotSelected, ValidationError
+from gateway_project.work.cache.key import digest
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.failover.causes import cause_of_status
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.routing.credentials import account_seed, with_credentials
+from gateway_project.work.routing.ordering import in_order, seed_of, tiers_of
+from gateway_project.work.snapshot.records import ProviderSnapshot, Target, target_key
+from providers.catalogue import servable
+from rules.aliases.models import FallbackCause
+from telemetry.models import Candidate
+
+# The causes for which a target may not be able to serve even before it is asked.
+STATE_CAUSES = frozenset((FallbackCause.ERROR, FallbackCause.RATE_LIMITED, FallbackCause.BUDGET))
+
+
+def choose_candidates(exchange: Exchange, gateway: Gateway) -> None:
+    """Set the candidates in the order in which they are tried. Raises ProviderNotSelected."""
+    request, usable = exchange.request, list(servable(exchange.decision.allowed))
+    assert request is not None
+    if not usable:
+        raise ProviderNotSelected(_why_none(exchange))
+    if len(usable) > 1 and (name := request.stateful_parameter):
+        raise ValidationError(
+            f"{name} refers to what one provider keeps, and several offer this model: name it, as in "
+            f"{usable[0].provider.name}/{usable[0].model}.",
+            field=name,
+            reason=request.dialect.stateful_unsupported_code,
+        )
+    if exchange.options.cache_control != "bypass":
+        exchange.selection.digest = digest(request.body)
+    if len(usable) > 1 or usable[0].provider.siblings:
+        usable = _in_order(usable, exchange, gateway)
+    exchange.selection.targets = tuple(usable)
+
+
+def _in_order(targets: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
+    """The targets that may be asked, tier after tier; only one, with all its credentials, without any fallback."""
+    seed = seed_of(exchange)
+    tiers = [in_order(tier, exchange, gateway, seed) for tier in tiers_of(exchange, targets)]
+    if not exchange.options.may_fall_back:
+        tiers = tiers[:1]
+    reachable = [target for tier in _reachable(tiers, exchange, gateway) for target in tier]
+    ready = _ready(with_credentials(reachable, account_seed(exchange, reachable, seed)), exchange, gateway)
+    return ready if exchange.options.may_fall_back else [one for one in ready if one.key == ready[0].key]
+
+
+def _reachable(tiers: list[list[Target]], exchange: Exchange, gateway: Gateway) -> list[list[Target]]:
+    """The tiers up to the first that cannot serve now for a reason that is no cause to leave it."""
+    causes = exchange.fallback_on
+    if causes >= STATE_CAUSES:
+        return tiers
+    for number, tier in enumerate(tiers):
+        states = [_state(target, gateway) for target in tier]
+        if None not in states and not causes.issuperset(filter(None, states)):
+            return tiers[: number + 1]
+    return tiers
+
+
+def _state(target: Target, gateway: Gateway) -> FallbackCause | None:
+    """Why a target would not be asked now; None if it would, with any of its credentials."""
+    states = [_account_state(account, gateway) for account in target.provider.accounts]
+    return None if None in states else states[0]
+
+
+def _account_state(account: ProviderSnapshot, gateway: Gateway) -> FallbackCause | None:
+    rest = gateway.rests.current(account)
+    if rest is not None:
+        return cause_of_status(rest.code)
+    if gateway.breakers.is_resting(account):
+        return FallbackCause.ERROR
+    return FallbackCause.BUDGET if gateway.full_providers.is_full(account) else None
+
+
+def _ready(ordered: list[Target], exchange: Exchange, gateway: Gateway) -> list[Target]:
+    """Those that do not rest and whose limits are not known to be full; all of them if each is."""
+    awake = gateway.breakers.with_closed_breakers(gateway.rests.without_resting(ordered))
+    free = gateway.full_providers.without_full(awake)
+    if len(free) < len(ordered):
+        for target in ordered:
+            if target not in free:
+                reason = Candidate.FULL if target in awake else Candidate.RESTING
+                exchange.selection.passed_over[target_key(target)] = reason
+    return free
+
+
+def _why_none(exchange: Exchange) -> str:
+    if exchange.decision.allowed:
+        formats = ", ".join(sorted({target.provider.format_name for target in exchange.decision.allowed}))
+        return f"The providers of this model speak a format that this version does not: {formats}."
+    if exchange.decision.alias is not None:
+        return f"No target of the alias {exchange.decision.alias.name} is enabled and fits this request."
+    if exchange.identity.key is not None and exchange.identity.key.provider_id is not None:
+        return "The provider that this key is linked to is disabled, or is not the one requested."
+    if exchange.options.provider_name:
+        return f"No enabled provider named {exchange.options.provider_name} offers the model {exchange.model}."
+    return f"No enabled provider offers the model {exchange.model}."

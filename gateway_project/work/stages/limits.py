@@ -1,0 +1,16 @@
+"""Stage 5: is there room in the limits? Take from them."""
+
+from gateway_project.work.cache.lookup import choose_key
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.gateway import Gateway
+from gateway_project.work.limits.admission import admit_and_look_up, exclude_unaccountable
+
+
+def reserve_limits(exchange: Exchange, gateway: Gateway) -> None:
+    """Check all limits and take from them; the same round trip looks for a cached answer, for look_up_cache().
+
+    Raises RateLimited, QuotaExceeded, ActiveUseLimitReached and ValidationError; then nothing was taken.
+    """
+    choose_key(exchange)
+    exclude_unaccountable(exchange, gateway)
+    admit_and_look_up(exchange, gateway)

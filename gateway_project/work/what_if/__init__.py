@@ -1,0 +1,1 @@
+"""What would have been otherwise, had a draft of rules been in force: recorded traffic is judged again."""

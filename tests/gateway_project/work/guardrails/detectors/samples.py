@@ -1,0 +1,26 @@
+"""The labelled set: texts, and what is in them."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).with_name("labelled")
+
+
+class Sample(NamedTuple):
+    """A text with parts that are something; no parts: nothing may be found in it."""
+
+    type: str
+    text: str
+    parts: list[tuple[str, str]]  # kind, part of the text
+
+
+def labelled(type):
+    """The samples of a type."""
+    document = json.loads((FOLDER / f"{type}.json").read_text(encoding="utf-8"))
+    return [Sample(type, one["text"], [(kind, part) for kind, part in one.get("parts", [])]) for one in document]
+
+
+def every_sample():
+    """Type and text of the samples in which something is."""
+    return [(one.type, one.text) for type in ("secrets", "pii", "injection") for one in labelled(type) if one.parts]

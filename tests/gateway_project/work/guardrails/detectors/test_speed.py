@@ -1,0 +1,78 @@
+"""What looking costs, in CPU time of the process."""
+
+import time
+
+import pytest
+
+from gateway_project.work.guardrails.detectors import compile_detector
+
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
+
+PLAIN = (
+    "The quick brown fox jumps over the lazy dog in 2026, at 10:30, near item 4711. Call me when you have read the "
+    "report (page 12), please. def f(x): return x[1:2] + 3.14 # a comment\n"
+)
+PROSE = f"{PLAIN}Write to bob@example.com about it.\n"
+DETECTORS = [
+    compile_detector("pattern", {"patterns": ["project (?:alpha|omega)", r"\bconfidential\b", r"ticket-\d{6}"]}),
+    compile_detector("secrets", {}),
+    compile_detector("pii", {}),
+]
+NEAR_MATCHES = {
+    "digits": "4111 1111 ",
+    "email": "a.b-c@x.",
+    "token": "ghp_aaaaaaaaaaaa ",
+    "jwt": "eyJaaaaaaaaaa.eyJ",
+    "key": "-----BEGIN PRIVATE ",
+    "url": "postgres://a:b",
+    "image": "![a](",
+    "order": "ignore all the ",
+    "spaces": "password:   ",
+    "letters": "a",
+}
+
+
+def seconds(text, detectors, least=0.05):
+    """CPU seconds of one scan: the best of three measurements."""
+    return min(_once(text, detectors, least) for _ in range(3))
+
+
+def _once(text, detectors, least):
+    start, rounds = time.process_time(), 0
+    while time.process_time() - start < least:
+        for detector in detectors:
+            detector.scan(text)
+        rounds += 1
+    return (time.process_time() - start) / rounds
+
+
+def text_of(size, part=PROSE):
+    return (part * (size // len(part) + 1))[:size]
+
+
+def test_text_without_findings_keeps_to_the_budget():
+    assert 2 * seconds(text_of(4000, PLAIN), DETECTORS) < 0.00015
+    assert seconds(text_of(100_000, PLAIN), DETECTORS) < 0.003
+
+
+def test_a_finding_in_each_line_costs_little_more():
+    """An address every 200 characters: about 0.18 ms for 4 kB, 4.5 ms for 100 kB; three times that is allowed."""
+    assert seconds(text_of(4000), DETECTORS) < 0.00054
+    assert seconds(text_of(100_000), DETECTORS) < 0.0135
+
+
+def test_what_only_begins_like_something_costs_nothing_more():
+    for name in ("email", "token", "jwt", "key", "url", "letters"):
+        assert seconds(text_of(200_000, NEAR_MATCHES[name]), DETECTORS, 0.01) < 0.01, name
+
+
+def test_twice_the_text_costs_twice_the_time():
+    assert seconds(text_of(400_000), DETECTORS) < 3 * seconds(text_of(200_000), DETECTORS)
+
+
+@pytest.mark.parametrize("part", NEAR_MATCHES.values(), ids=NEAR_MATCHES.keys())
+def test_near_matches_take_linear_time(part):
+    detectors = [*DETECTORS, compile_detector("injection", {}), compile_detector("topic", {"images": False})]
+    half, whole = (seconds(text_of(size, part), detectors, 0.01) for size in (200_000, 400_000))
+    assert whole < 3 * half + 0.002
+    assert whole < 1.8

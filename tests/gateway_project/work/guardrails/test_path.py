@@ -1,0 +1,378 @@
+"""Guardrails on the path of requests and answers, through running gateways."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from gateway_project.work.exchange import Exchange
+from gateway_project.work.guardrails.stage import guard_answer, guard_request
+from gateway_project.work.streaming.stream import ClientConnection
+from keys.services import update_key
+from providers.formats.sse import data_of, events_in
+from providers.transport.calls import Call
+from rules.aliases.drafts import MirrorDraft
+from rules.guardrails.services import create_guardrail, delete_guardrail, update_guardrail
+from tests.support.provider import ScriptedProvider
+
+pytestmark = pytest.mark.either_store
+
+SECRET = "bob@example.com"
+TEXT = f"Write to {SECRET} today."
+MAIL = {"type": "pii", "parameters": {"kinds": ["email"]}}
+DOORS = ["/work", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"]
+
+
+@pytest.fixture
+def guard(world, request):
+    """Makes guardrails for the world's user."""
+
+    def make(**options):
+        options = {"applies_to": {"users": [world.user.pk]}, **MAIL} | options
+        row = create_guardrail(name=options.pop("name", world.name("guardrail")), **options)
+        request.addfinalizer(lambda: delete_guardrail(row) if row.pk else None)
+        world._settled = False
+        return row
+
+    world.allow()
+    return make
+
+
+def body_for(path, prompt, model, **members):
+    shapes = {
+        "/v1/completions": {"prompt": prompt},
+        "/v1/responses": {"input": prompt},
+        "/v1/messages": {"messages": [{"role": "user", "content": prompt}], "max_tokens": 100},
+    }.get(path, {"messages": [{"role": "user", "content": prompt}]})
+    return {"model": model, **shapes, **members}
+
+
+def ask(world, path="/work", prompt=TEXT, **members):
+    return world.post(body_for(path, prompt, world.model, **members), path=path)
+
+
+def row_of(world, response, direction="request"):
+    rows = [row for row in world.entry(response).guardrails if row["direction"] == direction]
+    (row,) = rows
+    return row
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_a_request_is_blocked_in_the_shape_of_its_client_api(world, guard, path):
+    provider = world.provider()
+    guardrail = guard(direction="request")
+    response = ask(world, path)
+    assert response.status_code == 400
+    assert guardrail.name in response.text
+    assert "email" in response.text
+    assert SECRET not in response.text
+    document = response.json()
+    if path == "/work":
+        assert document["exception"] == "GuardrailBlocked"
+    elif path == "/v1/messages":
+        assert document["error"]["type"] == "invalid_request_error"
+    else:
+        assert document["error"]["code"] == "guardrail_blocked"
+    assert provider.seen == []
+    entry = world.entry(response)
+    assert (entry.outcome, entry.exception, entry.status) == ("blocked", "GuardrailBlocked", 400)
+    assert SECRET not in entry.payload
+    assert "[EMAIL]" in entry.payload
+    row = row_of(world, response)
+    assert (row["id"], row["name"], row["result"]) == (guardrail.pk, guardrail.name, "blocked")
+    assert row["counts"] == {"email": 1}
+    assert row["milliseconds"] >= 0
+
+
+@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_placeholder_goes_to_the_provider_and_the_original_to_the_client(world, guard, path, stream):
+    provider = world.provider()
+    provider.default.text = "Write to <EMAIL_1> today."
+    guard(direction="request", action="redact", parameters={"kinds": ["email"], "placeholders": True})
+    response = ask(world, path, stream=stream)
+    assert response.status_code == 200, response.text
+    assert SECRET in (said(response.content) if stream else response.text)
+    (request,) = provider.wait_for(1)
+    assert SECRET.encode() not in request.body
+    assert b"<EMAIL_1>" in request.body or b"\\u003cEMAIL_1" in request.body
+    entry = world.entry(response)
+    assert entry.outcome == "completed"
+    assert SECRET not in entry.payload
+    assert row_of(world, response)["result"] == "redacted"
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_an_answer_is_redacted_whole_and_streamed(world, guard, path):
+    world.provider().default.text = TEXT
+    guard(direction="response", action="redact")
+    for stream in (False, True):
+        for _ in range(2):  # the second one is in the cache
+            response = ask(world, path, prompt="Whom?", stream=stream)
+            assert response.status_code == 200, response.text
+            text = said(response.content) if stream else response.text
+            assert SECRET not in response.text
+            assert "[EMAIL]" in text
+            entry = world.entry(response)
+            assert SECRET not in entry.payload
+            assert row_of(world, response, "response")["counts"] == {"email": 1}
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_an_answer_is_blocked(world, guard, path):
+    world.provider().default.text = TEXT
+    guard(direction="response")
+    for _ in range(2):  # nothing is cached
+        response = ask(world, path, prompt="Whom?")
+        assert response.status_code == 400, response.text
+        assert SECRET not in response.text
+        entry = world.entry(response)
+        assert (entry.outcome, entry.entry_source, entry.cache_status) == ("blocked", "Worker", "MISS")
+        assert entry.output_tokens
+        assert SECRET not in entry.payload
+
+
+@pytest.mark.parametrize("path", DOORS)
+def test_a_stream_is_blocked_in_the_middle(world, guard, path):
+    world.provider().default.text = f"This comes first, and it is long enough to be sent. {TEXT}"
+    guard(direction="response")
+    for _ in range(2):
+        response = ask(world, path, prompt="Whom?", stream=True)
+        assert response.status_code == 200
+        assert "bob" not in response.text
+        assert "comes first" in said(response.content)
+        last = list(events_in(response.content))[-1]
+        assert b"guardrail" in data_of(last), last
+        assert b"[DONE]" not in response.content
+        entry = world.entry(response)
+        assert (entry.outcome, entry.exception, entry.cache_status) == ("blocked", "GuardrailBlocked", "MISS")
+        assert entry.output_tokens
+        assert "bob" not in entry.payload
+
+
+def test_a_cached_stream_is_searched_for_who_gets_it(world, guard):
+    world.provider().default.text = TEXT
+    other = world.new_user()
+    world.allow(user=other)
+    key = world.new_key(owner=other).text
+    body = body_for("/work", "Whom?", world.model, stream=True)
+    assert SECRET in said(world.post(body, key=key).content)
+    guardrail = guard(direction="response", action="redact")
+    response = world.post(body)
+    assert response.headers["X-Svc-Cache"] == "HIT"
+    assert said(response.content) == "Write to [EMAIL] today."
+    update_guardrail(guardrail, action="block")
+    response = world.soon(lambda: world.post(body), 400)
+    assert response.json()["exception"] == "GuardrailBlocked"
+    assert SECRET in said(world.post(body, key=key).content)
+
+
+def test_the_strictest_action_wins_and_all_are_listed(world, guard):
+    world.provider()
+    names = [guard(direction="request", action=action, position=place).name
+             for place, action in enumerate(("monitor", "redact", "block"))]  # fmt: skip
+    response = ask(world)
+    assert names[2] in response.json()["message"]
+    rows = world.entry(response).guardrails
+    assert [(row["name"], row["result"]) for row in rows] == list(
+        zip(names, ("monitored", "redacted", "blocked"), strict=True)
+    )
+
+
+def test_what_is_only_recorded_changes_nothing(world, guard):
+    provider = world.provider()
+    guard(action="monitor")
+    response = ask(world)
+    assert response.status_code == 200
+    assert SECRET in response.text
+    assert SECRET.encode() in provider.wait_for(1)[0].body
+    assert SECRET in world.entry(response).payload
+    assert row_of(world, response)["result"] == row_of(world, response, "response")["result"] == "monitored"
+
+
+def test_whom_a_guardrail_is_for(world, guard):
+    first = world.provider()
+    group, rule, alias = world.new_group(world.user), world.allow(), world.alias(first)
+    key = world.new_key()
+    body, through_alias = (body_for("/work", TEXT, name) for name in (world.model, alias.name))
+    guardrail = guard(direction="request", applies_to={"groups": [group.pk]})
+    cases = [
+        ({"groups": [group.pk]}, {}, 400),
+        ({"groups": [world.new_group().pk]}, {}, 200),
+        ({"users": [world.new_user().pk]}, {}, 200),
+        ({"keys": [key.key.pk]}, {"key": key.text}, 400),
+        ({"keys": [key.key.pk]}, {}, 200),
+        ({"aliases": [alias.name]}, {"body": through_alias}, 400),
+        ({"aliases": [alias.name]}, {}, 200),
+        ({"everyone": True}, {}, 400),
+    ]
+    for audience, options, status in cases:
+        update_guardrail(guardrail, applies_to=audience)
+        world.settle()
+        values = {"body": body} | options
+        assert world.post(**values).status_code == status, audience
+    assert rule.pk
+
+
+def test_a_change_holds_within_a_second(world, guard):
+    world.provider()
+    guardrail = guard(direction="request")
+    assert ask(world).status_code == 400
+    update_guardrail(guardrail, enabled=False)
+    world.soon(lambda: ask(world), 200)
+    update_guardrail(guardrail, enabled=True)
+    world.soon(lambda: ask(world), 400)
+
+
+def test_what_stands_around_the_prompt_is_searched(world, guard):
+    world.provider()
+    guard(direction="request")
+    tool = {"type": "function", "function": {"name": "mail", "description": TEXT, "parameters": {"type": "object"}}}
+    call = {"id": "c", "type": "function", "function": {"name": "mail", "arguments": json.dumps({"to": SECRET})}}
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}, "alt": SECRET}
+    user = {"role": "user", "content": "Hi"}
+    for members in (
+        {"messages": [{"role": "system", "content": TEXT}, user]},
+        {"messages": [user], "tools": [tool]},
+        {"messages": [user, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "x"}]},  # noqa: E501
+        {"messages": [user, {"role": "tool", "tool_call_id": "c", "content": TEXT}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, image]}]},
+    ):  # fmt: skip
+        response = world.post({"model": world.model, **members})
+        assert response.status_code == 400, members
+        assert response.json()["exception"] == "GuardrailBlocked", response.text
+
+
+def test_models_and_tools_that_are_not_allowed(world, guard):
+    world.provider(world.model, f"{world.model}-large")
+    guard(type="topic", parameters={"models": [".*-large"], "forbiddenTools": ["shell.*"]}, direction="request")
+    assert "model" in ask(world).json()["message"]
+    tool = {"type": "function", "function": {"name": "shell_run", "parameters": {"type": "object"}}}
+    body = body_for("/work", "Hi", f"{world.model}-large")
+    assert world.post(body).status_code == 200
+    assert "tool" in world.post({**body, "tools": [tool]}).json()["message"]
+
+
+def test_followers_of_a_stream_have_guardrails_of_their_own(world, guard):
+    provider: ScriptedProvider = world.provider()
+    pieces = [
+        {"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in ("Write to ", "bob@exam", "ple.com")
+    ]
+    last = {"choices": [{"index": 0, "delta": {"content": " today."}, "finish_reason": "stop"}]}
+    provider.default.stream = [*pieces, last, "data: [DONE]\n\n"]
+    provider.default.pace = 0.5
+    other = world.new_user()
+    world.allow(user=other)
+    key = world.new_key(owner=other).text
+    guard(direction="response", action="redact")
+    body = body_for("/work", "Whom?", world.model, stream=True)
+    world.settle()
+    for first_key, second_key in ((world.key, key), (key, world.key)):
+        body["messages"][0]["content"] = f"Whom? {first_key[-4:]}"
+        first = world.post(body, key=first_key, stream=True)
+        second = world.post(body, key=second_key, stream=True)
+        texts = {first_key: said(first.content), second_key: said(second.content)}
+        assert texts == {world.key: "Write to [EMAIL] today.", key: TEXT}
+        assert SECRET not in world.entry(first if first_key == world.key else second).payload
+    assert len(provider.seen) == 2
+
+
+def test_what_is_safe_is_passed_on_at_once(world, guard):
+    """Each word arrives before the provider sends the next one: it waits for the client to have read it."""
+    provider = world.provider()
+    words = ["one ", "two ", "three ", "four."]
+    chunks = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+    provider.default.stream = chunks
+    provider.default.silent_after = len(chunks) - 1  # the rest never comes, and what was sent is not held
+    guard(direction="response", action="redact")
+    with world.stream("Count.") as response:
+        events = b""
+        for chunk in response.iter_content(None):
+            events += chunk
+            if b"three " in events:
+                break
+    assert said(events) == "one two three "
+
+
+def said(events):
+    """The text of a stream of any client API."""
+    text = ""
+    for event in events_in(events):
+        data = data_of(event)
+        if not data.startswith(b"{"):
+            continue
+        value = json.loads(data)
+        delta = value.get("delta")
+        if isinstance(delta, str):
+            text += delta
+        elif isinstance(delta, dict):
+            text += delta.get("text", "")
+        for choice in value.get("choices", ()):
+            text += choice.get("text") or choice.get("delta", {}).get("content") or ""
+    return text
+
+
+def test_log_filters_metrics_and_explanations_name_guardrails(world, guard):
+    world.provider()
+    guardrail, other = guard(direction="request"), guard(direction="response", action="monitor")
+    response = ask(world)
+    world.entry(response)
+    reader = world.new_key(permissions=["logs.view_all"], owner=world.new_user(roles=["admin"]))
+    for query, is_listed in {
+        f"guardrail={guardrail.pk}": True, f"guardrail={other.pk}": False, "guardrailResult=passed": False,
+        f"guardrail={guardrail.pk}&guardrailResult=blocked": True, "outcome=blocked": True, "outcome=failed": False,
+    }.items():  # fmt: skip
+        listed = world.get(f"/logs/?type=WorkRequest&id={world.user.pk}&{query}", key=reader.text).json()["data"]
+        assert bool(listed) == is_listed, query
+        for row in listed:
+            assert row["attributes"]["guardrails"][0]["name"] == guardrail.name
+    explained = world.post(body_for("/work", TEXT, world.model), path="/work?explain=true").json()["data"]
+    assert (explained["allowed"], explained["error"]["exception"]) == (False, "GuardrailBlocked")
+    assert [(row["id"], row["result"], row["counts"]) for row in explained["guardrails"]] == [
+        (guardrail.pk, "blocked", {"email": 1}), (other.pk, None, {}),
+    ]  # fmt: skip
+    samples = f'gateway_guardrail_results_total{{direction="request",guardrail="{guardrail.name}",result="blocked"}} 1'
+    world.until(lambda: samples in world.session.get(f"{world.gateway.url}/metrics", timeout=10).text)
+
+
+def test_requests_need_not_be_json_where_answers_must(world, guard):
+    provider = world.provider()
+    guard(type="json", parameters={"schema": {"type": "object", "required": ["a"]}})
+    provider.default.text = '{"a": 1}'
+    assert ask(world, prompt="Some words.").status_code == 200
+    provider.default.text = '{"b": 1}'
+    response = ask(world, prompt="Other words.")
+    assert response.status_code == 400
+    assert "schema" in response.json()["message"]
+
+
+def test_answers_of_mirrors_are_logged_without_the_match(world, guard):
+    first, mirror = world.provider(), world.provider("mirrored")
+    mirror.default.text = TEXT
+    alias = world.alias(first, mirror=MirrorDraft(world.row(mirror).pk, "mirrored", 1.0))
+    guard(direction="response", action="redact")
+    for stream in (False, True):
+        response = world.post(body_for("/work", "Whom?", alias.name, stream=stream))
+        assert response.status_code == 200
+        payload = world.entry(response, kind="Mirror").payload
+        assert SECRET not in payload
+        assert "[EMAIL]" in payload or "EMAIL" in payload
+
+
+def test_without_guardrails_nothing_is_looked_at():
+    """Not even the caller: the snapshot's one attribute is all that a request costs."""
+    exchange = Exchange(ClientConnection({}), call=Call(client=None, total_seconds=1))
+    gateway = SimpleNamespace(snapshot=SimpleNamespace(guardrails=None))
+    guard_request(exchange, gateway)
+    guard_answer(exchange, None)
+    assert exchange.guarding is None
+    assert exchange.timings == []
+
+
+def test_a_key_that_keeps_no_content_keeps_none(world, guard):
+    world.provider()
+    guard(action="redact")
+    issued = world.new_key()
+    update_key(issued.key, content_logging="none")
+    response = world.post(body_for("/work", TEXT, world.model), key=issued.text)
+    assert world.entry(response).payload == ""

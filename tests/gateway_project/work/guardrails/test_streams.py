@@ -1,0 +1,323 @@
+"""A stream of any client API, however its texts are cut into pieces: nothing that is looked for leaves."""
+
+import json
+
+import pytest
+
+from gateway_project.errors import GuardrailBlocked
+from gateway_project.work.guardrails.book import Applicable, Audience, GuardrailSnapshot
+from gateway_project.work.guardrails.detectors import Detector, compile_detector
+from gateway_project.work.guardrails.detectors.redaction import Placeholders
+from gateway_project.work.guardrails.searching import Search
+from gateway_project.work.guardrails.streams import StreamGuard
+from gateway_project.work.guardrails.texts import of_whole_texts, rewrite
+from providers.formats.sse import data_of, events_in
+
+pytestmark = pytest.mark.embedded
+
+SECRET = "bob@example.com"
+TEXT = f"Write to {SECRET} today."
+EVENTS = "text/event-stream; charset=utf-8"
+
+
+def event(value, name=""):
+    return (f"event: {name}\n" if name else "").encode() + b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def openai(pieces):
+    def chunk(delta, finish=None):
+        return event({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+    yield chunk({"role": "assistant", "content": ""})
+    yield from (chunk({"content": piece}) for piece in pieces)
+    yield chunk({}, "stop")
+    yield b"data: [DONE]\n\n"
+
+
+def openai_calls(pieces):
+    def chunk(call, finish=None):
+        return event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}]})
+
+    pieces = ['{"to": "', *pieces, '"}']
+    first = {"index": 0, "id": "call", "type": "function", "function": {"name": "mail", "arguments": pieces[0]}}
+    yield chunk(first)
+    yield from (chunk({"index": 0, "function": {"arguments": piece}}) for piece in pieces[1:])
+    yield event({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    yield b"data: [DONE]\n\n"
+
+
+def completion(pieces):
+    yield from (event({"choices": [{"index": 0, "text": piece, "finish_reason": None}]}) for piece in pieces)
+    yield event({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})
+    yield b"data: [DONE]\n\n"
+
+
+def responses(pieces):
+    place = {"item_id": "m", "output_index": 0, "content_index": 0}
+    text = "".join(pieces)
+    kinds = [("response.output_text.delta", {"delta": piece}) for piece in pieces]
+    kinds.append(("response.output_text.done", {"text": text}))
+    for number, (kind, members) in enumerate(kinds):
+        yield event({"type": kind, "sequence_number": number, **place, **members}, kind)
+    output = [{"type": "message", "id": "m", "content": [{"type": "output_text", "text": text}]}]
+    value = {"type": "response.completed", "sequence_number": len(kinds), "response": {"id": "r", "output": output}}
+    yield event(value, "response.completed")
+
+
+def anthropic(pieces):
+    def block(kind, **members):
+        return event({"type": kind, "index": 0, **members}, kind)
+
+    yield event({"type": "message_start", "message": {"id": "m", "content": []}}, "message_start")
+    yield block("content_block_start", content_block={"type": "text", "text": ""})
+    yield from (block("content_block_delta", delta={"type": "text_delta", "text": piece}) for piece in pieces)
+    yield block("content_block_stop")
+    yield event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, "message_delta")
+    yield event({"type": "message_stop"}, "message_stop")
+
+
+def anthropic_calls(pieces):
+    def block(kind, **members):
+        return event({"type": kind, "index": 1, **members}, kind)
+
+    yield block("content_block_start", content_block={"type": "tool_use", "id": "t", "name": "mail", "input": {}})
+    for piece in ['{"to": "', *pieces, '"}']:
+        yield block("content_block_delta", delta={"type": "input_json_delta", "partial_json": piece})
+    yield block("content_block_stop")
+    yield event({"type": "message_stop"}, "message_stop")
+
+
+def gemini(pieces):
+    for number, piece in enumerate(pieces):
+        ends = {"finishReason": "STOP"} if number == len(pieces) - 1 else {}
+        yield event({"candidates": [{"content": {"parts": [{"text": piece}], "role": "model"}, "index": 0, **ends}]})
+
+
+SHAPES = [openai, openai_calls, completion, responses, anthropic, anthropic_calls, gemini]
+PIECES = {"content", "text", "arguments", "partial_json"}
+
+
+def texts(events):
+    """What a client puts together of the pieces of a stream, and of the last whole text."""
+    parts = {}
+    for one in events_in(events):
+        data = data_of(one)
+        if data == b"[DONE]" or not data:
+            continue
+        value = json.loads(data)
+        kind = value.get("type", "")
+        if "delta" in value and isinstance(value["delta"], str):
+            parts["text"] = parts.get("text", "") + value["delta"]
+        elif not kind or "delta" in kind:
+            collect(value, parts)
+        elif kind == "response.completed":
+            parts["whole"] = value["response"]["output"][0]["content"][0]["text"]
+    return parts
+
+
+def collect(value, parts):
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(item, str) and name in PIECES:
+            parts["text"] = parts.get("text", "") + item
+        elif isinstance(item, str) and name == "name":
+            parts["name"] = parts.get("name", "") + item
+        elif isinstance(item, dict | list):
+            collect(item, parts)
+
+
+def guardrail(action="redact", type="pii", parameters=None, **options):
+    parameters = {"kinds": ["email"]} if parameters is None else parameters
+    detector = compile_detector(type, parameters)
+    return GuardrailSnapshot(1, "mail", 1, action, "", detector, Audience(everyone=True), **options)
+
+
+def guard_of(*guardrails, placeholders=None, content_type=EVENTS, read=str):
+    answers = Applicable(guardrails).answers
+    search = None if answers is None else Search(answers)
+    is_changed = placeholders is not None or answers.changes_texts
+    return StreamGuard(search, placeholders, content_type, read, is_changed=is_changed), search
+
+
+def guarded(shape, pieces, *guardrails, joined=False, **options):
+    guard, search = guard_of(*guardrails, **options)
+    chunks = [b"".join(shape(pieces))] if joined else list(shape(pieces))
+    return b"".join([*(guard.feed(chunk) for chunk in chunks), guard.end()]), guard, search
+
+
+def cuts(text, *, begin=0, end=None):
+    """The text in two pieces, and in single characters."""
+    yield list(text)
+    for place in range(max(begin, 1), len(text) if end is None else end):
+        yield [text[:place], text[place:]]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("joined", [False, True], ids=["events", "one chunk"])
+def test_a_match_is_taken_out_wherever_it_is_cut(shape, joined):
+    for pieces in cuts(TEXT):
+        shown, guard, search = guarded(shape, pieces, guardrail(), joined=joined)
+        assert SECRET not in shown.decode()
+        texts_shown = texts(shown)
+        assert texts_shown["text"].strip('{"to: }') == "Write to [EMAIL] today.".strip('{"to: }'), pieces
+        assert texts_shown.get("whole", "Write to [EMAIL] today.") == "Write to [EMAIL] today."
+        assert texts_shown.get("name", "mail") == "mail"
+        assert guard.logged == shown
+        assert search.tallies[1].counts == {"email": 1}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_of_what_is_blocked_leaves(shape):
+    for pieces in cuts(TEXT):
+        guard, _ = guard_of(guardrail("block"))
+        shown = b""
+        with pytest.raises(GuardrailBlocked) as error:
+            for chunk in shape(pieces):
+                shown += guard.feed(chunk)
+            guard.end()
+        assert SECRET not in error.value.message
+        assert "'mail'" in error.value.message
+        assert "bob" not in texts(shown).get("text", "")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_a_guardrail_only_records_passes_byte_for_byte(shape):
+    for pieces in cuts(TEXT):
+        shown, _, search = guarded(shape, pieces, guardrail("monitor"))
+        assert shown == b"".join(shape(pieces))
+        assert search.tallies[1].counts == {"email": 1}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_placeholders_become_the_originals_wherever_they_are_cut(shape):
+    placeholders = Placeholders()
+    assert placeholders.placeholder("email", SECRET) == "<EMAIL_1>"
+    for pieces in cuts("Write to <EMAIL_1> today."):
+        shown, guard, _ = guarded(shape, pieces, guardrail("monitor"), placeholders=placeholders)
+        assert texts(shown)["text"].strip('{"to: }') == TEXT.strip('{"to: }'), pieces
+        assert texts(shown).get("whole", TEXT) == TEXT
+        assert SECRET not in guard.logged.decode()
+        assert "<EMAIL_1>" in texts(guard.logged)["text"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_text_without_a_match_is_put_together_as_it_was(shape):
+    text = "The sum is 41, a@b is no address, and <EMAIL is none either.\n"
+    for pieces in cuts(text):
+        shown, _, _ = guarded(shape, pieces, guardrail(), placeholders=Placeholders())
+        assert text.strip() in texts(shown)["text"].strip()
+
+
+def test_choices_that_take_turns_are_texts_of_their_own():
+    guard, search = guard_of(guardrail())
+    shown = b""
+    for one, other in zip(TEXT, "x" * len(TEXT), strict=True):
+        for index, piece in enumerate((one, other)):
+            shown += guard.feed(event({"choices": [{"index": index, "delta": {"content": piece}}]}))
+    shown += guard.feed(b"data: [DONE]\n\n") + guard.end()
+    contents = ["", ""]
+    for one in events_in(shown):
+        for choice in json.loads(data_of(one))["choices"] if b"[DONE]" not in one else ():
+            contents[choice["index"]] += choice["delta"]["content"]
+    assert contents == ["Write to [EMAIL] today.", "x" * len(TEXT)]
+    assert search.tallies[1].counts == {"email": 1}
+
+
+def test_the_tokens_beside_the_text_do_not_spell_it():
+    tokens = {"content": [{"token": SECRET, "logprob": -1}]}
+    value = {"choices": [{"index": 0, "delta": {"content": TEXT}, "logprobs": tokens, "finish_reason": "stop"}]}
+    guard, _ = guard_of(guardrail())
+    assert SECRET.encode() not in guard.feed(event(value))
+
+
+def test_lines_of_json_are_read_line_by_line():
+    lines = b"".join(json.dumps({"message": {"content": piece}, "done": False}).encode() + b"\n" for piece in TEXT)
+    lines += b'{"message": {"content": ""}, "done": true}\n'
+    guard, _ = guard_of(guardrail(), content_type="application/x-ndjson")
+    shown = b"".join(guard.feed(lines[place : place + 7]) for place in range(0, len(lines), 7)) + guard.end()
+    assert "".join(json.loads(line)["message"]["content"] for line in shown.splitlines()) == "Write to [EMAIL] today."
+
+
+def test_a_stream_of_another_kind_is_held_and_what_would_be_redacted_is_blocked():
+    for action in ("block", "redact"):
+        guard, _ = guard_of(guardrail(action), content_type="application/vnd.amazon.eventstream", read=bytes.decode)
+        assert guard.feed(TEXT.encode()) == b""
+        with pytest.raises(GuardrailBlocked):
+            guard.end()
+    guard, _ = guard_of(guardrail(), content_type="application/vnd.amazon.eventstream", read=bytes.decode)
+    assert guard.feed(b"Nothing ") + guard.feed(b"here.") + guard.end() == b"Nothing here."
+
+
+def test_an_answer_that_has_to_be_json_is_judged_as_a_whole():
+    for text, passes in (('{"a": 1}', True), ("no JSON", False)):
+        guard, _ = guard_of(guardrail("block", "json", {}))
+        shown = b""
+        try:
+            for chunk in openai(text):
+                shown += guard.feed(chunk)
+            shown += guard.end()
+        except GuardrailBlocked:
+            assert not passes
+            assert texts(shown)["text"] == ""
+        else:
+            assert passes
+            assert texts(shown)["text"] == text
+
+
+def test_the_name_of_a_tool_is_searched():
+    parameters = {"forbiddenTools": ["ma.*"]}
+    for action in ("block", "redact"):
+        guard, _ = guard_of(guardrail(action, "topic", parameters))
+        with pytest.raises(GuardrailBlocked, match="tool"):
+            for chunk in openai_calls(["a"]):
+                guard.feed(chunk)
+    guard, _ = guard_of(guardrail("block", "topic", {"forbiddenToolArguments": ["rm -rf"]}))
+    with pytest.raises(GuardrailBlocked, match="tool_argument"):
+        for chunk in anthropic_calls(["rm", " -", "rf"]):
+            guard.feed(chunk)
+
+
+class Faulty(Detector):
+    """Finds nothing, and breaks at the third look."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def scan(self, text, start=0):
+        return []
+
+    def pending(self, text, start=0):
+        self.looks += 1
+        if self.looks == 3:
+            raise RuntimeError("a fault")
+        return max(start, len(text) - 4)
+
+
+def test_a_fault_of_a_detector_is_what_the_fail_mode_says():
+    for fails_closed in (False, True):
+        faulty = GuardrailSnapshot(
+            1, "faulty", 1, "block", "", Faulty(), Audience(everyone=True), fails_closed=fails_closed
+        )
+        guard, search = guard_of(faulty)
+        shown = b""
+        try:
+            for chunk in openai(list(TEXT)):
+                shown += guard.feed(chunk)
+            shown += guard.end()
+        except GuardrailBlocked:
+            assert fails_closed
+            assert search.tallies[1].counts == {"unavailable": 1}
+        else:
+            assert not fails_closed
+            assert texts(shown)["text"] == TEXT
+        assert search.tallies[1].has_failed
+
+
+def test_words_of_an_api_stay_as_they_are():
+    search = Search(Applicable([guardrail(type="words", parameters={"words": ["auto", "high", "user"]})]).requests)
+    body = {
+        "tool_choice": "auto",
+        "reasoning_effort": "high",
+        "messages": [{"role": "user", "content": "The auto is high."}],
+    }
+    new = rewrite(body, of_whole_texts(search.visit))
+    assert new == {**body, "messages": [{"role": "user", "content": "The [WORDS] is [WORDS]."}]}
