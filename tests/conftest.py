@@ -21,19 +21,27 @@ from tests.support.emptying import empty_quickly
 from tests.support.fault_proxy import FaultProxy
 from tests.support.licences import Vendor
 from tests.support.management import PASSWORD, QUICK_HASHERS, Client, new_admin, new_user
+from tests.support.promises import figure, mark_promises, pytest_addoption, pytest_configure
 from tests.support.running import RunningGateway, Store, fresh_store
 from tests.support.world import World
 
 # The same examples each time: what is found by chance belongs into a test of its own, and not into somebody else's
 # change. How fast a busy machine makes them says nothing about us.
 hypothesis_settings.register_profile(
-    "gateway", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "gateway",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "100")),
 )
 hypothesis_settings.load_profile("gateway")
 
 empty_quickly()
 # It sends a head in pieces: each request on a connection that is kept would wait 40 ms for a delayed acknowledgement.
 WSGIRequestHandler.disable_nagle_algorithm = True
+
+# pytest takes hooks and fixtures from a conftest.
+__all__ = ["figure", "pytest_addoption", "pytest_configure"]
 
 # Few and long: whoever begins with them is not waited for at the end.
 LONG = ("console", "test_fuzzing.py")
@@ -46,8 +54,8 @@ SERVERS = frozenset({"store", "gateway", "own_gateway", "live_server"})
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A database of its own for the running gateway."""
-    with fresh_store(tmp_path_factory.mktemp("store")) as made:
-        yield made
+    with fresh_store(tmp_path_factory.mktemp("store")) as row:
+        yield row
 
 
 @pytest.fixture(scope="session")
@@ -137,9 +145,9 @@ def console(client: DjangoClient, db) -> DjangoClient:
 @pytest.fixture
 def vendor(settings) -> Vendor:
     """The one whose licences are good here."""
-    made = Vendor()
-    settings.GATEWAY_LICENCE_PUBLIC_KEY = made.public_key
-    return made
+    vendor = Vendor()
+    settings.GATEWAY_LICENCE_PUBLIC_KEY = vendor.public_key
+    return vendor
 
 
 @pytest.fixture
@@ -155,7 +163,7 @@ def as_ann(nobody: Client, ann: User) -> Client:
 
 
 @pytest.fixture
-def known_provider(db) -> Provider:
+def first_provider(db) -> Provider:
     """A provider that keys and rules can refer to."""
     return create_provider(name="first", url="https://api.example.org/v1", format_name="openai")
 
@@ -163,6 +171,7 @@ def known_provider(db) -> Provider:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skips tests that need PostgreSQL and Redis where there are none, and marks those that need a running server."""
     tests = Path(__file__).parent
+    mark_promises(items)
     items.sort(key=lambda item: item.path.relative_to(tests).parts[0] not in LONG)
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())) or item.path.is_relative_to(tests / "fault"):

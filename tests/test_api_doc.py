@@ -18,7 +18,7 @@ from gateway_project.api.routes import routes
 from tests.support.running import ROOT
 from tests.test_newcomer import machine, served  # noqa: F401  fixtures
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 PAGE = ROOT / "docs/api.md"
 BLOCK = re.compile(r"^```(sh|http)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -62,13 +62,13 @@ class Reply:
 
 
 def steps() -> list[Step]:
-    found: list[Step] = []
+    results: list[Step] = []
     for kind, text in BLOCK.findall(PAGE.read_text()):
         if kind == "sh":
-            found.append(Step(text))
+            results.append(Step(text))
         else:
-            found[-1].shown = text
-    return found
+            results[-1].shown = text
+    return results
 
 
 def executed(commands: list[Step], environment: dict[str, str], directory: Path) -> list[str]:
@@ -77,9 +77,9 @@ def executed(commands: list[Step], environment: dict[str, str], directory: Path)
     script = "".join(f"{step.command}\nprintf '\\n{END}\\n'\n" for step in commands)
     environment = environment | {"CURL_HOME": str(directory)}
     options = {"cwd": directory, "env": environment, "capture_output": True, "text": True, "timeout": 100}
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], check=False, **options)
-    outputs = done.stdout.split(f"\n{END}\n")[:-1]
-    assert done.returncode == 0, f"{commands[len(outputs)].command}\n{done.stdout[-2000:]}{done.stderr}"
+    process = subprocess.run(["bash", "-euo", "pipefail", "-c", script], check=False, **options)
+    outputs = process.stdout.split(f"\n{END}\n")[:-1]
+    assert process.returncode == 0, f"{commands[len(outputs)].command}\n{process.stdout[-2000:]}{process.stderr}"
     return outputs
 
 
@@ -101,15 +101,15 @@ def same_shape(shown: object, real: object) -> bool:
 
 
 def differences(shown: Reply, real: Reply) -> list[str]:
-    found = [] if shown.status == real.status else [f"status {real.status}, not {shown.status}"]
+    status = [] if shown.status == real.status else [f"status {real.status}, not {shown.status}"]
     for name, value in shown.headers:
-        if not any(given == name and fits(value, told) for given, told in real.headers):
-            found.append(f"no header {name}: {value} in {real.headers}")
+        if not any(values == name and fits(value, result) for values, result in real.headers):
+            status.append(f"no header {name}: {value} in {real.headers}")
     if shown.body.startswith("{") and not same_shape(json.loads(shown.body), json.loads(real.body)):
-        found.append(f"body {real.body}")
+        status.append(f"body {real.body}")
     elif shown.body and not shown.body.startswith("{") and not fits(shown.body.strip(), real.body.strip()):
-        found.append(f"text {real.body[:1000]}")
-    return found
+        status.append(f"text {real.body[:1000]}")
+    return status
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
@@ -143,9 +143,9 @@ def test_every_operation_has_a_curl():
 def operations(method: str, path: str) -> list[tuple[str, str]]:
     """What a request asks for, as (resource, operation) of the table or (name, method) of another route."""
     url = urlsplit(path)
-    found = resolve(url.path)
-    actions = getattr(found.func, "actions", None)
+    result = resolve(url.path)
+    actions = getattr(result.func, "actions", None)
     if actions is None:
-        return [(found.url_name, method.lower())]
+        return [(result.url_name, method.lower())]
     current = parse_qs(url.query).get("currentUser") == ["true"]
-    return [(found.func.cls.resource_name, "current" if current else actions[method.lower()])]
+    return [(result.func.cls.resource_name, "current" if current else actions[method.lower()])]

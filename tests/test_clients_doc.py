@@ -14,7 +14,7 @@ from tests.support.running import ROOT
 from tests.test_api_doc import fits
 from tests.test_newcomer import machine, served  # noqa: F401  fixtures
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 PAGE = (ROOT / "docs/clients.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -24,7 +24,7 @@ def snippets(*languages):
     """What is to be run, each with what is shown below it."""
     blocks = BLOCK.findall(PAGE)
     shown = [text if kind == "text" else "" for kind, text in [*blocks[1:], ("", "")]]
-    return [(text, told) for (kind, text), told in zip(blocks, shown, strict=True) if kind in languages]
+    return [(text, result) for (kind, text), result in zip(blocks, shown, strict=True) if kind in languages]
 
 
 @pytest.fixture
@@ -35,15 +35,17 @@ def environment(served, tmp_path):  # noqa: F811
     own = {"GATEWAY": address, "GATEWAY_KEY": key}
     exported = snippets("sh")[0][0]
     printed = subprocess.run(["bash", "-c", f"{exported}env"], env=own, check=True, capture_output=True, text=True)
-    found = dict(line.split("=", 1) for line in printed.stdout.splitlines() if "_" in line.partition("=")[0][1:])
-    return os.environ | found
+    output = dict(line.split("=", 1) for line in printed.stdout.splitlines() if "_" in line.partition("=")[0][1:])
+    return os.environ | output
 
 
 def check(command, shown, environment):
-    done = subprocess.run(command, env=environment, cwd=FOLDER, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
-    assert done.stdout.strip()
-    assert not shown or fits(shown.strip(), done.stdout.strip()), f"{command[-1]}\nprints\n{done.stdout}"
+    process = subprocess.run(
+        command, env=environment, cwd=FOLDER, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert process.returncode == 0, f"{command[-1]}\n{process.stderr}"
+    assert process.stdout.strip()
+    assert not shown or fits(shown.strip(), process.stdout.strip()), f"{command[-1]}\nprints\n{process.stdout}"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")

@@ -19,10 +19,10 @@ PROMPT = "User name: "
 @pytest.fixture
 def asking(tmp_path):
     """A command that waits for an answer."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    values = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     with subprocess.Popen(
         [sys.executable, "-c", STARTED, "createsuperuser"],
-        cwd=ROOT, env=kept | {"GATEWAY_VAR_DIR": str(tmp_path)}, text=True,
+        cwd=ROOT, env=values | {"GATEWAY_VAR_DIR": str(tmp_path)}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout.read(len(PROMPT)) == PROMPT
@@ -37,6 +37,6 @@ def test_one_that_is_interrupted_ends_without_a_word(asking):
 
 
 def test_one_that_gets_no_answer_says_so_in_a_line(asking):
-    told, refused = asking.communicate(timeout=30)
-    assert (asking.returncode, told) == (1, "")
+    result, refused = asking.communicate(timeout=30)
+    assert (asking.returncode, result) == (1, "")
     assert refused == "The command asked for something, and its input has ended.\n"

@@ -10,18 +10,29 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import redis
 import requests
 import yaml
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 
-from tests.support.running import ROOT, RunningGateway, fresh_store
+from tests.support.running import ROOT, RunningGateway, free_port, fresh_store
 from tests.support.world import World
+
+pytestmark = pytest.mark.long
 
 DOCUMENT = (ROOT / "compose.yaml").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 # What .env has to hold at least: docs/operations.md.
-SECRETS = {"SECRET_KEY": "s" * 64, "GATEWAY_ENCRYPTION_KEYS": "e" * 64, "POSTGRES_PASSWORD": "p" * 32}
+SECRETS = {
+    "SECRET_KEY": "s" * 64,
+    "GATEWAY_ENCRYPTION_KEYS": "e" * 64,
+    "POSTGRES_PASSWORD": "p" * 32,
+    "REDIS_PASSWORD": "r" * 32,
+}
 # These belong to the container: docs/operations.md says so.
 OF_THE_CONTAINER = {"HOST": "0.0.0.0", "PORT": "8000", "GATEWAY_VAR_DIR": "/var/lib/gateway"}
+PATIENT = Retry(ConstantBackoff(0.1), 100)  # while it starts
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
@@ -73,7 +84,7 @@ def test_every_setting_reaches_the_gateway():
 def test_secrets_are_enough():
     reached = environment()
     assert reached["DATABASE_URL"] == f"postgresql://gateway:{SECRETS['POSTGRES_PASSWORD']}@database/gateway"
-    assert reached["REDIS_URL"] == "redis://cache:6379/0"
+    assert reached["REDIS_URL"] == f"redis://:{SECRETS['REDIS_PASSWORD']}@cache:6379/0"
     assert reached["GATEWAY_BASE_URL"] == "http://localhost:8000"
     assert environment(PORT="8010")["GATEWAY_BASE_URL"] == "http://localhost:8010"
     assert (reached["GATEWAY_MODE"], reached["ALLOWED_HOSTS"]) == ("production", "localhost")
@@ -96,6 +107,35 @@ def test_a_container_can_do_what_it_needs_and_no_more(name):
     assert not {"privileged", "pid", "network_mode", "devices"} & service.keys()
     # The images of the database and the cache start as root and change the user, which takes capabilities.
     assert "\nUSER gateway\n" in DOCKERFILE if name == "gateway" else service["user"] in ("postgres", "redis")
+
+
+def shell(text: str) -> str:
+    """A text as a container's shell gets it: Compose makes one $ of two."""
+    return text.replace("$$", "$")
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs redis-server")
+def test_the_cache_accepts_its_password_alone(tmp_path):
+    cache, port = services()["cache"], free_port()
+    program, option, script = cache["command"]
+    script = shell(script).replace("redis-server - ", f"redis-server - --port {port} --dir {tmp_path} ")
+    environ = {"PATH": os.environ["PATH"], **cache["environment"]}
+    process = subprocess.Popen([program, option, script], env=environ, stdout=subprocess.DEVNULL)
+    try:
+        with redis.Redis(port=port, password=SECRETS["REDIS_PASSWORD"], retry=PATIENT) as client:
+            assert client.ping()
+            assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        for password in (None, "", "wrong"):
+            with redis.Redis(port=port, password=password) as stranger, pytest.raises(redis.AuthenticationError):
+                stranger.ping()
+        assert SECRETS["REDIS_PASSWORD"].encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        check = shell(cache["healthcheck"]["test"]).replace("redis-cli", f"redis-cli -p {port}")
+        for password, status in ((SECRETS["REDIS_PASSWORD"], 0), ("wrong", 1)):
+            healthy = ["sh", "-c", f"{check} 2> /dev/null"]
+            assert subprocess.run(healthy, env=environ | {"REDISCLI_AUTH": password}, check=False).returncode == status
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0  # the shell has become the server, which gets the signal
 
 
 def test_a_stop_waits_as_long_as_the_gateway():

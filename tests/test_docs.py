@@ -31,13 +31,13 @@ def test_every_make_target_that_the_documents_name_exists():
 
 
 def test_the_files_that_the_documents_point_to_exist():
-    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
         for path in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
             assert (document.parent / path).exists(), f"{document.name} points to {path}"
 
 
 def test_the_code_that_the_documents_name_exists():
-    documents = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md"]
+    documents = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "docs/architecture.md"]
     for document in documents:
         for path in re.findall(r"`([a-z_]+(?:/[a-z0-9_]+)+(?:/|\.py))`", document.read_text()):
             places = (ROOT / path, ROOT / "gateway_project" / path, ROOT / "providers" / path)
@@ -81,15 +81,15 @@ def test_the_bounds_of_a_work_body_are_those_of_the_code():
     size = settings.GATEWAY_MAX_BODY_BYTES // 1024**2
     tag_name, tag_value = re.findall(r"\{\d,(\d+)\}", reading.TAG.pattern)
     bounds = {
-        "Size": f"{size} MiB (`GATEWAY_MAX_BODY_BYTES`)",
+        "Size of the body": f"{size} MiB (`GATEWAY_MAX_BODY_BYTES`)",
         "Depth of nesting": f"{strict_json.MAX_DEPTH} levels",
         "Objects and lists": f"{strict_json.MAX_CONTAINERS:,}",
-        "Values": f"{strict_json.MAX_VALUES:,}, counted by their commas",
+        "Values": f"{strict_json.MAX_VALUES:,}, measured by the number of commas",
         "Digits of an integer": f"{sys.get_int_max_str_digits():,}",
         "Length of the model's name": f"{reading.MODEL_LENGTH} characters",
         "Tags in `X-Svc-Tags`": (
             f"{reading.MAX_TAGS}, with names of at most {tag_name} and values of at most {tag_value} characters"
         ),
     }
-    table = (ROOT / "docs/api.md").read_text().partition("| Bound | Figure |\n|---|---|\n")[2].partition("\n\n")[0]
+    table = (ROOT / "docs/api.md").read_text().partition("| Limit | Maximum |\n|---|---|\n")[2].partition("\n\n")[0]
     assert table.splitlines() == [f"| {name} | {figure} |" for name, figure in bounds.items()]

@@ -15,6 +15,7 @@ import requests
 from tests.support.running import ROOT, free_port
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine"),
     pytest.mark.embedded,
 ]

@@ -16,37 +16,40 @@ from tests.support.management import Client, body, new_admin
 from tests.support.running import ROOT, RunningGateway, Store, fresh_store, manage
 from tests.support.world import World, sends
 
+pytestmark = pytest.mark.long
+
+LOCAL = "unset DATABASE_URL REDIS_URL SECRET_KEY GATEWAY_ENCRYPTION_KEYS GATEWAY_TOKEN_KEY\nexport GATEWAY_VAR_DIR"
 UNSET = {"SECRET_KEY": "", "GATEWAY_ENCRYPTION_KEYS": "", "REDIS_URL": ""}
 
 
-def commands(section: str) -> str:
-    """The first code block of a section."""
-    text = (ROOT / "docs/operations.md").read_text()
-    return re.search(rf"^## {section}$.*?```sh\n(.*?)```", text, re.MULTILINE | re.DOTALL)[1]
+def commands(section: str, place: int = 0) -> str:
+    """A code block of a section, the first unless told."""
+    text = (ROOT / "docs/operations.md").read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)[place]
 
 
 def run(text: str, directory: Path) -> str:
     environ = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-ec", text], cwd=directory, env=environ, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 def test_health_is_asked_with_these_commands(world):
-    told = run(f"GATEWAY={world.gateway.url}\n{commands('Health')}", ROOT)
-    assert told.count("HTTP/1.1 200 OK") == 2
-    assert '"database":"ok","cache":"ok"' in told
+    process = run(f"GATEWAY={world.gateway.url}\n{commands('Health')}", ROOT)
+    assert process.count("HTTP/1.1 200 OK") == 2
+    assert '"database":"ok","cache":"ok"' in process
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 def test_metrics_are_asked_with_these_commands(own_gateway):
     token = "a token of more than thirty-two characters"
     world = own_gateway(GATEWAY_METRICS_TOKEN=token)
-    told = run(f"GATEWAY={world.gateway.url} GATEWAY_METRICS_TOKEN='{token}'\n{commands('Metrics')}", ROOT)
-    assert told.count("gateway_info{") == 2
+    process = run(f"GATEWAY={world.gateway.url} GATEWAY_METRICS_TOKEN='{token}'\n{commands('Metrics')}", ROOT)
+    assert process.count("gateway_info{") == 2
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="one machine has SQLite")
@@ -64,14 +67,26 @@ def test_a_backup_of_one_machine_made_while_it_serves_works_elsewhere(tmp_path, 
         admin = admin.with_credential(token_signed_with(secret))
         assert admin.send("PATCH", f"/providers/{row}/", json=body(apiKey="sk-backed-up")).status_code == 200
         world.until(lambda: sends(world, provider) == "Bearer sk-backed-up")
-        run(f"{commands('Backup')}\nsleep 1\n{commands('Backup')}", tmp_path)  # there is one of yesterday as well
+        block = f"{LOCAL}={tmp_path}/var\n{commands('Backup').replace('manage.py', f'{ROOT}/manage.py')}"
+        run(f"{block}\nsleep 1\n{block}", tmp_path)  # there is one of yesterday as well
         assert world.ask("after").status_code == 200
         _, last = sorted((tmp_path / "backup").iterdir())
-        assert last.stat().st_mode & 0o077 == 0
+        assert [path for path in (last, *last.rglob("*")) if path.stat().st_mode & 0o077] == []
+        original = world.gateway
         copy = Store(f"sqlite:///{last}/gateway.sqlite3")
         with RunningGateway(copy, last, **UNSET) as restored:
             world.gateway = restored
             assert sends(world, provider) == "Bearer sk-backed-up"
+        assert original.stop() == 0
+        connection.close()
+        for path in (tmp_path / "var").glob("gateway.sqlite3*"):
+            path.unlink()
+        shutil.rmtree(tmp_path / "var/secrets")
+        steps = commands("Backup", 1).replace("manage.py", f"{ROOT}/manage.py")
+        run(f"{LOCAL}={tmp_path}/var\nto={last}\n{steps}", tmp_path)
+        assert (tmp_path / "var/gateway.sqlite3").stat().st_mode & 0o077 == 0
+        world.gateway = original.start()
+        assert sends(world, provider) == "Bearer sk-backed-up"
 
 
 def token_signed_with(secret: str) -> str:
@@ -95,7 +110,8 @@ def test_a_backup_of_postgresql_made_while_it_serves_is_put_back(tmp_path, djang
         world.allow()
         world.provider()
         assert world.ask("before").status_code == 200
-        run(f"pg_dump -Fc -d '{store.database_url}' -f backup.dump", tmp_path)
+        run(f"DATABASE_URL='{store.database_url}'\n{commands('Backup', 2)}", tmp_path)
+        assert (tmp_path / "gateway.dump").stat().st_mode & 0o077 == 0
         later = world.new_key()
         assert world.ask("later", key=later.text).status_code == 200
         assert world.gateway.stop() == 0
@@ -129,4 +145,4 @@ def restore(store: Store, directory: Path) -> None:
     server = urlunsplit(urlsplit(store.database_url)._replace(path="/postgres"))
     for statement in (f'DROP DATABASE "{store.name}" WITH (FORCE)', f'CREATE DATABASE "{store.name}"'):
         run(f"psql -q '{server}' -c '{statement}'", directory)
-    run(f"pg_restore -d '{store.database_url}' backup.dump", directory)
+    run(f"DATABASE_URL='{store.database_url}'\n{commands('Backup', 3)}", directory)

@@ -45,16 +45,16 @@ class Setup(NamedTuple):
 
 
 def claude_code(env: dict[str, str], snippet: str) -> Setup:
-    told = json.loads(snippet)["env"]
-    models = {told[f"ANTHROPIC_DEFAULT_{name}_MODEL"] for name in ("OPUS", "SONNET", "HAIKU")}
-    return Setup(told["ANTHROPIC_BASE_URL"] + "/v1/messages?beta=true", told["ANTHROPIC_AUTH_TOKEN"], models.pop())
+    body = json.loads(snippet)["env"]
+    models = {body[f"ANTHROPIC_DEFAULT_{name}_MODEL"] for name in ("OPUS", "SONNET", "HAIKU")}
+    return Setup(body["ANTHROPIC_BASE_URL"] + "/v1/messages?beta=true", body["ANTHROPIC_AUTH_TOKEN"], models.pop())
 
 
 def codex(env: dict[str, str], snippet: str) -> Setup:
-    told = tomllib.loads(snippet)
-    provider = told["model_providers"][told["model_provider"]]
+    result = tomllib.loads(snippet)
+    provider = result["model_providers"][result["model_provider"]]
     assert provider["wire_api"] == "responses"  # the only one that it still knows
-    return Setup(provider["base_url"] + "/responses", env[provider["env_key"]], told["model"])
+    return Setup(provider["base_url"] + "/responses", env[provider["env_key"]], result["model"])
 
 
 def opencode(env: dict[str, str], snippet: str) -> Setup:
@@ -66,18 +66,18 @@ def opencode(env: dict[str, str], snippet: str) -> Setup:
 
 
 def aider(env: dict[str, str], snippet: str) -> Setup:
-    *given, command, option, model = shlex.split(snippet)
-    told = dict(pair.split("=", 1) for pair in given)
+    *values, command, option, model = shlex.split(snippet)
+    results = dict(pair.split("=", 1) for pair in values)
     assert (command, option) == ("aider", "--model")
-    key = env[told["OPENAI_API_KEY"].removeprefix("$")]
-    return Setup(told["OPENAI_API_BASE"] + "/chat/completions", key, model.removeprefix("openai/"))
+    key = env[results["OPENAI_API_KEY"].removeprefix("$")]
+    return Setup(results["OPENAI_API_BASE"] + "/chat/completions", key, model.removeprefix("openai/"))
 
 
 def cline(env: dict[str, str], snippet: str) -> Setup:
     words = shlex.split(snippet)
-    told = dict(zip(words[2::2], words[3::2], strict=True))
-    assert (words[:2], told["-p"]) == (["cline", "auth"], "openai")
-    return Setup(told["-b"] + "/chat/completions", env[told["-k"].removeprefix("$")], told["-m"])
+    results = dict(zip(words[2::2], words[3::2], strict=True))
+    assert (words[:2], results["-p"]) == (["cline", "auth"], "openai")
+    return Setup(results["-b"] + "/chat/completions", env[results["-k"].removeprefix("$")], results["-m"])
 
 
 def continues(env: dict[str, str], snippet: str) -> Setup:
@@ -145,14 +145,14 @@ def request_of(agent: str) -> dict[str, Any]:
 
 def answer_of(path: str, stream: bytes) -> tuple[str, list[Any]]:
     """Text and calls in a stream, every event of which the SDK that the agent is built with has to know."""
-    told = [data_of(event) for event in events_in(stream)]
-    events = [json.loads(data) for data in told if data and data != b"[DONE]"]
+    results = [data_of(event) for event in events_in(stream)]
+    events = [json.loads(data) for data in results if data and data != b"[DONE]"]
     kind = path.partition("/v1/")[2].partition("?")[0]
     for event in events:  # Anthropic's pings and Azure's word on its filters come as they are: SDKs pass them over
         if event.get("type") != "ping" and "prompt_filter_results" not in event:
             READ_BY_SDKS[kind].validate_python(event)
     if kind == "chat/completions":
-        assert told[-1] == b"[DONE]"
+        assert results[-1] == b"[DONE]"
         message = gathered(stream)
         return message["content"], calls_of(message)
     return _of_response(events) if kind == "responses" else _of_message(events)
@@ -169,12 +169,12 @@ def _of_response(events: list[dict[str, Any]]) -> tuple[str, list[Any]]:
 def _of_message(events: list[dict[str, Any]]) -> tuple[str, list[Any]]:
     assert events[-1]["type"] == "message_stop"
     blocks = {event["index"]: event["content_block"] for event in events if event["type"] == "content_block_start"}
-    said = dict.fromkeys(blocks, "")
+    reply = dict.fromkeys(blocks, "")
     for event in events:
         if event["type"] == "content_block_delta":
-            said[event["index"]] += event["delta"].get("text") or event["delta"].get("partial_json") or ""
-    text = [said[index] for index, block in blocks.items() if block["type"] == "text"]
-    calls = [[block["name"], json.loads(said[index] or "{}")] for index, block in blocks.items() if "name" in block]
+            reply[event["index"]] += event["delta"].get("text") or event["delta"].get("partial_json") or ""
+    text = [reply[index] for index, block in blocks.items() if block["type"] == "text"]
+    calls = [[block["name"], json.loads(reply[index] or "{}")] for index, block in blocks.items() if "name" in block]
     return "".join(text), calls
 
 
@@ -183,15 +183,15 @@ def send(world):
     """Sends what an agent sent to where its snippet leads it: send("Codex") -> the answer."""
 
     def post(agent, model):
-        sent = request_of(agent)
+        request = request_of(agent)
         env = {"GATEWAY_KEY": world.key, "GATEWAY_API_KEY": world.key}
         snippet = snippet_of(agent).replace("$GATEWAY/", f"{SHOWN['base']}/")
         snippet = snippet.replace(SHOWN["base"], world.gateway.url).replace(SHOWN["key"], world.key)
         setup = AGENTS[agent](env, snippet)
-        assert (setup.address, setup.model) == (world.gateway.url + sent["path"], sent["body"]["model"])
+        assert (setup.address, setup.model) == (world.gateway.url + request["path"], request["body"]["model"])
         world.settle()
-        headers = sent["headers"] | {"Authorization": f"Bearer {setup.key}"}
-        return world.session.post(setup.address, json=sent["body"] | {"model": model}, headers=headers)
+        headers = request["headers"] | {"Authorization": f"Bearer {setup.key}"}
+        return world.session.post(setup.address, json=request["body"] | {"model": model}, headers=headers)
 
     return post
 

@@ -35,9 +35,9 @@ def stream(client, world, provider, sample, **asked):
     script(provider, sample)
     world.settle()
     with client.messages.stream(model=world.model, **ASKED | asked) as events:
-        said = "".join(events.text_stream)
+        text = "".join(events.text_stream)
         message = events.get_final_message()
-    assert said == sample.expect["text"] == text_of(message)
+    assert text == sample.expect["text"] == text_of(message)
     return message
 
 
@@ -51,9 +51,14 @@ def calls_of(message):
 
 def check_usage(message, sample):
     usage = sample.expect["usage"]
-    told = message.usage
-    found = (told.input_tokens, told.cache_read_input_tokens, told.cache_creation_input_tokens, told.output_tokens)
-    assert found == tuple(usage[name] or 0 for name in ("input", "cache_read", "cache_write", "output"))
+    result = message.usage
+    results = (
+        result.input_tokens,
+        result.cache_read_input_tokens,
+        result.cache_creation_input_tokens,
+        result.output_tokens,
+    )
+    assert results == tuple(usage[name] or 0 for name in ("input", "cache_read", "cache_write", "output"))
 
 
 @each_format
@@ -88,8 +93,8 @@ def test_tools(client, world, speaking, format_name):
     turns = [{"role": "assistant", "content": first.content}, {"role": "user", "content": results}]
     second = ask(client, world, tools=[WEATHER], messages=[*ASKED["messages"], *turns])
     assert text_of(second) == answer.expect["text"]
-    sent = provider.seen[1].body.decode()
-    assert sent.index("20 degrees") < sent.index("21 degrees")
+    request = provider.seen[1].body.decode()
+    assert request.index("20 degrees") < request.index("21 degrees")
 
 
 @each_format
@@ -102,15 +107,15 @@ def test_tools_in_a_stream(client, world, speaking, format_name):
 @pytest.mark.parametrize("kind", [whole, streams])
 def test_thoughts_go_back_to_their_maker_as_they_came(client, world, speaking, kind):
     sample, provider = recorded("anthropic", "reasoning", kind), speaking("anthropic")
-    asked = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+    values = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
     if kind is streams:
-        first = stream(client, world, provider, sample, **asked)
+        first = stream(client, world, provider, sample, **values)
     else:
         provider.answers(body=sample.body)
-        first = ask(client, world, **asked)
+        first = ask(client, world, **values)
     assert first.content[0].thinking == sample.expect["reasoning"]
     provider.answers(body=recorded("anthropic", "plain").body)
-    ask(client, world, messages=[*ASKED["messages"], {"role": "assistant", "content": first.content}], **asked)
+    ask(client, world, messages=[*ASKED["messages"], {"role": "assistant", "content": first.content}], **values)
     assert provider.seen[1].json["messages"][1]["content"][0] == {
         "type": "thinking",
         "thinking": "Portugal: Lisbon.",
@@ -132,8 +137,8 @@ def test_thoughts_of_another_provider_are_kept_from_anthropic(client, world, spe
     assert [block["type"] for block in provider.seen[0].json["messages"][1]["content"]] == ["text"]
 
 
-@pytest.mark.parametrize(("signature", "sent"), [("c2ln", "c2ln"), (None, "skip_thought_signature_validator")])
-def test_pictures_go_back_with_a_signature(client, world, speaking, signature, sent):
+@pytest.mark.parametrize(("signature", "payload"), [("c2ln", "c2ln"), (None, "skip_thought_signature_validator")])
+def test_pictures_go_back_with_a_signature(client, world, speaking, signature, payload):
     part = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     signed = part | ({"thoughtSignature": signature} if signature else {})
     provider = speaking("gemini")
@@ -142,7 +147,7 @@ def test_pictures_go_back_with_a_signature(client, world, speaking, signature, s
     first = ask(client, world)
     turns = [{"role": "assistant", "content": first.content}, {"role": "user", "content": "Larger."}]
     ask(client, world, messages=[*ASKED["messages"], *turns])
-    assert provider.seen[1].json["contents"][1]["parts"] == [part | {"thoughtSignature": sent}]
+    assert provider.seen[1].json["contents"][1]["parts"] == [part | {"thoughtSignature": payload}]
 
 
 def test_a_text_that_gemini_cut_anywhere_is_one_block(client, world, speaking):
@@ -154,8 +159,8 @@ def test_a_text_that_gemini_cut_anywhere_is_one_block(client, world, speaking):
 def test_tokens_are_counted(client, world, speaking):
     speaking("anthropic").answers(body={"input_tokens": 14})
     world.settle()
-    asked = {name: value for name, value in ASKED.items() if name != "max_tokens"}
-    assert client.messages.count_tokens(model=world.model, **asked).input_tokens == 14
+    values = {name: value for name, value in ASKED.items() if name != "max_tokens"}
+    assert client.messages.count_tokens(model=world.model, **values).input_tokens == 14
 
 
 def test_betas_reach_the_provider(client, world, speaking):
@@ -185,7 +190,7 @@ def test_the_tool_runner_goes_on_by_itself_where_nobody_keeps_a_conversation(cli
     provider.answers(body=recorded(format_name, "parallel_tool_calls").body).answers(body=answer.body)
     assert text_of(run_tools(client, world)) == answer.expect["text"]
     assert "capital of Portugal" in provider.seen[1].body.decode()
-    assert all(b'"thread"' not in seen.body for seen in provider.seen)
+    assert all(b'"thread"' not in observations.body for observations in provider.seen)
 
 
 def test_the_tool_runner_begins_anew_where_the_provider_lost_the_conversation(client, world, speaking):
@@ -194,7 +199,9 @@ def test_the_tool_runner_begins_anew_where_the_provider_lost_the_conversation(cl
     provider.answers(body=recorded("anthropic", "parallel_tool_calls").body)
     provider.answers(body={"type": "error", "error": lost}, status=400).answers(body=answer.body)
     assert text_of(run_tools(client, world)) == answer.expect["text"]
-    kinds = [(seen.json["thread"]["type"], len(seen.json["messages"])) for seen in provider.seen]
+    kinds = [
+        (observations.json["thread"]["type"], len(observations.json["messages"])) for observations in provider.seen
+    ]
     assert kinds == [("create", 1), ("continue", 1), ("create", 3)]
 
 
@@ -203,7 +210,7 @@ def test_of_several_providers_none_is_asked_to_keep_a_conversation(client, world
     for provider in providers:
         provider.answers(body=sample.body)
     assert text_of(run_tools(client, world)) == sample.expect["text"]
-    assert [b'"thread"' in seen.body for provider in providers for seen in provider.seen] == [False]
+    assert [b'"thread"' in observations.body for provider in providers for observations in provider.seen] == [False]
 
 
 def test_models_are_listed(client, world):
@@ -307,6 +314,6 @@ class TestTimeouts:
     def test_a_silence_before_the_first_word_of_a_stream(self, client, world, speaking):
         speaking("openai").answers(silent=True)
         world.settle()
-        asked = client.messages.stream(model=world.model, **ASKED)
-        with pytest.raises(anthropic.APIStatusError), asked as events:
+        message = client.messages.stream(model=world.model, **ASKED)
+        with pytest.raises(anthropic.APIStatusError), message as events:
             events.get_final_text()

@@ -62,16 +62,16 @@ def is_page(citation):
 class TestChat:
     def test_an_answer(self, world, chats, answered, format_name):
         sample, _ = answered(format_name)
-        said = chats.chat.completions.create(model=world.model, **ASKED).choices[0].message
-        told = [annotation.url_citation for annotation in said.annotations]
-        assert annotated(said.content, told) == sample.expect["citations"]
+        reply = chats.chat.completions.create(model=world.model, **ASKED).choices[0].message
+        results = [annotation.url_citation for annotation in reply.annotations]
+        assert annotated(reply.content, results) == sample.expect["citations"]
 
     def test_a_stream(self, world, chats, answered, format_name):
         sample, _ = answered(format_name, streams)
         with chats.chat.completions.stream(model=world.model, **ASKED) as events:
-            said = events.get_final_completion().choices[0].message
-        told = [annotation.url_citation for annotation in said.annotations]
-        assert annotated(said.content, told) == sample.expect["citations"]
+            text = events.get_final_completion().choices[0].message
+        results = [annotation.url_citation for annotation in text.annotations]
+        assert annotated(text.content, results) == sample.expect["citations"]
 
 
 @citing
@@ -88,38 +88,38 @@ class TestResponses:
             added = [event.annotation for event in events if event.type == "response.output_text.annotation.added"]
             (part,) = events.get_final_response().output[0].content
         assert annotated(part.text, part.annotations) == sample.expect["citations"]
-        told = [one if isinstance(one, dict) else one.model_dump() for one in added]
-        assert told == [one.model_dump() for one in part.annotations]
+        results = [one if isinstance(one, dict) else one.model_dump() for one in added]
+        assert results == [one.model_dump() for one in part.annotations]
 
 
 @citing
 class TestMessages:
     def test_an_answer(self, world, messages, answered, format_name):
         sample, _ = answered(format_name)
-        said = messages.create(model=world.model, **ASKED)
-        assert in_blocks(said) == sample.expect["citations"]
-        assert "".join(block.text for block in said.content if block.type == "text") == sample.expect["text"]
+        message = messages.create(model=world.model, **ASKED)
+        assert in_blocks(message) == sample.expect["citations"]
+        assert "".join(block.text for block in message.content if block.type == "text") == sample.expect["text"]
 
     def test_a_stream(self, world, messages, answered, format_name):
         sample, _ = answered(format_name, streams)
         with messages.stream(model=world.model, **ASKED) as events:
-            said = events.get_final_message()
-        assert [one[:2] for one in in_blocks(said)] == [one[:2] for one in sample.expect["citations"]]
-        assert "".join(block.text for block in said.content if block.type == "text") == sample.expect["text"]
+            text = events.get_final_message()
+        assert [one[:2] for one in in_blocks(text)] == [one[:2] for one in sample.expect["citations"]]
+        assert "".join(block.text for block in text.content if block.type == "text") == sample.expect["text"]
 
 
 def test_what_another_provider_cited_does_not_go_to_anthropic(world, messages, answered, speaking):
     sample, first = answered("gemini")
-    said = messages.create(model=world.model, **ASKED).content
+    message = messages.create(model=world.model, **ASKED).content
     world.row(first).delete()
     answer, second = recorded("anthropic", "plain"), speaking("anthropic")
     second.answers(body=answer.body)
     world.settle()
-    turns = [*ASKED["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": "And now?"}]
+    turns = [*ASKED["messages"], {"role": "assistant", "content": message}, {"role": "user", "content": "And now?"}]
     messages.create(model=world.model, messages=turns, max_tokens=9)
-    sent = second.seen[0].json["messages"][1]["content"]
-    assert "".join(block["text"] for block in sent) == sample.expect["text"]
-    assert not any(block.get("citations") for block in sent)
+    request = second.seen[0].json["messages"][1]["content"]
+    assert "".join(block["text"] for block in request) == sample.expect["text"]
+    assert not any(block.get("citations") for block in request)
 
 
 class TestWhatHasNoPlace:

@@ -31,9 +31,9 @@ def curl(world):
             *("-H", f"Authorization: Bearer {key or world.key}", "-H", "Content-Type: application/json"),
             *("-d", json.dumps(body), *options),
         ]
-        done = subprocess.run(command, check=False, capture_output=True, timeout=60)
-        told, _, status = done.stdout.rpartition(b"\n")
-        return done.returncode, int(status), told
+        process = subprocess.run(command, check=False, capture_output=True, timeout=60)
+        result, _, status = process.stdout.rpartition(b"\n")
+        return process.returncode, int(status), result
 
     return run
 
@@ -42,17 +42,17 @@ def curl(world):
 def test_an_answer(curl, speaking, format_name):
     sample = recorded(format_name, "plain")
     speaking(format_name).answers(body=sample.body)
-    _, status, told = curl()
-    assert (status, json.loads(told)["choices"][0]["message"]["content"]) == (200, sample.expect["text"])
+    _, status, result = curl()
+    assert (status, json.loads(result)["choices"][0]["message"]["content"]) == (200, sample.expect["text"])
 
 
 @each
 def test_a_stream(curl, speaking, format_name):
     sample = recorded(format_name, "plain", streams)
     script(speaking(format_name), sample)
-    _, status, told = curl("-N", stream=True)
-    assert (status, gathered(told)["content"]) == (200, sample.expect["text"])
-    assert told.rstrip().endswith(b"data: [DONE]")
+    _, status, result = curl("-N", stream=True)
+    assert (status, gathered(result)["content"]) == (200, sample.expect["text"])
+    assert result.rstrip().endswith(b"data: [DONE]")
 
 
 @each
@@ -64,24 +64,24 @@ def test_tools(curl, speaking, format_name):
 
 
 def test_errors(curl, world):
-    _, status, told = curl(key="nonsense")
-    assert (status, json.loads(told)["error"]["code"]) == (401, "invalid_api_key")
+    _, status, result = curl(key="nonsense")
+    assert (status, json.loads(result)["error"]["code"]) == (401, "invalid_api_key")
     world.provider()
-    _, status, told = curl()
-    assert (status, json.loads(told)["error"]["code"]) == (403, "rule_denied")
+    _, status, result = curl()
+    assert (status, json.loads(result)["error"]["code"]) == (403, "rule_denied")
 
 
 @pytest.mark.parametrize(("name", "expected"), [("bad_parameter", 400), ("limited", 429), ("failed", 502)])
 def test_what_a_provider_refuses(curl, speaking, name, expected):
     sample = recorded("anthropic", name)
     speaking("anthropic").answers(status=sample.about["status"], body=sample.body, headers=sample.about["headers"])
-    _, status, told = curl()
+    _, status, result = curl()
     assert status == expected
-    assert sample.expect["says"] in json.loads(told)["error"]["message"]
+    assert sample.expect["says"] in json.loads(result)["error"]["message"]
 
 
 def test_time_outs(curl, speaking):
     speaking("openai").answers(silent=True).answers(silent=True)
     assert curl("--max-time", "0.5")[0] == TIMED_OUT
-    _, status, told = curl("-H", "X-Svc-Timeout: 0.5")
-    assert (status, json.loads(told)["error"]["code"]) == (504, "provider_timeout")
+    _, status, result = curl("-H", "X-Svc-Timeout: 0.5")
+    assert (status, json.loads(result)["error"]["code"]) == (504, "provider_timeout")

@@ -45,8 +45,8 @@ def test_a_message(chat, provider, format_name):
     answer = chat.invoke(QUESTION)
     assert (answer.text, answer.response_metadata["stop_reason"]) == (sample.expect["text"], "end_turn")
     usage = sample.expect["usage"]
-    sent = sum(usage[name] or 0 for name in ("input", "cache_read", "cache_write"))
-    assert (answer.usage_metadata["input_tokens"], answer.usage_metadata["output_tokens"]) == (sent, usage["output"])
+    request = sum(usage[name] or 0 for name in ("input", "cache_read", "cache_write"))
+    assert (answer.usage_metadata["input_tokens"], answer.usage_metadata["output_tokens"]) == (request, usage["output"])
 
 
 @both

@@ -76,8 +76,8 @@ def test_tools(world, provider, format_name, responses):
 @each
 def test_structured_output(world, provider, format_name):
     sample = recorded(format_name, "plain")
-    said = sample.body.replace(sample.expect["text"].encode(), rb"{\"city\": \"Lisbon\"}")
-    provider.answers(body=said)
+    text = sample.body.replace(sample.expect["text"].encode(), rb"{\"city\": \"Lisbon\"}")
+    provider.answers(body=text)
     structured = model(world).with_structured_output(Capital, method="json_schema")
     assert structured.invoke(QUESTION) == Capital(city="Lisbon")
 

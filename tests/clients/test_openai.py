@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from secrets import token_hex
 
 import openai
 import pytest
@@ -79,8 +80,8 @@ class TestChat:
         sample = recorded(format_name, "plain", streams)
         script(speaking(format_name), sample)
         *chunks, last = ask(client, world, stream=True, stream_options={"include_usage": True})
-        said = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
-        assert said == sample.expect["text"]
+        text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+        assert text == sample.expect["text"]
         assert (last.usage.prompt_tokens, last.usage.completion_tokens) == tokens(sample)
 
     @each_format
@@ -103,11 +104,11 @@ class TestChat:
             {"role": "tool", "tool_call_id": call.id, "content": f"{20 + number} degrees"}
             for number, call in enumerate(first.message.tool_calls)
         ]
-        said = first.message.model_dump(exclude_none=True)
-        second = ask(client, world, tools=[WEATHER], messages=[*ASKED["messages"], said, *results])
+        text = first.message.model_dump(exclude_none=True)
+        second = ask(client, world, tools=[WEATHER], messages=[*ASKED["messages"], text, *results])
         assert second.choices[0].message.content == answer.expect["text"]
-        sent = provider.seen[1].body.decode()
-        assert sent.index("20 degrees") < sent.index("21 degrees")
+        request = provider.seen[1].body.decode()
+        assert request.index("20 degrees") < request.index("21 degrees")
 
     @each_format
     def test_tools_in_a_stream(self, client, world, speaking, format_name):
@@ -126,10 +127,10 @@ class TestChat:
         script(provider, sample)
         world.settle()
         with client.chat.completions.stream(model=world.model, **ASKED) as events:
-            said = events.get_final_completion().choices[0].message
-        assert said.reasoning_content == sample.expect["reasoning"]
+            text = events.get_final_completion().choices[0].message
+        assert text.reasoning_content == sample.expect["reasoning"]
         provider.answers(body=recorded(format_name, "plain").body)
-        turns = [*ASKED["messages"], said.model_dump(exclude_none=True), {"role": "user", "content": "And?"}]
+        turns = [*ASKED["messages"], text.model_dump(exclude_none=True), {"role": "user", "content": "And?"}]
         ask(client, world, messages=turns)
         assert sample.expect["reasoning"] in provider.seen[1].body.decode()
 
@@ -139,11 +140,11 @@ class TestChat:
         provider = speaking("gemini").answers(stream=pieces).answers(body=recorded("gemini", "plain").body)
         world.settle()
         with client.chat.completions.stream(model=world.model, **ASKED) as events:
-            said = events.get_final_completion().choices[0].message
-        assert [image["image_url"]["url"] for image in said.images] == ["data:image/png;base64,aGk="] * 2
-        ask(client, world, messages=[*ASKED["messages"], said, {"role": "user", "content": "Bluer!"}])
-        sent = provider.seen[1].json["contents"][1]["parts"]
-        assert [sent_part["inlineData"] for sent_part in sent] == [part["inlineData"]] * 2
+            text = events.get_final_completion().choices[0].message
+        assert [image["image_url"]["url"] for image in text.images] == ["data:image/png;base64,aGk="] * 2
+        ask(client, world, messages=[*ASKED["messages"], text, {"role": "user", "content": "Bluer!"}])
+        request = provider.seen[1].json["contents"][1]["parts"]
+        assert [request_part["inlineData"] for request_part in request] == [part["inlineData"]] * 2
 
     @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
     def test_an_answer_that_is_parsed(self, client, world, speaking, format_name):
@@ -204,9 +205,9 @@ class TestResponses:
         script(speaking(format_name), sample)
         world.settle()
         with client.responses.stream(model=world.model, input=QUESTION, max_output_tokens=4096) as events:
-            said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+            text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
             answer = events.get_final_response()
-        assert said == answer.output_text == sample.expect["text"]
+        assert text == answer.output_text == sample.expect["text"]
         assert (answer.usage.input_tokens, answer.usage.output_tokens) == tokens(sample)
 
     @pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
@@ -220,8 +221,8 @@ class TestResponses:
             {"type": "function_call_output", "call_id": call.call_id, "output": f"{20 + number} degrees"}
             for number, call in enumerate(calls)
         ]
-        said = [item.model_dump(exclude_none=True) for item in first.output]
-        turns = [{"role": "user", "content": QUESTION}, *said, *results]
+        texts = [item.model_dump(exclude_none=True) for item in first.output]
+        turns = [{"role": "user", "content": QUESTION}, *texts, *results]
         assert respond(client, world, tools=[FLAT], input=turns).output_text == answer.expect["text"]
         assert "21 degrees" in provider.seen[1].body.decode()
 
@@ -232,8 +233,8 @@ class TestResponses:
         assert first.output[0].summary[0].text == sample.expect["reasoning"]
         turns = [{"role": "user", "content": QUESTION}, *first.output, {"role": "user", "content": "And?"}]
         respond(client, world, input=turns, reasoning={"effort": "low"})
-        made = json.loads(sample.body)["content"][0]
-        assert provider.seen[1].json["messages"][1]["content"][0] == made
+        body = json.loads(sample.body)["content"][0]
+        assert provider.seen[1].json["messages"][1]["content"][0] == body
 
     @pytest.mark.parametrize("stream", [False, True])
     def test_pictures_go_back_with_their_signature(self, client, world, speaking, stream):
@@ -243,12 +244,12 @@ class TestResponses:
         provider = speaking("gemini").answers(**({"stream": [answer]} if stream else {"body": answer}))
         provider.answers(body=recorded("gemini", "plain").body)
         world.settle()
-        asked = {"model": world.model, "input": QUESTION}
+        values = {"model": world.model, "input": QUESTION}
         if stream:
-            with client.responses.stream(**asked) as events:
+            with client.responses.stream(**values) as events:
                 first = events.get_final_response()
         else:
-            first = client.responses.create(**asked)
+            first = client.responses.create(**values)
         turns = [{"role": "user", "content": QUESTION}, *first.output, {"role": "user", "content": "Larger."}]
         respond(client, world, input=turns)
         assert provider.seen[1].json["contents"][1]["parts"] == [{"text": "Here:"}, part]
@@ -259,12 +260,17 @@ class TestResponses:
         provider = world.provider(format_name="openai-responses", auth_method="api-key")
         address = provider.url.removesuffix("/v1") + "/openai/v1"
         Provider.objects.filter(pk=world.row(provider).pk).update(url=address)
-        provider.answers(body=recorded("openai-responses", "responses_plain").body)
-        answer = respond(client, world, previous_response_id="resp_1", store=True)
+        body = json.loads(recorded("openai-responses", "responses_plain").body)
+        for identifier in (
+            f"resp_{token_hex(8)}" for _ in range(2)
+        ):  # the sample's own id is the first user's who got it
+            provider.answers(body=body | {"id": identifier})
+        first = respond(client, world, input="Before that", store=True)
+        answer = respond(client, world, previous_response_id=first.id, store=True)
         assert answer.output_text == recorded("openai-responses", "responses_plain").expect["text"]
-        seen = provider.seen[0]
-        assert (seen.path, seen.headers["api-key"]) == ("/openai/v1/responses", "sk-secret-of-the-provider")
-        assert seen.json["previous_response_id"] == "resp_1"
+        request = provider.seen[1]
+        assert (request.path, request.headers["api-key"]) == ("/openai/v1/responses", "sk-secret-of-the-provider")
+        assert request.json["previous_response_id"] == first.id
 
     def test_a_stream_of_its_own_that_breaks_off_is_told_in_its_numbers(self, client, world, speaking):
         script(speaking("openai-responses"), recorded("openai-responses", "responses_cut_off", streams))
@@ -288,9 +294,9 @@ def test_embeddings(client, world, speaking, name, encoding):
     model = f"{world.model}.{sample.model}"  # what is known of some models goes by their names
     speaking(sample.format.name, model).answers(body=sample.body, headers=sample.about["headers"])
     world.settle()
-    asked = sample.about["work"]["input"]
-    answer = client.embeddings.create(model=model, input=asked, **encoding)
-    assert len(answer.data) == (len(asked) if isinstance(asked, list) else 1)
+    request = sample.about["work"]["input"]
+    answer = client.embeddings.create(model=model, input=request, **encoding)
+    assert len(answer.data) == (len(request) if isinstance(request, list) else 1)
     assert all(isinstance(number, float) for item in answer.data for number in item.embedding)
     assert answer.usage.prompt_tokens == (usage["input"] if usage else 0)
 

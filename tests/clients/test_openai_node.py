@@ -28,8 +28,8 @@ def installed():
         fcntl.flock(package, fcntl.LOCK_EX)  # tests may run in several processes
         if (FOLDER / "node_modules" / ".package-lock.json").exists():
             return
-        done = subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=FOLDER, check=False, capture_output=True)
-    if done.returncode:
+        process = subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=FOLDER, check=False, capture_output=True)
+    if process.returncode:
         pytest.skip("the SDK for node cannot be installed here")
 
 
@@ -41,10 +41,10 @@ def node(world, installed):
         world.settle()
         own = {"OPENAI_BASE_URL": f"{world.gateway.url}/v1", "OPENAI_API_KEY": world.key}
         command = ["node", "client.mjs", name, world.model]
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=FOLDER, env=os.environ | own | environ, check=True, capture_output=True, timeout=60
         )
-        return json.loads(done.stdout)
+        return json.loads(process.stdout)
 
     return run
 
@@ -95,8 +95,8 @@ def test_embeddings_and_models(node, world, speaking):
 
 class TestErrors:
     def test_no_key(self, node):
-        told = node("chat", OPENAI_API_KEY="nonsense")
-        assert (told["error"], told["code"]) == ("AuthenticationError", "invalid_api_key")
+        result = node("chat", OPENAI_API_KEY="nonsense")
+        assert (result["error"], result["code"]) == ("AuthenticationError", "invalid_api_key")
 
     def test_no_rule(self, node, world):
         world.provider()
@@ -112,8 +112,8 @@ class TestErrors:
 
     def test_a_stream_that_breaks_off(self, node, speaking):
         speaking("openai").answers(text="one two", no_terminal=True)
-        told = node("stream")
-        assert (told["error"], "terminal mark" in told["message"]) == ("APIError", True)
+        result = node("stream")
+        assert (result["error"], "terminal mark" in result["message"]) == ("APIError", True)
 
     def test_a_timeout(self, node, speaking):
         provider = speaking("openai").answers(silent=True)

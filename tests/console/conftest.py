@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
             if CHROMIUM is None:
                 item.add_marker(pytest.mark.skip(reason="needs Chromium"))
+
+
+def stand_still(page: object) -> None:
+    """Wait until a page has loaded and asks for nothing more; the browser forgets now and then to say the latter."""
+    from playwright.sync_api import TimeoutError as NeverSaid
+
+    page.wait_for_load_state("load")
+    with suppress(NeverSaid):
+        page.wait_for_load_state("networkidle", timeout=15_000)
 
 
 @dataclass
@@ -83,7 +93,7 @@ class Console:
         self.page.fill("input[name=username]", username)
         self.page.fill("input[name=password]", password)
         self.page.click("button[type=submit]")
-        self.page.wait_for_load_state("networkidle")
+        stand_still(self.page)
 
     def check(self) -> list[str]:
         """What is wrong with the page as it stands: errors, overlaps, serious findings of axe."""
@@ -115,8 +125,8 @@ class Visitor:
 @pytest.fixture(scope="package")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A database of the console's own: what administrators allow in the browser must not reach other tests."""
-    with fresh_store(tmp_path_factory.mktemp("console-store")) as made:
-        yield made
+    with fresh_store(tmp_path_factory.mktemp("console-store")) as row:
+        yield row
 
 
 @pytest.fixture(scope="package")
@@ -171,6 +181,8 @@ def console(browser, visitor, signed_in, gateway: RunningGateway) -> Iterator:
     def window(look: str = "light") -> Console:
         if look not in signed_in:
             signed_in[look] = browser.new_context(**LOOKS[look])
+        # Other tests may have ended the administrator's logins.
+        if signed_in[look].request.get(f"{gateway.url}/admin/", max_redirects=0).status != 200:
             Console(signed_in[look].new_page(), gateway.url).sign_in()
         pages.append(signed_in[look].new_page())
         return Console(pages[-1], gateway.url)

@@ -16,21 +16,21 @@ class _Reader(HTMLParser):
         self._textarea = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        known = {name: value or "" for name, value in attrs}
-        name, value = known.get("name", ""), known.get("value", "")
+        values = {name: value or "" for name, value in attrs}
+        name, value = values.get("name", ""), values.get("value", "")
         if tag == "form":
-            self._inside = known.get("id", "").endswith("_form")
+            self._inside = values.get("id", "").endswith("_form")
         elif not self._inside:
             return
-        elif tag == "input" and name and known.get("type") not in ("submit", "checkbox", "radio"):
+        elif tag == "input" and name and values.get("type") not in ("submit", "checkbox", "radio"):
             self._add(name, value)
-        elif tag == "input" and name and "checked" in known:
+        elif tag == "input" and name and "checked" in values:
             self._add(name, value or "on")
         elif tag == "select":
-            self._select = name, "multiple" in known
+            self._select = name, "multiple" in values
         elif tag == "option" and self._select:
             select, several = self._select
-            if "selected" in known or (not several and select not in self.fields):
+            if "selected" in values or (not several and select not in self.fields):
                 self.fields[select] = [*(self.fields.get(select, []) if several else []), value]
         elif tag == "textarea" and name:
             self._textarea = name

@@ -40,55 +40,55 @@ def main() -> None:
             "GIT_DIR": directory,  # pictures tell the version, and not from which commit they are
         }
         command = [sys.executable, "manage.py", "quickstart", "--json"]
-        known = json.loads(subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True).stdout)
+        body = json.loads(subprocess.run(command, cwd=ROOT, env=environ, check=True, capture_output=True).stdout)
         server = subprocess.Popen([sys.executable, "manage.py", "serve"], cwd=ROOT, env=environ)
         try:
-            work(known)
-            draw(known)
+            work(body)
+            draw(body)
         finally:
             server.terminate()
             server.wait(20)
 
 
-def work(known: dict[str, str]) -> None:
+def work(values: dict[str, str]) -> None:
     """Send some requests, so that there is something to see."""
     session = requests.Session()
     session.mount("http://", requests.adapters.HTTPAdapter(max_retries=requests.adapters.Retry(20, backoff_factor=0.2)))
-    session.headers["Authorization"] = f"Bearer {known['apiKey']}"
+    session.headers["Authorization"] = f"Bearer {values['apiKey']}"
     for number in range(80):
         prompt = f"{PROMPTS[number % len(PROMPTS)]} ({number // 8})"
-        body = {"model": known["model"], "messages": [{"role": "user", "content": prompt}]}
-        session.post(f"{known['baseUrl']}/work", json=body, timeout=30)
+        body = {"model": values["model"], "messages": [{"role": "user", "content": prompt}]}
+        session.post(f"{values['baseUrl']}/work", json=body, timeout=30)
 
 
-def draw(known: dict[str, str]) -> None:
+def draw(values: dict[str, str]) -> None:
     """Take all pictures."""
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         pages = {look: browser.new_context(**options).new_page() for look, options in LOOKS.items()}
         for page in pages.values():
-            sign_in(page, known)
+            sign_in(page, values)
         for name, (path, look) in PICTURES.items():
-            pages[look].goto(f"{known['baseUrl']}/admin/{path}")
+            pages[look].goto(f"{values['baseUrl']}/admin/{path}")
             pages[look].wait_for_load_state("networkidle")
             pages[look].screenshot(path=IMAGES / f"{name}.png")
-        playground(pages["light"], known)
+        playground(pages["light"], values)
         browser.close()
 
 
-def sign_in(page: Page, known: dict[str, str]) -> None:
-    page.goto(f"{known['baseUrl']}/admin/")
-    page.fill("input[name=username]", known["adminUser"])
-    page.fill("input[name=password]", known["adminPassword"])
+def sign_in(page: Page, values: dict[str, str]) -> None:
+    page.goto(f"{values['baseUrl']}/admin/")
+    page.fill("input[name=username]", values["adminUser"])
+    page.fill("input[name=password]", values["adminPassword"])
     page.click("button[type=submit]")
     page.wait_for_load_state("networkidle")
 
 
-def playground(page: Page, known: dict[str, str]) -> None:
-    page.goto(f"{known['baseUrl']}/admin/playground/")
-    page.fill("[name=model]", known["model"])
-    page.fill("[name=second]", known["model"])
+def playground(page: Page, values: dict[str, str]) -> None:
+    page.goto(f"{values['baseUrl']}/admin/playground/")
+    page.fill("[name=model]", values["model"])
+    page.fill("[name=second]", values["model"])
     page.fill("[name=prompt]", "What is a gateway for?")
     page.click("button[type=submit] >> text=Send")
     page.wait_for_function("document.querySelectorAll('[data-note]')[1]?.innerText.includes('complete after')")

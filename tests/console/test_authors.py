@@ -5,14 +5,15 @@ import pytest
 from accounts.models import Feature, Group, Role, User
 from keys.models import ApiKey
 from licensing.models import Limit
-from providers.models import Model, ModelPrice, Provider
+from providers.models import Model, ModelPrice, Provider, ProviderCredential
 from rules.models import Rule
 from telemetry.models import LogEntry
 from tests.console.conftest import USERNAME, Visitor
 from tests.console.forms import fields_of
 
 TOLD = {User: "users", Group: "groups", Role: "roles", Feature: "features", ApiKey: "keys", Rule: "rules",
-        Limit: "limits", Provider: "providers", Model: "models", ModelPrice: "prices"}  # fmt: skip
+        Limit: "limits", Provider: "providers", Model: "models", ModelPrice: "prices",
+        ProviderCredential: "credentials"}  # fmt: skip
 
 LETTERS = str.maketrans("0123456789", "abcdefghij")
 
@@ -30,10 +31,10 @@ class Author:
     def told(self) -> list[str]:
         """The messages since then, all of which are by the administrator."""
         entries = LogEntry.objects.filter(entry_type="Message", pk__gt=self._seen).order_by("pk")
-        found = [(entry.username, entry.address, entry.message.removeprefix(f"{USERNAME} ")) for entry in entries]
+        results = [(entry.username, entry.address, entry.message.removeprefix(f"{USERNAME} ")) for entry in entries]
         self._seen = self._last()
-        assert {(username, address) for username, address, _ in found} <= {(USERNAME, "127.0.0.1")}
-        return [message for _, _, message in found]
+        assert {(username, address) for username, address, _ in results} <= {(USERNAME, "127.0.0.1")}
+        return [message for _, _, message in results]
 
     def fill_in(self, path: str, **changes) -> None:
         """Open a form, change some of its fields and store it."""
@@ -61,7 +62,7 @@ def path_of(row) -> str:
 
 def test_every_form_is_told(author, world):
     name, provider = world.name("by-form"), world.row(world.provider())
-    made = {
+    values = {
         User: {"username": name, "password": "a long pass phrase", "is_active": "on"},
         Group: {"name": name, "members": world.user.pk},
         Role: {"name": name},
@@ -77,10 +78,11 @@ def test_every_form_is_told(author, world):
         },
         Model: {"name": name, "provider": provider.pk},
         ModelPrice: {"model": name, "currency": "USD", "input": "1", "output": "2"},
+        ProviderCredential: {"name": name, "provider": provider.pk, "secret": "sk-of-another-account"},
     }
-    assert made.keys() == TOLD.keys()
+    assert values.keys() == TOLD.keys()
     rows = {}
-    for model, fields in made.items():
+    for model, fields in values.items():
         author.fill_in(f"{path_of(model)}add/", **fields)
         rows[model] = model.objects.order_by("-pk").first()
         assert [message.split(":")[0].rstrip(".") for message in author.told()] == [
@@ -89,14 +91,14 @@ def test_every_form_is_told(author, world):
     changes = {
         User: {"display_name": "Ann"}, Group: {"name": f"{name}-2"}, Role: {"name": f"{name}-2"},
         ApiKey: {"name": f"{name}-2"}, Rule: {"regex": "gpt.*"}, Limit: {"amount": "6"}, Provider: {"priority": "7"},
-        Model: {"name": f"{name}-2"}, ModelPrice: {"input": "3"},
+        Model: {"name": f"{name}-2"}, ModelPrice: {"input": "3"}, ProviderCredential: {"weight": "3"},
     }  # fmt: skip
     for model, change in changes.items():
         author.fill_in(f"{path_of(model)}{rows[model].pk}/change/", **change)
         (message,) = author.told()
         assert message.startswith(f"changed {TOLD[model]} "), message
         assert next(iter(change)) in message
-    for model in (Limit, Rule, ApiKey, ModelPrice, Model, Provider, Group, User):
+    for model in (Limit, Rule, ApiKey, ModelPrice, Model, ProviderCredential, Provider, Group, User):
         model.objects.filter(pk=rows[model].pk).delete()
 
 
@@ -122,17 +124,17 @@ def test_what_is_asked_of_a_provider_is_told(author, world):
 
 
 def test_a_bulk_action_asks_is_told_row_by_row_and_says_what_was_refused(author, world):
-    free, taken = world.row(world.provider()), world.row(world.provider())
-    world.allow(provider=taken)
+    free, used_provider = world.row(world.provider()), world.row(world.provider())
+    world.allow(provider=used_provider)
     author.told()
-    asked = author.choose("providers/provider/", free, taken)
-    assert "Delete 2 providers" in asked
-    assert Provider.objects.filter(pk__in=[free.pk, taken.pk]).count() == 2
-    said = author.choose("providers/provider/", free, taken, post="yes")
-    assert "1 of 2 providers deleted." in said
-    assert "rule" in said
+    request = author.choose("providers/provider/", free, used_provider)
+    assert "Delete 2 providers" in request
+    assert Provider.objects.filter(pk__in=[free.pk, used_provider.pk]).count() == 2
+    text = author.choose("providers/provider/", free, used_provider, post="yes")
+    assert "1 of 2 providers deleted." in text
+    assert "rule" in text
     assert author.told() == [f"deleted providers {free.pk}."]
-    assert Provider.objects.filter(pk=taken.pk).exists()
+    assert Provider.objects.filter(pk=used_provider.pk).exists()
     keys = [world.new_key().key for _ in range(3)]
     assert "3 of 3 API keys deleted." in author.choose("keys/apikey/", *keys, post="yes")
     assert author.told() == [f"deleted keys {key.pk}." for key in reversed(keys)]

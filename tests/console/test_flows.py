@@ -9,7 +9,7 @@ from keys.models import ApiKey
 from providers.models import Provider
 from rules.models import Rule
 from telemetry.models import LogEntry
-from tests.console.conftest import LOOKS, PASSWORD, USERNAME
+from tests.console.conftest import LOOKS, PASSWORD, USERNAME, stand_still
 
 CREDENTIAL = "sk-typed-in-the-browser"
 PROMPT = "What is the capital of Portugal?"
@@ -17,7 +17,7 @@ PROMPT = "What is the capital of Portugal?"
 
 def submit(page) -> None:
     page.click("button[name=_save], input[name=_save]")
-    page.wait_for_load_state("networkidle")
+    stand_still(page)
 
 
 def choose(page, field: str, text: str) -> None:
@@ -98,8 +98,8 @@ def test_from_a_provider_to_an_answer_in_the_playground(console, world):
         assert ask(window, model, credential) == "Lisbon, I think."
         assert scripted.seen[-1].headers["authorization"] == f"Bearer {CREDENTIAL}"
     assert window.problems == []
-    told = LogEntry.objects.filter(entry_type="Message", username=USERNAME).values_list("message", "payload")
-    messages = " ".join(f"{message} {payload}" for message, payload in told)
+    entries = LogEntry.objects.filter(entry_type="Message", username=USERNAME).values_list("message", "payload")
+    messages = " ".join(f"{message} {payload}" for message, payload in entries)
     for what in (f"created providers {provider.pk}", f"created rules {rule.pk}", f"created keys {key.pk}"):
         assert what in messages
     assert CREDENTIAL not in messages
@@ -152,7 +152,7 @@ def test_a_key_is_locked_only_after_a_question(console, world):
     assert key.locked_time is None
     assert "refused until it is unlocked" in window.page.inner_text("#main")
     window.page.click("#main button[type=submit]")
-    window.page.wait_for_load_state("networkidle")
+    stand_still(window.page)
     key.refresh_from_db()
     assert key.locked_time is not None
     assert window.check() == []

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from keys.models import ApiKey
-from tests.console.conftest import PASSWORD, USERNAME
+from tests.console.conftest import PASSWORD, USERNAME, stand_still
 
 # What has the focus, and whether one can see that.
 FOCUSED = """() => {
@@ -31,19 +31,19 @@ def steps(page, key: str = "Tab") -> Iterator[dict]:
 
 def walk_to(page, holds: Callable[[dict], bool]) -> dict:
     """Press Tab until something has the focus."""
-    seen = []
+    observations = []
     for focused in steps(page):
         if holds(focused):
             assert focused["visible"], f"one does not see that {focused} has the focus"
             return focused
-        seen.append(focused["text"][:20] or focused["name"] or focused["tag"])
-    raise AssertionError(f"it is not reached; on the way are {seen}")
+        observations.append(focused["text"][:20] or focused["name"] or focused["tag"])
+    raise AssertionError(f"it is not reached; on the way are {observations}")
 
 
 def press(page, key: str = "Enter") -> None:
     with page.expect_navigation():
         page.keyboard.press(key)
-    page.wait_for_load_state("networkidle")
+    stand_still(page)
 
 
 def test_from_the_sign_in_to_a_new_key_that_is_copied(visitor, world):
@@ -98,13 +98,13 @@ def test_a_question_is_answered_with_yes_or_no(console, world):
 def test_the_focus_is_seen_wherever_it_goes_and_is_caught_nowhere(console, path, look):
     window = console(look)
     window.open(path)
-    seen = []
+    observations = []
     for focused in steps(window.page):
         if not focused["inside"]:  # it has come to the end, where the browser's own buttons begin
             break
         assert focused["visible"], f"one does not see that {focused} has the focus"
-        seen.append(focused)
-    assert 5 < len(seen) < MOST_STEPS
+        observations.append(focused)
+    assert 5 < len(observations) < MOST_STEPS
 
 
 @pytest.mark.parametrize("look", ["dark", "phone"])

@@ -11,8 +11,8 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def messages() -> str:
-    told = LogEntry.objects.filter(entry_type="Message").values_list("message", "payload")
-    return " ".join(f"{message} {payload}" for message, payload in told)
+    entries = LogEntry.objects.filter(entry_type="Message").values_list("message", "payload")
+    return " ".join(f"{message} {payload}" for message, payload in entries)
 
 
 def test_a_limit_is_set_used_changed_and_deleted(console, world):
@@ -63,14 +63,14 @@ def test_a_limit_is_set_used_changed_and_deleted(console, world):
 def test_what_is_concurrent_has_no_window_and_a_second_limit_of_a_kind_is_refused(console, world):
     user, window = world.user, console()
     page = window.page
-    for told in ("was added successfully", "This user has a limit of this measure and window"):
+    for result in ("was added successfully", "This user has a limit of this measure and window"):
         window.open("licensing/limit/add/")
         page.select_option("#id_subject", "user")
         choose(page, "user", user.username)
         page.select_option("#id_measure", "concurrent")
         page.fill("#id_amount", "2")
         submit(page)
-        assert told in page.inner_text("body")
+        assert result in page.inner_text("body")
     assert Limit.objects.get(user=user).window == "none"
 
 
@@ -91,10 +91,10 @@ def test_the_first_page_tells_of_one_that_is_nearly_used_up(console, world):
     set_limit(user=world.user, measure="requests", window="month", amount=Decimal(1))
     assert world.ask().status_code == 200
     window = console()
-    told = f"These limits are almost used up: {world.user.username}, 1 request per month (100 %)"
+    result = f"These limits are almost used up: {world.user.username}, 1 request per month (100 %)"
 
     def shown() -> bool:
         window.open("")  # what the page has found it shows for some seconds
-        return told in window.page.inner_text("#main")
+        return result in window.page.inner_text("#main")
 
     world.until(shown, seconds=60)

@@ -10,7 +10,7 @@ HOSTILE = "<script>document.title='owned'</script><img src=x onerror=document.ti
 
 @pytest.fixture
 def entry(orm) -> LogEntry:
-    made = LogEntry.objects.create(
+    message = LogEntry.objects.create(
         entry_type=EntryType.WORK_REQUEST,
         message=HOSTILE,
         model=f"={HOSTILE}",
@@ -26,8 +26,8 @@ def entry(orm) -> LogEntry:
         tags={"team": "blue"},
         correlation_id="browser-1",
     )
-    yield made
-    made.delete()
+    yield message
+    message.delete()
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -51,10 +51,10 @@ def test_an_entry_tells_of_the_rule_and_of_each_provider_that_was_considered(con
 
 
 def test_a_stored_answer_tells_what_its_hits_saved(administrator, orm):
-    made = CacheEntry.objects.create(request_hash="saved", model="m", cost="0.5", currency="USD", hits=3)
-    for page in ("", f"{made.pk}/change/"):
+    row = CacheEntry.objects.create(request_hash="saved", model="m", cost="0.5", currency="USD", hits=3)
+    for page in ("", f"{row.pk}/change/"):
         assert "1.5 USD" in administrator.get(f"telemetry/cacheentry/{page}").text
-    made.delete()
+    row.delete()
 
 
 def test_filters_find_it_and_the_export_holds_it(console, entry):
@@ -97,18 +97,18 @@ def test_filters_find_it_and_the_export_holds_it(console, entry):
     ],
 )
 def test_each_filter_finds_what_fits_in_list_tail_and_export(administrator, orm, fits, not_this):
-    made = LogEntry.objects.create(
+    row = LogEntry.objects.create(
         timestamp="2020-01-01T12:00Z", entry_type="WorkRequest", username="finder", model="found-model",
         provider_name="found-provider", key_name="found-key", correlation_id="browser-2", outcome="failed",
         severity="error", cache_status="MISS", tags={"team": "red"}, message="found it",
     )  # fmt: skip
-    link = f"/admin/telemetry/logentry/{made.pk}/change/"
+    link = f"/admin/telemetry/logentry/{row.pk}/change/"
     only = "&request=browser-2" if "request=" not in fits else ""
-    for query, found in ((fits + only, True), (not_this, False)):
+    for query, result in ((fits + only, True), (not_this, False)):
         for page in ("", "tail/"):
-            assert (link in administrator.get(f"telemetry/logentry/{page}?{query}").text) is found, query
-        assert ("browser-2" in administrator.get(f"telemetry/logentry/export.jsonl?{query}").text) is found, query
-    made.delete()
+            assert (link in administrator.get(f"telemetry/logentry/{page}?{query}").text) is result, query
+        assert ("browser-2" in administrator.get(f"telemetry/logentry/export.jsonl?{query}").text) is result, query
+    row.delete()
 
 
 WIDTHS = """
@@ -121,7 +121,7 @@ WIDTHS = """
 
 
 def test_short_words_stay_whole_and_messages_can_be_read(console, orm):
-    made = LogEntry.objects.create(
+    row = LogEntry.objects.create(
         entry_type="WorkRequest", outcome="client_closed", cache_status="BYPASS", duration_ms=1234, cost="0.000043",
         currency="USD", input_tokens=1300, output_tokens=1000, usage_estimated=True, username="alice", model="gpt-4o",
         tags={"team": "words"}, provider_name="openai",
@@ -129,9 +129,9 @@ def test_short_words_stay_whole_and_messages_can_be_read(console, orm):
     )  # fmt: skip
     window = console()
     window.open("telemetry/logentry/?tag=team%3Dwords")
-    told = window.page.evaluate(WIDTHS)
-    lines, width = told.pop("short_message")
-    assert {name: lines for name, (lines, _) in told.items()} == dict.fromkeys(told, 1)
+    result = window.page.evaluate(WIDTHS)
+    lines, width = result.pop("short_message")
+    assert {name: lines for name, (lines, _) in result.items()} == dict.fromkeys(result, 1)
     assert lines <= 5
     assert width >= 140
-    made.delete()
+    row.delete()

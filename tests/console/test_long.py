@@ -44,8 +44,8 @@ def rows(world) -> dict[str, int]:
     )  # fmt: skip
     later = timezone.now() + timedelta(days=1)
     stored = CacheEntry.objects.create(request_hash="long", expires_at=later, response="W" * 1000, **names)
-    made = (provider, key, rule, user, limit, price, entry, stored, model)
-    yield {f"{row._meta.app_label}/{row._meta.model_name}/": row.pk for row in made}
+    items = (provider, key, rule, user, limit, price, entry, stored, model)
+    yield {f"{row._meta.app_label}/{row._meta.model_name}/": row.pk for row in items}
     for row in (entry, arn, stored, ended, rule):
         row.delete()
 

@@ -25,6 +25,7 @@ def pages() -> list[str]:
     return ["", *sorted(routes - admin.site.parts)]
 
 
+@pytest.mark.timeout(400)  # some fifty pages, each of which the browser and axe go through
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_page_is_whole(console, look):
     window = console(look)

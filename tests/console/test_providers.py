@@ -9,7 +9,7 @@ from tests.console.conftest import LOOKS
 from tests.support.provider_answers import Answer
 
 
-def told(administrator, path: str) -> str:
+def page_text(administrator, path: str) -> str:
     """What a page says, in one line."""
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", administrator.get(path).text)).split())
 
@@ -19,19 +19,20 @@ def test_an_open_circuit_stands_on_the_provider_in_the_list_and_on_the_first_pag
     provider = world.provider(name=world.name("<b>failing"))
     row, prompts = world.row(provider), map(str, count())
     page = f"providers/provider/{row.pk}/change/"
-    world.until(lambda: "Circuit closed: the provider gets requests" in told(administrator, page))
-    assert "since the gateway started none" in told(administrator, page)
+    world.until(lambda: "Circuit closed: the provider gets requests" in page_text(administrator, page))
+    assert "Since the gateway started 0 attempts, 0 failed" in page_text(administrator, page)
+    assert "State unknown" in page_text(administrator, page)
     provider.default = Answer(status=500)
 
     def shows(path: str, what: str) -> bool:
         world.ask(next(prompts))  # each failure prolongs its rest
-        return what in told(administrator, path)
+        return what in page_text(administrator, path)
 
     world.until(lambda: shows(page, "Circuit open in 1 of 1 process"), seconds=30)
     world.until(lambda: shows(page, "ProviderError"), seconds=30)
     world.until(lambda: shows(page, "In the last hour "), seconds=30)
-    world.until(lambda: shows(f"providers/provider/?q={row.name}", "resting"), seconds=30)
-    world.until(lambda: shows("", f"The provider {row.name} fails. It gets no requests for now."), seconds=30)
+    world.until(lambda: shows(f"providers/provider/?q={row.name}", "failing"), seconds=30)
+    world.until(lambda: shows("", f"The provider {row.name} fails. Its last error: ProviderError of"), seconds=30)
     for look in LOOKS:
         window = console(look)
         window.open(page)
@@ -45,12 +46,38 @@ def test_a_rest_that_a_provider_asked_for_stands_there_with_its_end(administrato
     provider.default = Answer(status=429, headers={"Retry-After": "600"})
     assert world.ask().status_code == 429
     page = f"providers/provider/{row.pk}/change/"
-    world.until(lambda: "Circuit closed Pause until" in told(administrator, page), seconds=10)
-    assert "resting" in told(administrator, f"providers/provider/?q={row.name}")
+    world.until(lambda: "Circuit closed Pause until" in page_text(administrator, page), seconds=10)
+    assert "resting" in page_text(administrator, f"providers/provider/?q={row.name}")
 
 
 def test_one_that_is_not_enabled_is_not_asked(administrator, world):
     row = world.row(world.provider())
     update_provider(row, enabled=False)
     page = f"providers/provider/{row.pk}/change/"
-    world.until(lambda: "unused: the provider is disabled" in told(administrator, page))
+    world.until(lambda: "unused: the provider is disabled" in page_text(administrator, page))
+
+
+def test_one_whose_failures_another_one_makes_good_still_fails(administrator, world):
+    world.allow()
+    first, second = world.provider(priority=1), world.provider(priority=2)
+    row = world.row(first)
+    assert world.ask("the one that works").status_code == 200
+    first.default = Answer(status=500)
+    for number in range(5):
+        assert world.ask(f"{number}").headers["X-Svc-Provider"] == world.row(second).name
+    page, listed = f"providers/provider/{row.pk}/change/", f"providers/provider/?q={row.name}"
+    world.until(lambda: "6 attempts, 5 failed" in page_text(administrator, listed))
+    assert "failing" in page_text(administrator, listed)
+    shown = page_text(administrator, page)
+    assert "State failing" in shown
+    assert "In the last hour 6 attempts, 5 failed" in shown
+    assert "Since the gateway started 6 attempts, 5 failed" in shown
+    assert f"UTC, {world.model}: ProviderError: " in shown
+    entries = page_text(administrator, f"telemetry/logentry/?attempted={row.name}&entry_type__exact=WorkRequest")
+    assert entries.count(world.row(second).name) == 5
+    entry = world.entry(world.answers[-1][0])
+    details = page_text(administrator, f"telemetry/logentry/{entry.pk}/change/")
+    assert f"{row.name} {world.model} error" in details
+    assert f"{world.row(second).name} {world.model} answered" in details
+    usage = page_text(administrator, "statistics/?by=provider&chart=failed_attempts")
+    assert f"{row.name} failing 1 0 6 5" in usage

@@ -13,7 +13,7 @@ from providers.models import Provider
 from telemetry.journal.batches import insert_log_entries
 from telemetry.models import LogEntry, UsageDay, UsageHour
 from telemetry.usage.statistics import DIMENSIONS
-from tests.console.conftest import LOOKS
+from tests.console.conftest import LOOKS, stand_still
 from tests.telemetry.conftest import entry
 
 HOSTILE = "<img src=x onerror=document.title='owned'>=2+3"
@@ -38,7 +38,8 @@ def names(world) -> dict[str, str]:
     begun = timezone.now() - timedelta(hours=1)
     fields = {
         "timestamp": f"{begun:%Y-%m-%d %H:%M:%S}", "user_id": world.user.pk, "group_ids": [group.pk], "key_id": key.pk,
-        "provider_id": provider.pk, "model": f"={HOSTILE}", "tags": {HOSTILE: "=1+2"}, "outcome": "completed",
+        "provider_id": provider.pk, "model": f"={HOSTILE}", "served_model": f"={HOSTILE}", "alias": f"{HOSTILE}alias",
+        "tags": {HOSTILE: "=1+2"}, "outcome": "completed",
         "cache_status": "MISS", "cost_status": "known", "currency": "USD", "cost": "1.5", "input_tokens": 12_000_000,
         "output_tokens": 7_000_000, "duration_ms": 80.0,
     }  # fmt: skip
@@ -49,7 +50,7 @@ def names(world) -> dict[str, str]:
     yield {
         "hour": f"{begun:%Y-%m-%dT%H}:00:00Z", "day": f"{begun:%Y-%m-%d}", "user": world.user.username,
         "group": group.name, "key": key.name, "provider": provider.name, "model": f"={HOSTILE}",
-        "tag": f"{HOSTILE}==1+2",
+        "alias": f"{HOSTILE}alias", "tag": f"{HOSTILE}==1+2",
     }  # fmt: skip
     LogEntry.objects.filter(correlation_id__startswith="s-").delete()
     for usage in (UsageHour, UsageDay):
@@ -66,8 +67,8 @@ def test_every_dimension_has_a_table_and_a_file(administrator, names):
         file = administrator.get(f"statistics/?by={by}&export=csv")
         assert file.headers["Content-Type"] == "text/csv; charset=utf-8"
         assert "attachment" in file.headers["Content-Disposition"]
-        told = {cell for row in csv.reader(io.StringIO(file.text)) for cell in row}
-        assert (f"'{name}" if name.startswith("=") else name) in told, by
+        texts = {cell for row in csv.reader(io.StringIO(file.text)) for cell in row}
+        assert (f"'{name}" if name.startswith("=") else name) in texts, by
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -79,8 +80,8 @@ def test_a_chart_and_a_table_of_hostile_names_are_whole(console, names, look):
         assert window.page.title() != "owned"
         assert window.page.evaluate(PAINTED, window.page.query_selector("#main canvas"))
         row = window.page.locator("#main tbody tr", has_text=names[by])
-        for told in ("36,000,000", "3.00 USD", "1,234.50 USD", "0.250000 EUR", "(0.250000 estimated)"):
-            assert told in row.inner_text()
+        for result in ("36,000,000", "3.00 USD", "1,234.50 USD", "0.250000 EUR", "(0.250000 estimated)"):
+            assert result in row.inner_text()
         if look != "phone":
             assert window.page.locator("#main [role=region]").evaluate("all => all.scrollWidth <= all.clientWidth")
 
@@ -101,8 +102,8 @@ def test_costs_in_several_currencies_stand_beside_each_other_and_are_named(conso
     places = "canvas => [0, 1].map(set => Chart.getChart(canvas).getDatasetMeta(set).data[0].x)"
     eur, usd = window.page.evaluate(places, window.page.query_selector("#main canvas"))
     assert eur < usd
-    told = window.page.inner_text("#main .console-links")
-    assert told.split() == ["EUR", "USD"]
+    result = window.page.inner_text("#main .console-links")
+    assert result.split() == ["EUR", "USD"]
 
 
 def test_the_form_asks_and_the_button_downloads(console, names):
@@ -112,7 +113,7 @@ def test_the_form_asks_and_the_button_downloads(console, names):
     page.select_option("[name=by]", "provider")
     page.select_option("[name=chart]", "input_tokens")
     page.click("#main button >> text=Show")
-    page.wait_for_load_state("networkidle")
+    stand_still(page)
     assert page.locator("#main h2", has_text="Tokens in").is_visible()
     assert page.locator("#main th", has_text=names["provider"]).is_visible()
     with page.expect_download() as file:
@@ -121,5 +122,5 @@ def test_the_form_asks_and_the_button_downloads(console, names):
     page.fill("[name=start]", "2020-01-02")
     page.fill("[name=end]", "2020-01-01")
     page.click("#main button >> text=Show")
-    page.wait_for_load_state("networkidle")
+    stand_still(page)
     assert "Must be before" in page.inner_text("#main [role=alert]")

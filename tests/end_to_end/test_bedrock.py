@@ -42,14 +42,16 @@ def test_each_request_is_signed(world, bedrock):
     for prompt in ("one", "two"):
         bedrock.answers(body=recorded("plain").body)
         assert ask(world, bedrock, body={"messages": [{"role": "user", "content": prompt}]}).status_code == 200
-    for seen in bedrock.seen:
-        request = AWSRequest("POST", f"http://{seen.headers['host']}{seen.path}", data=seen.body)
-        request.headers["X-Amz-Date"] = request.context["timestamp"] = seen.headers["x-amz-date"]
+    for observations in bedrock.seen:
+        request = AWSRequest(
+            "POST", f"http://{observations.headers['host']}{observations.path}", data=observations.body
+        )
+        request.headers["X-Amz-Date"] = request.context["timestamp"] = observations.headers["x-amz-date"]
         request.headers["X-Amz-Security-Token"] = TOKEN
         signer = aws.SigV4Auth(Credentials("AKIDEXAMPLE", SECRET, TOKEN), "bedrock", "eu-west-1")
         signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
-        assert seen.headers["authorization"].endswith(signature)
-        assert seen.path == f"/v1/model/{MODEL.replace(':', '%3A')}/converse"
+        assert observations.headers["authorization"].endswith(signature)
+        assert observations.path == f"/v1/model/{MODEL.replace(':', '%3A')}/converse"
     assert bedrock.seen[0].headers["authorization"] != bedrock.seen[1].headers["authorization"]
 
 

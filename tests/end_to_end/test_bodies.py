@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.support.management import refused
+from tests.support.world import keys_of_users
 
 pytestmark = pytest.mark.embedded
 
@@ -13,13 +14,13 @@ MEGABYTE = 1024 * 1024
 
 @pytest.fixture
 def world(own_gateway):
-    """Room for two bodies and a half."""
+    """Room for two bodies and a half, of two users: one alone has room for one."""
     patient = {"GATEWAY_FIRST_BYTE_TIMEOUT": "60", "GATEWAY_TOTAL_TIMEOUT": "60"}
     room = {"GATEWAY_MAX_BODY_BYTES": str(MEGABYTE), "GATEWAY_MAX_BODIES_BYTES": str(5 * MEGABYTE // 2)}
-    made = own_gateway(**patient, **room)
-    made.allow()
-    assert made.key
-    return made
+    row = own_gateway(**patient, **room)
+    row.allow(everyone="user")
+    assert row.key
+    return row
 
 
 def long(number):
@@ -28,8 +29,9 @@ def long(number):
 
 
 def hold(world, number):
-    """A long request whose provider says nothing, until its client leaves."""
-    return world.send({"messages": [{"role": "user", "content": long(number)}]})
+    """A long request of a user of its own, whose provider says nothing, until its client leaves."""
+    (key,) = keys_of_users(world, 1)
+    return world.send({"messages": [{"role": "user", "content": long(number)}]}, key=key)
 
 
 def test_beyond_the_room_long_requests_are_refused_and_short_ones_served(world):
@@ -44,6 +46,16 @@ def test_beyond_the_room_long_requests_are_refused_and_short_ones_served(world):
     assert world.ask("short").status_code == 200
     waiting[0].close()
     world.soon(lambda: world.ask(long(4)), 200, seconds=10)
+
+
+def test_one_user_has_room_for_one_of_them(world):
+    provider = world.provider()
+    provider.answers(silent=True, silent_limit=60)
+    sock = world.send({"messages": [{"role": "user", "content": long(1)}]})
+    provider.wait_for(1, timeout=30)
+    refused(world.ask(long(2)), 503, "ServiceUnavailable", "your large requests")
+    sock.close()
+    world.soon(lambda: world.ask(long(3)), 200, seconds=10)
 
 
 @pytest.mark.parametrize("ending", ["stream", "cached", "refused", "nowhere", "malformed"])

@@ -18,7 +18,7 @@ def status(response):
     return response.headers["X-Svc-Cache"]
 
 
-def said(response):
+def text_of(response):
     return response.json()["choices"][0]["message"]["content"]
 
 
@@ -123,17 +123,19 @@ class TestWhatIsEqual:
         world.allow()
         names = [world.row(world.provider("m-1", "m-2", format_name="passthrough")).name for _ in range(2)]
         fields = {"prompt": "x", "input": "x"}
-        asked = [({"model": f"{name}/{model}", **fields}, "completion") for name in names for model in ("m-1", "m-2")]
-        asked.append((asked[0][0], "embedding"))
-        asked.append((asked[0][0] | {"stream": True}, "completion"))
+        requests = [
+            ({"model": f"{name}/{model}", **fields}, "completion") for name in names for model in ("m-1", "m-2")
+        ]
+        requests.append((requests[0][0], "embedding"))
+        requests.append((requests[0][0] | {"stream": True}, "completion"))
         for expected in ("MISS", "HIT"):
-            responses = [world.post(body, headers={"X-Svc-Operation": operation}) for body, operation in asked]
+            responses = [world.post(body, headers={"X-Svc-Operation": operation}) for body, operation in requests]
             assert [status(response) for response in responses] == [expected] * 6
 
     def test_the_ways_to_name_one_provider_share_an_entry(self, world, provider):
         name = world.row(provider).name
-        asked = [{"model": world.model}, {"model": f"{name}/{world.model}"}]
-        assert [status(world.ask(body=body)) for body in asked] == ["MISS", "HIT"]
+        requests = [{"model": world.model}, {"model": f"{name}/{world.model}"}]
+        assert [status(world.ask(body=body)) for body in requests] == ["MISS", "HIT"]
         assert status(world.ask(headers={"X-Svc-Provider": name})) == "HIT"
 
     def test_a_provider_that_moved_is_another_one(self, world, provider):
@@ -156,9 +158,9 @@ class TestControl:
     def test_refresh_writes_and_does_not_read(self, world, provider):
         provider.answers(text="old").answers(text="new")
         world.ask()
-        assert said(world.ask(headers={"X-Svc-Cache": "refresh"})) == "new"
+        assert text_of(world.ask(headers={"X-Svc-Cache": "refresh"})) == "new"
         hit = world.ask()
-        assert (status(hit), said(hit)) == ("HIT", "new")
+        assert (status(hit), text_of(hit)) == ("HIT", "new")
 
     def test_only_serves_what_is_stored_or_nothing(self, world, provider):
         only = {"X-Svc-Cache": "only"}
@@ -295,8 +297,8 @@ class TestWhatIsNeverStored:
     def test_an_answer_that_the_model_broke_off_or_has_not_begun(self, world, format_name, path, body):
         world.allow()
         world.provider(format_name=format_name).default = Answer(body=body)
-        asked = {"model": world.model, "input": "Hello!"} if path == "/v1/responses" else {}
-        assert [status(world.ask(path=path, body=asked)) for _ in range(2)] == ["MISS", "MISS"]
+        request = {"model": world.model, "input": "Hello!"} if path == "/v1/responses" else {}
+        assert [status(world.ask(path=path, body=request)) for _ in range(2)] == ["MISS", "MISS"]
 
     def test_a_stream_that_the_model_broke_off(self, world, provider):
         provider.default = Answer(text="par", finish_reason="error")
@@ -309,20 +311,20 @@ class TestWhatIsNeverStored:
         first, second = world.provider(priority=1), world.provider(priority=2)
         first.answers(status=500).answers(text="first")
         second.answers(text="second")
-        assert said(world.ask()) == "second"
-        assert said(world.ask()) == "first"
+        assert text_of(world.ask()) == "second"
+        assert text_of(world.ask()) == "first"
         hit = world.ask(headers={"X-Svc-Provider": world.row(second).name})
-        assert (status(hit), said(hit)) == ("HIT", "second")
+        assert (status(hit), text_of(hit)) == ("HIT", "second")
 
 
 class TestStreams:
     def test_a_stream_is_replayed_chunk_by_chunk(self, world, provider):
         provider.answers(text="one two three four", pace=0.02)
         first, second = world.stream(), world.stream()
-        sent, replayed = chunks(first), chunks(second)
+        request, replayed = chunks(first), chunks(second)
         assert (status(first), status(second)) == ("MISS", "HIT")
-        assert sent == replayed
-        assert len(sent) == 6  # four words, the reason for the end, and [DONE]
+        assert request == replayed
+        assert len(request) == 6  # four words, the reason for the end, and [DONE]
         assert second.headers["Content-Type"] == first.headers["Content-Type"] == "text/event-stream"
         entry = world.entry(second)
         assert (entry.entry_source, entry.stream, entry.finish_reason, entry.output_tokens) == (

@@ -18,8 +18,8 @@ def told(world):
     """What the entry of a response says of some providers: told(response, first, second) -> [(result, detail), …]."""
 
     def of(response, *providers):
-        found = {name: (result, detail) for name, result, detail in world.entry(response).candidates}
-        return [found[world.row(provider).name] for provider in providers]
+        entry = {name: (result, detail) for name, result, detail in world.entry(response).candidates}
+        return [entry[world.row(provider).name] for provider in providers]
 
     return of
 

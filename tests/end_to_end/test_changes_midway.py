@@ -31,22 +31,24 @@ def test_a_stream_goes_on_whoever_and_whatever_it_began_with(world, provider):
     world.allow(user=heir)
     response = world.stream(key=issued.text)
     chunks = response.iter_content(None)
-    said = next(chunks)
+    text = next(chunks)
     change_price(price, input=Decimal(20))
     ApiKey.objects.filter(pk=issued.key.pk).update(owner=heir)
     update_provider(world.row(provider), credential="sk-another-one-of-the-provider")
     remove_model(Model.objects.get(provider=world.row(provider)))
     delete_rule(rule)
     world.settle()
-    said += b"".join(chunks)
-    assert said.endswith(b"data: [DONE]\n\n")
-    assert b"5 " in said
+    text += b"".join(chunks)
+    assert text.endswith(b"data: [DONE]\n\n")
+    assert b"5 " in text
     entry = world.entry(response)
     assert (entry.outcome, entry.user_id, entry.key_id) == ("completed", world.user.pk, issued.key.pk)
     assert (entry.rule_name, entry.provider_name) == (rule.name, world.row(provider).name)
     assert (entry.cost, entry.cost_status, entry.input_tokens) == (Decimal("0.002"), "known", 100)
     assert world.ask(key=issued.text).status_code in (400, 403)
-    assert [seen.headers["authorization"] for seen in provider.seen] == ["Bearer sk-secret-of-the-provider"]
+    assert [observations.headers["authorization"] for observations in provider.seen] == [
+        "Bearer sk-secret-of-the-provider"
+    ]
 
 
 @pytest.mark.parametrize("amount", [50, 5000])

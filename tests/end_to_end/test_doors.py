@@ -20,20 +20,20 @@ def error(response, status, code):
     assert response.status_code == status, response.text
     assert response.headers["X-Svc-Request-ID"] == response.headers["x-request-id"]
     assert set(response.json()) == {"error"}
-    told = response.json()["error"]
-    assert set(told) == {"message", "type", "param", "code"}
-    assert (told["code"], type(told["message"])) == (code, str)
-    return told
+    body = response.json()["error"]
+    assert set(body) == {"message", "type", "param", "code"}
+    assert (body["code"], type(body["message"])) == (code, str)
+    return body
 
 
 class TestChat:
     def test_an_openai_provider_gets_and_gives_the_bytes_as_they_are(self, world, provider):
         body = {"id": "x", "choices": [{"message": {"content": "Lisbon"}, "finish_reason": "stop"}], "novel": [1]}
         provider.answers(body=(raw := json.dumps(body, indent=1).encode()))
-        asked = json.dumps({"model": world.model, "messages": [{"role": "user", "content": "?"}]}, indent=1).encode()
-        response = world.post(asked, path=CHAT)
+        message = json.dumps({"model": world.model, "messages": [{"role": "user", "content": "?"}]}, indent=1).encode()
+        response = world.post(message, path=CHAT)
         assert response.content == raw
-        assert (provider.seen[0].path, provider.seen[0].body) == (CHAT, asked)
+        assert (provider.seen[0].path, provider.seen[0].body) == (CHAT, message)
         assert response.headers["x-request-id"] == response.headers["X-Svc-Request-ID"]
         assert response.headers["X-Svc-Provider"] == world.row(provider).name
         assert response.headers["X-Svc-Cache"] == "MISS"
@@ -92,17 +92,17 @@ class TestChat:
         first, second = world.provider(format_name="anthropic", priority=10), world.provider(priority=20)
         second.answers(text="A contract.")
         file = {"type": "file", "file": {"file_id": "file-1"}}
-        asked = {"max_tokens": 9, "messages": [{"role": "user", "content": [file]}]}
-        response = world.post({"model": world.model, **asked}, path=CHAT)
+        message = {"max_tokens": 9, "messages": [{"role": "user", "content": [file]}]}
+        response = world.post({"model": world.model, **message}, path=CHAT)
         assert response.json()["choices"][0]["message"]["content"] == "A contract."
         assert (len(first.seen), world.entry(response).attempts) == (0, 1)
 
     def test_what_no_provider_has_a_place_for_is_refused_as_the_first_one_would(self, world):
         world.allow()
         providers = [world.provider(format_name=name) for name in ("anthropic", "cohere")]
-        file = {"type": "file", "file": {"file_id": "file-1"}}
-        asked = {"max_tokens": 9, "messages": [{"role": "user", "content": [file]}]}
-        response = world.post({"model": world.model, **asked}, path=CHAT)
+        file = {"type": "file", "file": {"file_id": f"file-{world.number}"}}
+        message = {"max_tokens": 9, "messages": [{"role": "user", "content": [file]}]}
+        response = world.post({"model": world.model, **message}, path=CHAT)
         error(response, 400, "validation_error")
         assert [len(provider.seen) for provider in providers] == [0, 0]
         entry = world.entry(response)
@@ -174,10 +174,14 @@ class TestErrors:
         error(world.post({}, path=path), 404, "not_found")
 
     def test_the_providers_refusal_keeps_its_status_its_words_and_its_code(self, world, provider):
-        said = {"message": "Too long.", "type": "x", "param": "messages", "code": "context_length_exceeded"}
-        provider.answers(status=422, body={"error": said})
-        told = error(world.ask(path=CHAT), 422, "context_length_exceeded")
-        assert (told["message"], told["param"], told["type"]) == ("Too long.", "messages", "invalid_request_error")
+        message = {"message": "Too long.", "type": "x", "param": "messages", "code": "context_length_exceeded"}
+        provider.answers(status=422, body={"error": message})
+        result = error(world.ask(path=CHAT), 422, "context_length_exceeded")
+        assert (result["message"], result["param"], result["type"]) == (
+            "Too long.",
+            "messages",
+            "invalid_request_error",
+        )
 
     @pytest.mark.parametrize(
         ("answer", "status", "code"),
@@ -192,8 +196,8 @@ class TestErrors:
     )
     def test_a_provider_that_fails(self, world, provider, answer, status, code):
         provider.answers(**answer)
-        told = error(world.ask(path=CHAT), status, code)
-        assert told["type"] == ("rate_limit_error" if status == 429 else "server_error")
+        result = error(world.ask(path=CHAT), status, code)
+        assert result["type"] == ("rate_limit_error" if status == 429 else "server_error")
 
     def test_a_stream_that_breaks_off_ends_in_an_error_that_sdks_raise(self, world, provider):
         provider.answers(text="one two", no_terminal=True)
@@ -296,37 +300,45 @@ class TestResponses:
         assert self.ask(world, stream=True).content == response.content
 
     def test_a_conversation_that_is_kept_is_refused_where_nobody_keeps_it(self, world, provider):
-        told = error(self.ask(world, previous_response_id="resp_1"), 400, "validation_error")
-        assert told["param"] == "previous_response_id"
+        result = error(self.ask(world, previous_response_id="resp_1"), 400, "validation_error")
+        assert result["param"] == "previous_response_id"
         assert provider.seen == []
 
     def test_a_provider_that_has_responses_gets_and_gives_them_as_they_are(self, world):
         world.allow()
         provider = world.provider(format_name="openai-responses")
+        first = world.name("resp")
+        provider.answers(body={"id": first, "status": "completed", "error": None, "output": []})
         provider.answers(body={"id": "resp_2", "status": "completed", "error": None, "output": [], "novel": 1})
-        answer = self.ask(world, previous_response_id="resp_1", store=True).json()
+        assert self.ask(world).json()["id"] == first
+        answer = self.ask(world, previous_response_id=first, store=True).json()
         assert (answer["id"], answer["novel"]) == ("resp_2", 1)
-        assert provider.seen[0].path == self.PATH
-        assert provider.seen[0].json["previous_response_id"] == "resp_1"
+        assert provider.seen[1].path == self.PATH
+        assert provider.seen[1].json["previous_response_id"] == first
 
     def test_a_conversation_that_is_kept_is_not_shared_by_those_who_ask_the_same(self, world):
         world.allow()
         provider = world.provider(format_name="openai-responses")
         provider.default.body = {"id": "resp_2", "status": "completed", "error": None, "output": []}
-        answers = [self.ask(world, conversation="conv_1") for _ in range(2)]
+        conversation = world.name("conv")
+        answers = [self.ask(world, conversation=conversation) for _ in range(2)]
         assert [answer.headers["X-Svc-Cache"] for answer in answers] == ["BYPASS", "BYPASS"]
         assert len(provider.seen) == 2
 
     @pytest.mark.parametrize(
-        "body", [{"previous_response_id": "resp_1"}, {"input": [{"type": "item_reference", "id": "msg_1"}]}]
+        "refer",
+        [lambda one: {"previous_response_id": one}, lambda one: {"input": [{"type": "item_reference", "id": one}]}],
     )
-    def test_who_keeps_a_conversation_has_to_be_told_where_it_could_be_several(self, world, body):
+    def test_who_keeps_a_conversation_has_to_be_told_where_it_could_be_several(self, world, refer):
         world.allow()
+        body = refer(identifier := world.name("id"))
         keepers = [world.provider(format_name="openai-responses") for _ in range(2)]
-        told = error(self.ask(world, **body), 400, "validation_error")
-        assert "several offer this model" in told["message"]
-        keepers[1].answers(body={"id": "resp_2", "status": "completed", "output": []})
+        result = error(self.ask(world, **body), 400, "validation_error")
+        assert "several offer this model" in result["message"]
+        values = {"id": identifier, "status": "completed", "output": [{"type": "message", "id": identifier}]}
+        keepers[1].answers(body=values).answers(body={"id": "resp_2", "status": "completed", "output": []})
         name = world.row(keepers[1]).name
+        assert self.ask(world, model=f"{name}/{world.model}").status_code == 200
         assert self.ask(world, **body, model=f"{name}/{world.model}").status_code == 200
 
     def test_a_stream_that_breaks_off_says_that_it_failed(self, world, provider):
@@ -349,18 +361,18 @@ class TestWhatAProviderDidNotGet:
         return world.ask(path=CHAT, body={"max_tokens": 9, **body})
 
     def test_it_is_told_and_told_again_with_the_stored_answer(self, world, provider):
-        asked = {"prompt_cache_key": "k", "client_metadata": {"a": 1}}
+        values = {"prompt_cache_key": "k", "client_metadata": {"a": 1}}
         for expected in ("MISS", "HIT"):
-            response = self.ask(world, **asked)
+            response = self.ask(world, **values)
             assert response.headers["X-Svc-Cache"] == expected
             assert response.headers["X-Svc-Dropped"] == "client_metadata, prompt_cache_key"
-        assert set(asked).isdisjoint(provider.seen[0].json)
+        assert set(values).isdisjoint(provider.seen[0].json)
 
     def test_names_without_end_are_cut(self, world, provider):
         row = world.row(provider)
         row.unknown_parameters = "drop"
         row.save()
-        told = self.ask(world, **{f"ü{number}": 1 for number in range(10_000)}).headers["X-Svc-Dropped"]
-        assert told.startswith("%C3%BC0, ")
-        assert told.endswith(", ...")
-        assert len(told) < 3000
+        headers = self.ask(world, **{f"ü{number}": 1 for number in range(10_000)}).headers["X-Svc-Dropped"]
+        assert headers.startswith("%C3%BC0, ")
+        assert headers.endswith(", ...")
+        assert len(headers) < 3000

@@ -16,9 +16,9 @@ class TestOpenAI:
         provider.answers(text="Lisbon")
         response = world.ask("Capital of Portugal?", body={"temperature": 0.5, "tools": [{"type": "x"}]})
         assert response.json()["choices"][0]["message"] == {"role": "assistant", "content": "Lisbon"}
-        seen = provider.seen[0]
-        assert (seen.method, seen.path) == ("POST", "/v1/chat/completions")
-        assert seen.json == {
+        request = provider.seen[0]
+        assert (request.method, request.path) == ("POST", "/v1/chat/completions")
+        assert request.json == {
             "model": world.model,
             "messages": [{"role": "user", "content": "Capital of Portugal?"}],
             "temperature": 0.5,
@@ -210,15 +210,15 @@ class TestGemini:
         assert provider.seen[0].json == {"contents": [{"role": "user", "parts": [{"text": "Hello!"}]}]}
 
 
-@pytest.mark.parametrize(("sent", "added"), [({}, "max_tokens=8192"), ({"max_tokens": 7}, None)])
-def test_anthropic_gets_a_maximum_length_where_nobody_knows_one(world, sent, added):
+@pytest.mark.parametrize(("payload", "added"), [({}, "max_tokens=8192"), ({"max_tokens": 7}, None)])
+def test_anthropic_gets_a_maximum_length_where_nobody_knows_one(world, payload, added):
     world.allow()
     provider = world.provider(format_name="anthropic")
     provider.answers(
         body=b'{"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hi"}],'
         b' "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}'
     )
-    response = world.ask(body=sent)
+    response = world.ask(body=payload)
     assert response.status_code == 200
     assert response.headers.get("X-Svc-Added") == added
-    assert provider.seen[-1].json["max_tokens"] == sent.get("max_tokens", 8192)
+    assert provider.seen[-1].json["max_tokens"] == payload.get("max_tokens", 8192)

@@ -14,6 +14,8 @@ from tests.support.management import Client, new_admin, refused
 from tests.support.running import RunningGateway, fresh_store
 from tests.support.world import World
 
+pytestmark = pytest.mark.long
+
 VENDOR = Vendor()
 
 
@@ -30,10 +32,10 @@ def licensed(tmp_path_factory):
 def world(licensed, settings, django_db_blocker):
     settings.GATEWAY_LICENCE_PUBLIC_KEY = VENDOR.public_key
     with django_db_blocker.unblock(), licensed.store.used_by_orm(), ExitStack() as resources:
-        made = World(licensed, resources)
-        yield made
+        world = World(licensed, resources)
+        yield world
         Licence.objects.all().delete()
-        made.settle()
+        world.settle()
 
 
 @pytest.fixture

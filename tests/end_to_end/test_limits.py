@@ -9,8 +9,10 @@ import pytest
 
 from licensing.models import Limit
 from licensing.services import change_limit, delete_limit, set_limit
+from providers.models import Model
 from tests.support.limiting import USED, bypass, items, left, limited, refused
 from tests.support.pace import in_one_minute
+from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
 
@@ -48,12 +50,12 @@ class TestTokens:
         assert (codes.count(200), codes.count(429)) == (1, 3)
         assert [bypass(world, key).status_code for _ in range(4)] == [200, 200, 200, 429]
 
-    @pytest.mark.parametrize("wanted", [{"n": -5}, {"n": 0}, {"best_of": -1}, {"n": -(10**30)}])
-    def test_fewer_answers_than_one_take_nothing_back(self, world, provider, wanted):
+    @pytest.mark.parametrize("expected", [{"n": -5}, {"n": 0}, {"best_of": -1}, {"n": -(10**30)}])
+    def test_fewer_answers_than_one_take_nothing_back(self, world, provider, expected):
         provider.default.delay = 1.0
         key = limited(world, "tokens", "minute", 100)
         with ThreadPoolExecutor(2) as pool:
-            first = pool.submit(bypass, world, key, max_tokens=90, **wanted)
+            first = pool.submit(bypass, world, key, max_tokens=90, **expected)
             provider.wait_for(1)
             assert bypass(world, key, max_tokens=50).status_code == 429
             assert first.result().status_code == 200
@@ -63,7 +65,7 @@ class TestTokens:
         refused(
             bypass(world, key, max_tokens=200),
             "RateLimited",
-            "may use up to 203 tokens, more than",
+            "may use up to 204 tokens, more than",
             "100 tokens",
             "max_tokens",
         )
@@ -120,16 +122,17 @@ class TestTokens:
             left(bypass(world, key, max_tokens=1), "key-tokens") == 1000 - 30 - entry.input_tokens - entry.output_tokens
         )
 
-    def test_who_leaves_before_the_first_byte_has_used_the_prompt(self, world, provider):
+    def test_who_leaves_before_the_first_byte_pays_what_was_reserved(self, world, provider):
         provider.default = Answer(usage=USED)
         provider.answers(silent=True)
         key, name = limited(world, "tokens", "minute", 1000), f"leaves-{world.number}"
-        asked = {"messages": [{"role": "user", "content": "x" * 400}], "max_tokens": 500}
-        sock = world.send(asked, f"X-Svc-Request-ID: {name}", key=key)
+        message = {"messages": [{"role": "user", "content": "x" * 800}], "max_tokens": 500}
+        sock = world.send(message, f"X-Svc-Request-ID: {name}", key=key)
         provider.wait_for(1)
         sock.close()
-        assert world.entry(name).input_tokens == 101
-        assert left(bypass(world, key, max_tokens=1), "key-tokens") == 1000 - 101 - 30
+        entry = world.entry(name)
+        assert (entry.input_tokens, entry.output_tokens, entry.usage_estimated) == (101, 500, True)
+        assert left(bypass(world, key, max_tokens=1), "key-tokens") == 1000 - 601 - 30
 
     @pytest.mark.parametrize("script", [{"status": 500}, {"status": 400}, {"cut_after": 0}], ids=str)
     def test_what_failed_gives_back_what_was_reserved(self, world, provider, script):
@@ -142,9 +145,9 @@ class TestTokens:
     def test_what_no_counter_could_have_counted_is_estimated_and_never_gives_tokens_back(self, world, provider, tokens):
         provider.default = Answer(usage={"prompt_tokens": tokens, "completion_tokens": tokens})
         key = limited(world, "tokens", "minute", 100)
-        found = [bypass(world, key, max_tokens=10) for _ in range(3)]
-        assert {response.status_code for response in found} == {200}, found[0].text
-        amounts = [100, *(left(response, "key-tokens") for response in found)]
+        results = [bypass(world, key, max_tokens=10) for _ in range(3)]
+        assert {response.status_code for response in results} == {200}, results[0].text
+        amounts = [100, *(left(response, "key-tokens") for response in results)]
         assert all(0 <= after < before for before, after in pairwise(amounts)), amounts
 
 
@@ -159,9 +162,53 @@ class TestCost:
         assert [left(response, "key-cost-day") for response in responses[:3]] == [27, 14, 0]
         refused(responses[3], "QuotaExceeded", "0.000041", "daily cost limit of key ")
 
-    def test_what_has_no_price_is_not_bounded_by_money(self, world, provider):
-        key = limited(world, "cost", "day", "0.000001")
+    @promise("A model without a price is not free under a cost limit", target="refused", suite="attack")
+    def test_a_model_without_a_price_is_refused(self, world, provider):
+        key = limited(world, "cost", "day", 1)
+        response = bypass(world, key, max_tokens=20)
+        refused(response, "QuotaExceeded", "has no price", "daily cost limit of key ", world.model)
+        assert provider.seen == []
+
+    def test_it_is_served_where_the_limit_ignores_prices(self, world, provider):
+        key = limited(world, "cost", "day", "0.000001", unpriced="ignore")
         assert [bypass(world, key, max_tokens=20).status_code for _ in range(3)] == [200] * 3
+
+    def test_it_counts_at_the_limits_own_price(self, world, provider):
+        provider.default = Answer(usage={"prompt_tokens": 100, "completion_tokens": 100})
+        key = limited(world, "cost", "day", "0.0005", unpriced="count", unpriced_price=1)
+        assert [left(bypass(world, key, max_tokens=100), "key-cost-day") for _ in range(2)] == [300, 100]
+        refused(bypass(world, key, max_tokens=100), "QuotaExceeded", "daily cost limit of key ")
+
+    def test_another_provider_with_a_price_serves_instead(self, world, provider):
+        other = world.provider(priority=200)
+        world.price(1, 1, provider=world.row(other))
+        key = limited(world, "cost", "day", 1)
+        assert bypass(world, key, max_tokens=20).status_code == 200
+        assert (len(provider.seen), len(other.seen)) == (0, 1)
+        other.answers(status=500)
+        assert bypass(world, key, max_tokens=20).status_code == 502
+        assert provider.seen == []
+
+
+class TestStrict:
+    @promise("A strict limit is never exceeded", target="the largest use has to fit", suite="attack")
+    def test_the_largest_use_has_to_fit(self, world, provider):
+        key = limited(world, "tokens", "day", 500, is_strict=True)
+        refused(bypass(world, key, max_tokens=480), "QuotaExceeded", "more than the daily token limit")
+        assert bypass(world, key, max_tokens=100).status_code == 200
+
+    def test_an_answer_without_a_bound_is_refused(self, world, provider):
+        key = limited(world, "tokens", "day", 5000, is_strict=True)
+        response = bypass(world, key)
+        assert (response.status_code, response.json()["exception"]) == (400, "ValidationError")
+        assert "max_tokens" in response.json()["message"]
+        assert provider.seen == []
+
+    def test_the_models_own_bound_will_do(self, world, provider):
+        Model.objects.filter(provider=world.row(provider)).update(max_output_tokens=100)
+        world.settle()
+        key = limited(world, "tokens", "day", 5000, is_strict=True)
+        assert bypass(world, key).status_code == 200
 
 
 class TestConcurrency:
@@ -209,8 +256,8 @@ class TestQuotas:
         resets = datetime.now(UTC) + timedelta(seconds=int(responses[3].headers["Retry-After"]))
         assert (resets + timedelta(seconds=5)).strftime("%H:%M") == "00:00"
         assert window == "day" or (resets + timedelta(seconds=5)).day == 1
-        told = items(responses[3].headers["RateLimit"])
-        assert [told[policy]["r"] for policy in told if policy.endswith(window)] == [0]
+        headers = items(responses[3].headers["RateLimit"])
+        assert [headers[policy]["r"] for policy in headers if policy.endswith(window)] == [0]
 
     def test_a_new_quota_counts_what_was_used_before_it_was_set(self, world, provider):
         provider.default = Answer(usage=USED)
@@ -229,7 +276,9 @@ class TestQuotas:
         quota = {"measure": "requests", "window": "month", "amount": Decimal(20), "key": key.key}
         row = set_limit(**quota)
         world.settle()
-        assert left(world.ask(key=key.text), "key-month") == 19
+        response = world.ask(key=key.text)
+        assert left(response, "key-month") == 19
+        assert world.entry(response).outcome == "completed"
         delete_limit(row)
         for _ in range(2):
             world.settle()
@@ -269,14 +318,14 @@ def test_all_that_apply_are_told_and_the_first_that_refuses_is_said(world, provi
     Limit.objects.create(measure="concurrent", window="none", amount=9, user=world.user)
     in_one_minute(10)
     response = world.ask("1", key=issued.text)
-    told = items(response.headers["RateLimit-Policy"])
-    assert told == {
+    headers = items(response.headers["RateLimit-Policy"])
+    assert headers == {
         "key": {"q": 50, "w": 60},
         "user": {"q": 2, "w": 60},
         "user-tokens": {"q": 5000, "qu": "tokens", "w": 60},
         "user-concurrent": {"q": 9, "qu": "concurrent-requests"},
     }
-    assert items(response.headers["RateLimit"]).keys() == told.keys()
+    assert items(response.headers["RateLimit"]).keys() == headers.keys()
     assert world.ask("2", key=issued.text).status_code == 200
     response = world.ask("3", key=issued.text)
     refused(response, "RateLimited", f"limit of user {world.user.username} (2 requests per minute)")

@@ -104,9 +104,9 @@ class Client:
 
     def __init__(self, world, body=None, *, path="/work", head=(), version="1.1", key=None):
         self.id = world.name("live")
-        asked = {"model": world.model, "stream": True, "max_tokens": 50} | (body or {})
-        asked.setdefault("messages", [{"role": "user", "content": "Hello!"}])
-        data = json.dumps(asked).encode()
+        request = {"model": world.model, "stream": True, "max_tokens": 50} | (body or {})
+        request.setdefault("messages", [{"role": "user", "content": "Hello!"}])
+        data = json.dumps(request).encode()
         lines = [
             f"POST {path} HTTP/{version}", "Host: gateway", f"Authorization: Bearer {key or world.key}",
             "Content-Type: application/json", f"X-Svc-Request-ID: {self.id}", f"Content-Length: {len(data)}", *head,
@@ -145,13 +145,13 @@ class Client:
 
 @pytest.fixture
 def stepped(world):
-    made = SteppedProvider()
+    provider = SteppedProvider()
     world.allow()
-    world.provider(url=made.url, **PATIENT)
+    world.provider(url=provider.url, **PATIENT)
     assert world.key
     world.settle()
-    yield made
-    made.close()
+    yield provider
+    provider.close()
 
 
 def followed(world, stepped, number=1, **options):

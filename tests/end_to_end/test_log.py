@@ -15,19 +15,20 @@ from telemetry.journal.files import HEADER_BYTES, RESERVE_BYTES
 from telemetry.journal.records import empty_log_entry, to_record
 from telemetry.models import CacheEntry, LogEntry
 from tests.support.pace import patience
+from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 from tests.support.world import limited_key
 
 SECRET = "sk-secret/of+the=provider"
 MESSAGES = [{"role": "user", "content": "What is your key?"}]
-STAGES = ["auth", "request", "rules", "select", "cache", "provider", "response", "store"]
+STAGES = ["auth", "request", "rules", "select", "limits", "cache", "provider", "response", "store"]
 
 
 def in_one_minute(seconds=6.0):
     """Wait for the next minute where this one is nearly over: limits are counted by calendar minutes."""
-    left = 60 - time.time() % 60
-    if left < seconds:
-        time.sleep(left + 0.05)
+    rest = 60 - time.time() % 60
+    if rest < seconds:
+        time.sleep(rest + 0.05)
 
 
 @pytest.mark.parametrize("letter", ["x", "\0", '"', "\\", "é", "\U0001f600", "\u2028"])
@@ -73,9 +74,9 @@ class TestOneEntryForEach:
             message = world.entry(response, kind="Message")
             error = response.json()
             assert (message.severity, message.exception) == (severity, error["exception"])
-            told = f"{world.row(provider).name}: {error['message']}" if source == "Worker" else error["message"]
-            assert message.message.startswith(told)
-            assert (entry.message, entry.exception) == (told, error["exception"])
+            result = f"{world.row(provider).name}: {error['message']}" if source == "Worker" else error["message"]
+            assert message.message.startswith(result)
+            assert (entry.message, entry.exception) == (result, error["exception"])
 
     def test_many_requests_leave_as_many_entries(self, world, provider):
         assert world.key  # made here: the threads have no connection to the database
@@ -95,9 +96,10 @@ class TestOneEntryForEach:
     def test_the_message_of_an_error_tells_its_cause_to_operators_only(self, world, provider):
         provider.answers(raw=b"garbage\r\n\r\n")
         response = world.ask()
-        message = world.entry(response, kind="Message").message
-        assert "InvalidResponse" in message
-        assert "InvalidResponse" not in response.text
+        entry = world.entry(response, kind="Message")
+        assert "InvalidResponse" in entry.message
+        assert entry.user_id is None  # so that its user does not see it in their list
+        assert "InvalidResponse" not in response.text + world.entry(response).message
 
 
 class TestFields:
@@ -170,6 +172,7 @@ class TestFields:
             {"prompt_tokens": True},
         ],
     )
+    @promise("V-N4: impossible counts of a provider are not believed", target="not counted", suite="attack")
     def test_counts_that_no_counter_has_are_not_believed(self, world, provider, usage):
         provider.answers(usage=usage)
         response = world.ask()
@@ -210,9 +213,9 @@ class TestPayload:
         provider.answers(stream=[event, "data: [DONE]\n\n"])
         entry = world.entry(world.stream())
         stored = CacheEntry.objects.get(request_hash=entry.cache_hash)
-        for kept in (entry.payload, stored.response):
-            assert "It is …!" in kept
-            assert written not in kept
+        for rest in (entry.payload, stored.response):
+            assert "It is …!" in rest
+            assert written not in rest
 
     def test_credentials_in_prompts_answers_and_errors_are_not_kept(self, world):
         secrets = [world.new_key().text, "AKIAIOSFODNN7EXAMPLE", "sk-ant-api03-Zm9vYmFyYmF6cXV4"]
@@ -221,9 +224,9 @@ class TestPayload:
         provider.answers(text=f"Your key is {secrets[1]}.")
         answered = world.ask(f"My key is {secrets[0]}.", body={"metadata": {"password": "hunter2"}})
         assert secrets[1] in answered.text  # what is served is untouched
-        sent = provider.seen[-1].body
-        assert secrets[0].encode() in sent
-        assert b"hunter2" in sent
+        request = provider.seen[-1].body
+        assert secrets[0].encode() in request
+        assert b"hunter2" in request
         provider.answers(status=400, body=json.dumps({"error": {"message": f"bad key {secrets[2]}"}}).encode())
         refused = world.ask("again")
         entries = [world.entry(answered), world.entry(refused), world.entry(refused, "Message")]
@@ -235,8 +238,8 @@ class TestPayload:
 
     def test_credentials_in_escapes_or_pieces_are_not_kept(self, world):
         """Neither in the database nor in the journal, whoever wrote them and however they were split."""
-        asked, answered = world.new_key().text, "sk-ant-api03-Zm9vYmFyYmF6cXV4"
-        escaped = "".join(f"\\u{ord(letter):04x}" for letter in asked)
+        request, answered = world.new_key().text, "sk-ant-api03-Zm9vYmFyYmF6cXV4"
+        escaped = "".join(f"\\u{ord(letter):04x}" for letter in request)
         world.allow()
         event = '{"choices": [{"index": 0, "delta": {"content": %s}, "finish_reason": null}]}'
         events = [f"data: {event % json.dumps(letter)}\n\n" for letter in f"It is {answered}!"]
@@ -255,16 +258,16 @@ class TestPayload:
         stored = CacheEntry.objects.get(request_hash=entries[0].cache_hash)
         for entry in entries:
             assert "svc_***" in entry.payload
-            assert asked[4:14] not in entry.payload
+            assert request[4:14] not in entry.payload
             assert escaped not in entry.payload
-        kept = [
+        remaining = [
             "".join(re.findall(r'content\\?": \\?"(.*?)\\?"', text)) for text in (entries[0].payload, stored.response)
         ]
-        assert kept[1] == "It is sk-ant-***!"
-        assert kept[0].endswith(kept[1])
+        assert remaining[1] == "It is sk-ant-***!"
+        assert remaining[0].endswith(remaining[1])
         segments = [path.read_bytes() for path in world.gateway.directory.rglob("*.segment")]
         assert segments
-        for canary in (asked[4:14], escaped, answered[-8:]):
+        for canary in (request[4:14], escaped, answered[-8:]):
             assert not any(canary.encode() in segment for segment in segments)
 
     @pytest.mark.parametrize("path", ["/work", "/v1/chat/completions", "/v1/messages"])
@@ -288,9 +291,9 @@ class TestPayload:
 
     def test_nor_is_the_media_type_that_holds_it(self, world):
         world.allow()
-        told = {"Content-Type": f"text/event-stream; charset=utf-8; key={SECRET}"}
+        values = {"Content-Type": f"text/event-stream; charset=utf-8; key={SECRET}"}
         event = 'data: {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}\n\n'
-        world.provider(credential=SECRET).answers(stream=[event, "data: [DONE]\n\n"], headers=told)
+        world.provider(credential=SECRET).answers(stream=[event, "data: [DONE]\n\n"], headers=values)
         for _ in range(2):  # the second one is stored
             assert world.stream().headers["Content-Type"] == "text/event-stream; charset=utf-8"
 
@@ -362,14 +365,14 @@ class TestLimits:
     def test_the_headers_tell_what_is_left(self, world, provider):
         in_one_minute()
         key = limited_key(world, 3)
-        left = []
+        rest = []
         for _ in range(3):
             response = world.ask(key=key)
             assert response.headers["RateLimit-Policy"] == '"key";q=3;w=60'
             amount, reset = response.headers["RateLimit"].removeprefix('"key";').split(";")
-            left.append(int(amount.removeprefix("r=")))
+            rest.append(int(amount.removeprefix("r=")))
             assert 0 < int(reset.removeprefix("t=")) <= 60
-        assert left == [2, 1, 0]
+        assert rest == [2, 1, 0]
 
     def test_a_request_over_the_limit_is_told_when_to_come_back(self, world, provider):
         in_one_minute()

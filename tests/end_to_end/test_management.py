@@ -17,7 +17,7 @@ def scripted():
         yield provider
 
 
-def made(response, header: str = "") -> str:
+def created_id(response, header: str = "") -> str:
     assert response.status_code == 201, response.text
     return response.headers[header] if header else response.json()["key"]
 
@@ -37,8 +37,13 @@ def arranged(world, admin, scripted) -> dict[str, str]:
     )
     rule = admin.post("/rules/", name=world.name("rule"), userId=0, regex=f"{world.model}.*")
     name = world.name("key")
-    key = made(admin.post("/keys/", name=name))
-    return {"provider": made(provider, "ProviderId"), "rule": made(rule, "RuleId"), "key": key, "name": name}
+    key = created_id(admin.post("/keys/", name=name))
+    return {
+        "provider": created_id(provider, "ProviderId"),
+        "rule": created_id(rule, "RuleId"),
+        "key": key,
+        "name": name,
+    }
 
 
 def test_a_new_provider_key_and_rule_serve_work(world, scripted, arranged):
@@ -83,7 +88,7 @@ def test_a_model_is_offered_once_it_is_made_and_not_once_it_is_removed(world, ad
     path, body = f"/providers/{arranged['provider']}/models/", {"model": f"{world.model}-2"}
     world.soon(lambda: world.ask(key=arranged["key"]), 200)
     refused(world.ask(key=arranged["key"], body=body), 400, "ProviderNotSelected")
-    model = made(admin.post(path, name=f"{world.model}-2"), "ModelId")
+    model = created_id(admin.post(path, name=f"{world.model}-2"), "ModelId")
     world.soon(lambda: world.ask(key=arranged["key"], body=body), 200)
     admin.delete(f"{path}{model}/")
     world.soon(lambda: world.ask(key=arranged["key"], body=body), 400)

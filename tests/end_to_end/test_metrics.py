@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from providers.models import Provider
 from telemetry.models import UsageHour
 from tests.support.management import refused
+from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.either_store
@@ -64,6 +65,22 @@ class TestWhoMayAsk:
         ):
             headers = {"Host": host, "Authorization": authorization}
             assert scraped(world, headers=headers).status_code == status, headers
+
+    @promise("Metrics need their token in production", target="401", suite="attack")
+    def test_in_production_nobody_without_the_token(self, own_gateway):
+        production = {"GATEWAY_MODE": "production", "SECRET_KEY": "s" * 40}
+        world = own_gateway(**production, GATEWAY_METRICS_TOKEN=TOKEN)
+        for path in ("/metrics", "/metrics/"):
+            assert requests.get(world.gateway.url + path, timeout=10).status_code == 401
+        words = refused(scraped(world), 401, "AuthenticationFailed")
+        assert words == "Metrics need GATEWAY_METRICS_TOKEN as bearer token."
+        assert scraped(world, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+    @promise("Metrics need their token in production", target="401", suite="attack")
+    def test_in_production_without_a_token_in_the_settings_nobody(self, own_gateway):
+        world = own_gateway(GATEWAY_MODE="production", SECRET_KEY="s" * 40)
+        for header in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer None"}):
+            refused(scraped(world, headers=header), 401, "AuthenticationFailed")
 
     @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
     def test_no_proxy_on_this_machine_for_somebody_else(self, world, header):
@@ -129,8 +146,10 @@ class TestWhatIsTold:
         assert world.ask().status_code == 200
         assert len(second.seen) == 1
         failures = samples(world, "provider_failures_total")
-        assert failures["ProviderError", world.row(first).name] == 1
-        assert ("ProviderError", world.row(second).name) not in failures
+        assert failures["ProviderError", world.model, world.row(first).name] == 1
+        assert ("ProviderError", world.model, world.row(second).name) not in failures
+        attempts = samples(world, "provider_attempts_total")
+        assert [attempts[world.model, world.row(one).name] for one in (first, second)] == [1, 1]
 
     def test_what_is_in_flight_and_who_rests(self, own_gateway):
         world = own_gateway(GATEWAY_BREAKER_FAILURES="2", GATEWAY_BREAKER_COOLDOWN="60")
@@ -192,7 +211,7 @@ def test_all_processes_of_a_machine_are_told_of_and_a_killed_ones_numbers_stay(o
     key = world.model, "chat", "completed", world.row(world.provider()).name, "2xx"
     there = Provider.objects.enabled().count()
 
-    def known():
+    def has_settled():
         entries = samples(world, "snapshot_entries")
         return {value for (kind, _), value in entries.items() if kind == "providers"} == {there} and len(entries) == 12
 
@@ -201,7 +220,7 @@ def test_all_processes_of_a_machine_are_told_of_and_a_killed_ones_numbers_stay(o
             world.session.close()  # another connection, perhaps another process
             assert world.ask(world.name("prompt")).status_code == 200
 
-    world.until(known, seconds=15)
+    world.until(has_settled, seconds=15)
     ask(30)
     world.until(lambda: samples(world, "requests_total").get(key) == 30, seconds=10)
     assert set(samples(world, "process_threads")) == {("0",), ("1",), ("2",)}
@@ -211,6 +230,6 @@ def test_all_processes_of_a_machine_are_told_of_and_a_killed_ones_numbers_stay(o
     world.until(lambda: len(set(world.gateway.workers()) - set(victims)) == 1, seconds=20)
     world.until(lambda: set(samples(world, "process_threads")) == {("0",), ("1",), ("2",)}, seconds=20)
     assert samples(world, "requests_total")[key] == 30
-    world.until(known, seconds=15)
+    world.until(has_settled, seconds=15)
     ask(10)
     world.until(lambda: samples(world, "requests_total").get(key) == 40, seconds=10)

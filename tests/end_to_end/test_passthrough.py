@@ -15,10 +15,10 @@ def provider(world):
 
 
 def test_an_event_stream_passes_as_it_is(world, provider):
-    sent = [b'event: message_start\ndata: {"type": "message_start"}\n\n', b'data: {"type":"message_stop"}\n\n']
-    provider.answers(stream=sent)
+    requests = [b'event: message_start\ndata: {"type": "message_start"}\n\n', b'data: {"type":"message_stop"}\n\n']
+    provider.answers(stream=requests)
     response = world.stream()
-    assert read(response) == b"".join(sent)
+    assert read(response) == b"".join(requests)
     assert world.entry(response).outcome == "completed"
 
 
@@ -53,9 +53,9 @@ def test_an_error_stands_in_a_line_of_its_own_however_long_the_stream_was(own_ga
     )
     answer = Answer(stream=[b"".join(lines), *[b'{"respon'] * 2], cut_after=len(lines[0]) * 5_000 + 4, headers=kind)
     world.provider(format_name="passthrough").answers(**vars(answer))
-    *whole, told = read(world.stream()).splitlines()
+    *whole, result = read(world.stream()).splitlines()
     assert len(whole) == 5_000
-    assert json.loads(told)["exception"] == "ProviderError"
+    assert json.loads(result)["exception"] == "ProviderError"
 
 
 def test_lines_of_json_stay_lines_of_json_through_silence_and_failure(world, provider):

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from gateway_project.errors import ValidationError
+from providers.models import Provider
 from providers.services import update_provider
 from tests.support.management import refused
 from tests.support.pace import patience
@@ -281,9 +283,15 @@ class TestAddresses:
         ],
     )
     def test_an_address_where_no_provider_lives_is_never_called(self, world, provider, host):
-        update_provider(world.row(provider), url=f"http://{host}:{provider.port}/v1", auth_method="none")
+        url = f"http://{host}:{provider.port}/v1"
+        with pytest.raises(ValidationError, match="must name another host"):
+            update_provider(world.row(provider), url=url)
+        # As a row that was written by other means: an address is checked again when it is called.
+        Provider.objects.filter(pk=world.row(provider).pk).update(url=url, auth_method="none", credential="")
         begun = time.monotonic()
-        assert "is not called" in refused(world.ask(), 502, "ProviderError")
+        response = world.ask()
+        assert "is not called" in refused(response, 502, "ProviderError")
+        assert len(host) < 4 or host.strip("[].") not in response.text
         assert time.monotonic() - begun < patience(0.5)
         assert (provider.seen, provider.connections) == ([], 0)
 
@@ -301,7 +309,7 @@ class TestAddresses:
             world.provider(f"m-{number}", url=f"http://{host}:{provider.port}/v1", name=f"{world.name('p')}")
         for number in range(10):
             name = refused(world.ask(body={"model": f"m-{number}"}), 502, "ProviderError")
-            assert "is not" in name
+            assert "is not called: its address is not allowed" in name
         assert provider.connections == 0
 
 
@@ -317,13 +325,13 @@ class TestWords:
         secret = "sk-secret-of-this-provider"
         world.allow()
         provider = world.provider(credential=secret)
-        said = {"message": "x" * padding + f" bad key {secret}", "code": secret, "param": secret}
-        provider.answers(status=400, body={"error": said})
+        values = {"message": "x" * padding + f" bad key {secret}", "code": secret, "param": secret}
+        provider.answers(status=400, body={"error": values})
         body = {"model": world.model, "messages": [{"role": "user", "content": "hello"}]}
         response = world.post(body, path="/v1/chat/completions")
         assert response.status_code == 400
-        told = response.text + "".join(f"{entry.message} {entry.candidates}" for entry in self.told(world, response))
-        assert secret[:5] not in told  # nor a piece of it, where the message is cut
+        text = response.text + "".join(f"{entry.message} {entry.candidates}" for entry in self.told(world, response))
+        assert secret[:5] not in text  # nor a piece of it, where the message is cut
 
     def test_a_long_error_in_a_stream_is_told_in_short(self, world, provider):
         provider.answers(stream=[{"error": {"message": "x" * 3_000_000}}])

@@ -11,6 +11,7 @@ from django.forms.models import model_to_dict
 from telemetry.models import CacheEntry, LogEntry
 from tests.support.management import refused
 from tests.support.pace import patience
+from tests.support.promises import promise
 from tests.support.provider_answers import Answer
 
 pytestmark = pytest.mark.embedded
@@ -57,11 +58,11 @@ class TestWhatTheProviderSees:
         world.allow()
         provider = world.provider(auth_method=method, credential=credential)
         assert world.ask().status_code == 200
-        seen = provider.seen[0]
-        assert seen.headers[header] == value
+        request = provider.seen[0]
+        assert request.headers[header] == value
         carriers = {"authorization", "x-api-key", "api-key", "x-goog-api-key"}
-        assert carriers & seen.headers.keys() == {header}
-        assert seen.path == "/v1/chat/completions"
+        assert carriers & request.headers.keys() == {header}
+        assert request.path == "/v1/chat/completions"
 
     def test_a_credential_in_the_query_is_written_there_and_nowhere_else(self, world):
         world.allow()
@@ -76,12 +77,18 @@ class TestWhatTheProviderSees:
         assert world.ask().status_code == 200
         assert "authorization" not in provider.seen[0].headers
 
+    @promise("V-L19, V-M2: text that looks like a variable is text", target="sent as it stands", suite="attack")
     def test_text_that_looks_like_a_variable_is_sent_as_it_stands(self, world):
         world.allow()
         provider = world.provider(credential="${HOME} os.environ/HOME")
         world.ask()
         assert provider.seen[0].headers["authorization"] == "Bearer ${HOME} os.environ/HOME"
 
+    @promise(
+        "V-T3, V-G1, V-D2, S17: providers get our headers and no others",
+        target="the listed headers alone",
+        suite="attack",
+    )
     def test_nothing_of_the_clients_headers_passes(self, world, provider):
         world.ask(
             headers={
@@ -127,9 +134,9 @@ class TestWhatTheProviderSees:
         }
         assert world.ask(body=body, headers={"Host": "elsewhere"}).status_code in (200, 400)
         assert world.ask(body=body).status_code == 200
-        seen = provider.seen[-1]
-        assert (seen.path, seen.headers["host"]) == ("/v1/chat/completions", f"127.0.0.1:{provider.port}")
-        assert seen.headers["authorization"] == f"Bearer {SECRET}"
+        request = provider.seen[-1]
+        assert (request.path, request.headers["host"]) == ("/v1/chat/completions", f"127.0.0.1:{provider.port}")
+        assert request.headers["authorization"] == f"Bearer {SECRET}"
 
     def test_the_query_of_a_client_does_not_travel(self, world, provider):
         world.session.post(
@@ -139,6 +146,7 @@ class TestWhatTheProviderSees:
         )
         assert provider.seen[0].path == "/v1/chat/completions"
 
+    @promise("The environment chooses no destination", target="0 connections", suite="attack")
     def test_proxies_of_the_environment_are_not_used(self, own_gateway):
         nowhere = "http://127.0.0.1:9"
         world = own_gateway(HTTP_PROXY=nowhere, http_proxy=nowhere, ALL_PROXY=nowhere, NO_PROXY="", no_proxy="")
@@ -159,6 +167,7 @@ class TestWhatTheProviderSees:
 
 
 class TestWhatTheClientSeesOfTheProvider:
+    @promise("V-T3: nothing of a provider's headers passes down", target="0 headers", suite="attack")
     def test_cookies_and_account_headers_stay_here(self, world, provider):
         headers = {
             "Set-Cookie": "a=b",
@@ -213,9 +222,9 @@ class TestTheCredentialStaysASecret:
     def test_a_basic_credential_is_hidden_in_the_form_that_it_is_sent_in_too(self, world):
         world.allow()
         provider = world.provider(auth_method="basic", credential="user:a-long-password")
-        sent = base64.b64encode(b"user:a-long-password").decode()
-        provider.answers(status=400, body={"error": {"message": f"Basic {sent} is none"}})
-        assert sent not in world.ask().text
+        text = base64.b64encode(b"user:a-long-password").decode()
+        provider.answers(status=400, body={"error": {"message": f"Basic {text} is none"}})
+        assert text not in world.ask().text
 
     def test_it_is_neither_in_the_log_nor_in_the_cache_nor_printed(self, world, provider):
         responses = [world.ask(), world.ask(), world.stream("x")]
@@ -260,9 +269,9 @@ class TestRefusals:
     )
     def test_its_words_are_found_in_whatever_shape_they_come(self, world, provider, body, message):
         provider.answers(status=400, body=body)
-        told = refused(world.ask(), 400, "ProviderRejected")
-        assert message in told
-        assert len(told) <= 2048
+        result = refused(world.ask(), 400, "ProviderRejected")
+        assert message in result
+        assert len(result) <= 2048
 
     def test_an_endless_refusal_is_not_read_to_its_end(self, world, provider):
         provider.answers(status=400, oversize=50_000_000)

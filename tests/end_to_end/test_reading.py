@@ -188,10 +188,10 @@ class TestTransfer:
 
 class TestMediaType:
     @pytest.mark.parametrize(
-        "given", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "json", ""]
+        "value", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "json", ""]
     )
-    def test_another_media_type_is_refused(self, world, provider, given):
-        response = world.post(b'{"model": "x"}', headers={"Content-Type": given})
+    def test_another_media_type_is_refused(self, world, provider, value):
+        response = world.post(b'{"model": "x"}', headers={"Content-Type": value})
         assert (response.status_code, response.json()["exception"]) == (415, "UnsupportedMediaType")
         assert "application/json" in response.json()["message"]
         assert provider.seen == []
@@ -208,10 +208,10 @@ class TestMediaType:
         response = response_on(world.connect("Content-Length: 14", b'{"model": "x"}'))
         assert (response.status, json.loads(response.text)["exception"]) == (415, "UnsupportedMediaType")
 
-    @pytest.mark.parametrize("given", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"])
-    def test_json_in_any_spelling_is_taken(self, world, provider, given):
+    @pytest.mark.parametrize("value", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"])
+    def test_json_in_any_spelling_is_taken(self, world, provider, value):
         body = json.dumps({"model": world.model, "messages": []}).encode()
-        assert world.post(body, headers={"Content-Type": given}).status_code == 200
+        assert world.post(body, headers={"Content-Type": value}).status_code == 200
 
 
 class TestHeaders:
@@ -282,24 +282,24 @@ class TestHeaders:
         assert world.ask(headers={"Authorization": f"Bearer  {world.key}"}).status_code == 200
 
     def test_the_clients_request_id_is_taken_over(self, world, provider):
-        wanted = f"Trace_{world.number}.a-Z9"
-        response = world.ask(headers={"X-Svc-Request-ID": wanted})
-        assert response.headers["X-Svc-Request-ID"] == wanted
-        assert world.entry(wanted).status == 200
+        expected = f"Trace_{world.number}.a-Z9"
+        response = world.ask(headers={"X-Svc-Request-ID": expected})
+        assert response.headers["X-Svc-Request-ID"] == expected
+        assert world.entry(expected).status == 200
 
-    @pytest.mark.parametrize("wanted", ["", "a b", "a/b", "x" * 129, "é".encode("latin-1"), "<script>"])
-    def test_a_bad_request_id_is_replaced_by_a_new_one(self, world, provider, wanted):
-        response = world.ask(headers={"X-Svc-Request-ID": wanted})
-        made = response.headers["X-Svc-Request-ID"]
+    @pytest.mark.parametrize("expected", ["", "a b", "a/b", "x" * 129, "é".encode("latin-1"), "<script>"])
+    def test_a_bad_request_id_is_replaced_by_a_new_one(self, world, provider, expected):
+        response = world.ask(headers={"X-Svc-Request-ID": expected})
+        headers = response.headers["X-Svc-Request-ID"]
         assert response.status_code == 200
-        assert (len(made), made != wanted, made.isalnum()) == (32, True, True)
+        assert (len(headers), headers != expected, headers.isalnum()) == (32, True, True)
 
     def test_every_request_has_an_id_of_its_own(self, world, provider):
         assert len({world.ask().headers["X-Svc-Request-ID"] for _ in range(5)}) == 5
 
     def test_a_response_id_of_full_length_is_taken_over(self, world, provider):
-        wanted = f"{world.number}-".ljust(128, "x")
-        assert world.ask(headers={"X-Svc-Request-ID": wanted}).headers["X-Svc-Request-ID"] == wanted
+        expected = f"{world.number}-".ljust(128, "x")
+        assert world.ask(headers={"X-Svc-Request-ID": expected}).headers["X-Svc-Request-ID"] == expected
 
 
 class TestOperations:

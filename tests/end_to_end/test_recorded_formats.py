@@ -8,7 +8,8 @@ import json
 import pytest
 
 from providers.formats import FORMATS
-from providers.formats.neutral import CallBegan, CallDelta, Text, TextDelta, ToolCall
+from providers.formats.neutral.deltas import CallBegan, CallDelta, TextDelta
+from providers.formats.neutral.messages import Text, ToolCall
 from tests.providers.formats.samples import streams, whole
 from tests.providers.formats.test_contract import check_message, gathered
 
@@ -23,8 +24,8 @@ SPOKEN = [name for name in FORMATS if name != "passthrough"]
 
 
 def named(samples, *names):
-    found = [sample for sample in samples if sample.name in names]
-    return pytest.mark.parametrize("sample", found, ids=[f"{sample.format.name}-{sample.name}" for sample in found])
+    results = [sample for sample in samples if sample.name in names]
+    return pytest.mark.parametrize("sample", results, ids=[f"{sample.format.name}-{sample.name}" for sample in results])
 
 
 @pytest.fixture
@@ -50,9 +51,11 @@ def test_a_whole_answer(world, provider, sample):
     provider.answers(body=sample.body)
     response = ask(world, provider, sample)
     assert (response.status_code, response.content) == (200, sample.body)
-    seen, row = provider.seen[0], world.row(provider)
-    assert seen.path == sample.format.url("/v1", sample.format.request(sample.work, sample.about["work"]["model"]).path)
-    assert "sk-secret-of-the-provider" in seen.headers[SENT_AS.get(row.auth_method, row.auth_method)]
+    observations, row = provider.seen[0], world.row(provider)
+    assert observations.path == sample.format.url(
+        "/v1", sample.format.request(sample.work, sample.about["work"]["model"]).path
+    )
+    assert "sk-secret-of-the-provider" in observations.headers[SENT_AS.get(row.auth_method, row.auth_method)]
     entry = world.entry(response)
     assert (entry.outcome, entry.operation) == ("completed", sample.work.operation)
     if sample.expect["usage"]:
@@ -162,8 +165,8 @@ def test_a_whole_answer_at_anthropics_door(world, provider, sample):
     response = ask_as_anthropic(world, provider, sample)
     assert response.status_code == 200, response.text
     check_parts(sample, ANTHROPIC.read_reply(response.json()).parts)
-    for said in (b"Be brief.", b"I look.", b"weather", b"24", b"And in Porto?"):
-        assert said in provider.seen[0].body
+    for text in (b"Be brief.", b"I look.", b"weather", b"24", b"And in Porto?"):
+        assert text in provider.seen[0].body
 
 
 @named([sample for name in SPOKEN for sample in streams(name)], "plain", "parallel_tool_calls")
@@ -176,10 +179,10 @@ def test_a_stream_at_anthropics_door(world, provider, sample):
     reader.feed(response.content)
     assert (reader.done, reader.error) == (True, None)
     calls = [delta for delta in reader.deltas if isinstance(delta, CallBegan)]
-    given = ["".join(piece.arguments for piece in pieces_of(reader.deltas, call.index)) for call in calls]
+    values = ["".join(piece.arguments for piece in pieces_of(reader.deltas, call.index)) for call in calls]
     texts = [Text(delta.text) for delta in reader.deltas if isinstance(delta, TextDelta)]
-    made = [ToolCall(call.id, call.name, text or "{}") for call, text in zip(calls, given, strict=True)]
-    check_parts(sample, [*texts, *made])
+    rows = [ToolCall(call.id, call.name, text or "{}") for call, text in zip(calls, values, strict=True)]
+    check_parts(sample, [*texts, *rows])
 
 
 def pieces_of(deltas, index):

@@ -47,7 +47,7 @@ class TestSelection:
         linked = world.provider(f"{name}/auto", name=name)
         for key in (world.new_key(provider=world.row(linked)).text, world.key):
             world.ask(key=key, body={"model": f"{name}/auto"}, headers={"X-Svc-Cache": "bypass"})
-        assert [seen.json["model"] for seen in linked.seen] == [f"{name}/auto"] * 2
+        assert [observations.json["model"] for observations in linked.seen] == [f"{name}/auto"] * 2
 
     def test_a_linked_key_whose_provider_is_disabled_gets_none(self, world):
         world.allow()
@@ -70,7 +70,7 @@ class TestSelection:
             world.ask(
                 body={"model": model}, headers={"X-Svc-Provider": world.row(other if model == "m-3" else mine).name}
             )
-        assert ([seen.json["model"] for seen in mine.seen], counts(other)) == (["m-1", "m-2"], (1,))
+        assert ([observations.json["model"] for observations in mine.seen], counts(other)) == (["m-1", "m-2"], (1,))
 
     def test_a_provider_before_the_model_narrows_it_to_that_one(self, world, pair):
         response = world.ask(body={"model": f"{world.row(pair[1]).name}/{world.model}"})
@@ -84,7 +84,9 @@ class TestSelection:
         provider = world.provider(model)
         assert world.ask(body={"model": model}).status_code == 200
         assert world.ask(body={"model": f"{world.row(provider).name}/{model}"}).status_code == 200
-        assert [seen.json["model"] for seen in provider.seen] == [model]  # and the second is served from the cache
+        assert [observations.json["model"] for observations in provider.seen] == [
+            model
+        ]  # and the second is served from the cache
 
     def test_a_provider_before_a_model_that_it_does_not_offer_selects_nothing(self, world, pair):
         not_selected(world.ask(body={"model": f"{world.row(pair[0]).name}/other"}))

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from providers.services import update_provider
+from rules.aliases.drafts import TargetDraft
 from rules.models import Rule
 from tests.support.pace import patience
 
@@ -164,10 +165,10 @@ class TestProviders:
         assert (provider.seen, other.seen) == ([], [])
 
     def test_a_rule_for_another_provider_than_the_asked_one_does_not_match(self, world):
-        asked, named = world.provider(), world.provider()
+        request, named = world.provider(), world.provider()
         world.allow(provider=world.row(named))
-        denied(world.ask(headers={"X-Svc-Provider": world.row(asked).name}))
-        denied(world.ask(body={"model": f"{world.row(asked).name}/{world.model}"}))
+        denied(world.ask(headers={"X-Svc-Provider": world.row(request).name}))
+        denied(world.ask(body={"model": f"{world.row(request).name}/{world.model}"}))
 
     def test_a_key_that_is_linked_to_a_provider_needs_a_rule_for_it_too(self, world):
         linked, named = world.provider(), world.provider()
@@ -181,3 +182,51 @@ class TestProviders:
         world.allow()
         assert world.ask().status_code == 200
         assert (len(first.seen), len(second.seen)) == (1, 0)
+
+
+class TestRulesThatDeny:
+    def test_one_without_a_provider_refuses_even_what_is_cached(self, world):
+        provider = world.provider()
+        world.allow()
+        assert world.ask().status_code == 200
+        world.allow(regex=world.model, effect="deny")
+        response = denied(world.ask())
+        assert response.json()["message"] == f"No rule allows {world.user.username} to use the model {world.model}."
+        assert (world.entry(response).rule_id, len(provider.seen)) == (None, 1)
+
+    def test_one_with_a_provider_leaves_it_out_its_cached_answers_too(self, world):
+        first, second = world.provider(priority=1), world.provider(priority=2)
+        rule = world.allow()
+        assert world.ask().headers["X-Svc-Provider"] == world.row(first).name
+        world.allow(everyone="user", regex=world.model, provider=world.row(first), effect="deny")
+        response = world.ask()
+        assert response.headers["X-Svc-Provider"] == world.row(second).name
+        assert (world.entry(response).rule_id, len(first.seen), len(second.seen)) == (rule.id, 1, 1)
+        denied(world.ask(headers={"X-Svc-Provider": world.row(first).name}))
+        denied(world.ask(body={"model": f"{world.row(first).name}/{world.model}"}))
+
+    def test_a_linked_key_and_the_list_of_models_obey_it(self, world):
+        provider = world.provider(world.model, f"{world.model}-b")
+        world.allow()
+        key = world.new_key(provider=world.row(provider)).text
+        world.allow(regex=f"{world.model}-b", provider=world.row(provider), effect="deny")
+        assert world.ask(key=key).status_code == 200
+        for name in (f"{world.model}-b", f"{world.row(provider).name}/{world.model}-b"):
+            denied(world.ask(key=key, body={"model": name}))
+        for one in (key, world.key):
+            models = {model["id"] for model in world.get("/v1/models", key=one).json()["data"]}
+            assert models & {world.model, f"{world.model}-b"} == {world.model}
+
+    def test_an_alias_leads_to_no_target_that_is_denied(self, world):
+        first, second = world.provider(f"{world.model}-a"), world.provider(f"{world.model}-b")
+        targets = [
+            TargetDraft(world.row(one).pk, f"{world.model}-{name}", tier=tier)
+            for tier, (one, name) in enumerate(((first, "a"), (second, "b")))
+        ]
+        alias = world.alias(*targets)
+        world.allow()
+        world.allow(regex=f"{world.model}-a", effect="deny")
+        assert world.ask(body={"model": alias.name}).headers["X-Svc-Provider"] == world.row(second).name
+        world.allow(regex=alias.name, effect="deny")
+        denied(world.ask(body={"model": alias.name}))
+        assert world.ask(body={"model": f"{world.model}-b"}).status_code == 200

@@ -153,9 +153,9 @@ class TestStreamsThatWaitLong:
         leader, follower = self.two(world, provider)
         response = follower.result()
         assert response.headers["Content-Type"] == "text/event-stream"
-        said = response.content
-        beats, _, rest = said.rpartition(b": heartbeat\n\n")
-        assert said.startswith(b": heartbeat\n\n")
+        text = response.content
+        beats, _, rest = text.rpartition(b": heartbeat\n\n")
+        assert text.startswith(b": heartbeat\n\n")
         assert beats.count(b": heartbeat") >= 1
         assert rest == leader.result().content.rpartition(b": heartbeat\n\n")[2]
         assert b"three" in rest
@@ -194,9 +194,9 @@ class TestStreamsThatWaitLong:
             leader = pool.submit(world.stream)
             provider.wait_for(1)
             waiting = world.send({"stream": True}, f"X-Svc-Request-ID: leaves-{world.number}")
-            said = b""
-            while b": heartbeat" not in said:
-                said += waiting.recv(4096)
+            text = b""
+            while b": heartbeat" not in text:
+                text += waiting.recv(4096)
             waiting.close()
             assert world.entry(f"leaves-{world.number}").outcome == "client_closed"
             assert b"served" in leader.result().content
@@ -224,9 +224,9 @@ class TestStreamsThatWaitLong:
         responses = at_once(world, ask, 3)
         assert sorted(response.status_code for response in responses) == [200, 200, 502]
         for response in responses:
-            said = response.content
-            assert said.startswith(b": heartbeat\n\n") is (response.status_code == 200)
-            assert json.loads(said.rpartition(b"data: ")[2])["error"]["code"] == "provider_error"
+            text = response.content
+            assert text.startswith(b": heartbeat\n\n") is (response.status_code == 200)
+            assert json.loads(text.rpartition(b"data: ")[2])["error"]["code"] == "provider_error"
         assert len(provider.seen) == 1
 
 

@@ -42,9 +42,14 @@ class TestForwarding:
         assert "stream" in [stage[0] for stage in entry.stages]
 
     def test_events_pass_byte_for_byte(self, world, provider):
-        sent = [b": hello\n\n", b'event: x\nid: 1\ndata: {"choices":[ ]}\n\n', event(part("é\u2028 😀")), DONE.encode()]
-        provider.answers(stream=sent)
-        assert read(world.stream()) == b"".join(sent)
+        requests = [
+            b": hello\n\n",
+            b'event: x\nid: 1\ndata: {"choices":[ ]}\n\n',
+            event(part("é\u2028 😀")),
+            DONE.encode(),
+        ]
+        provider.answers(stream=requests)
+        assert read(world.stream()) == b"".join(requests)
 
     def test_an_answer_that_is_no_stream_is_handed_on_whole(self, world, provider):
         provider.answers(body={"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]})
@@ -158,8 +163,13 @@ class TestHeartbeats:
     def test_so_is_one_in_which_the_provider_says_nothing_that_can_be_handed_on(self, world, provider):
         waits = [": processing\n\n"] * 8
         provider.answers(stream=[*waits, part("a"), *waits, part("b", "stop"), DONE], pace=0.3)
-        asked = {"model": world.model, "max_tokens": 50, "messages": [{"role": "user", "content": "x"}], "stream": True}
-        body = read(world.post(asked, path="/v1/messages"))
+        message = {
+            "model": world.model,
+            "max_tokens": 50,
+            "messages": [{"role": "user", "content": "x"}],
+            "stream": True,
+        }
+        body = read(world.post(message, path="/v1/messages"))
         before, between = body.split(b"message_start")[0], body[body.index(b'"text":"a"') : body.index(b'"text":"b"')]
         assert before.startswith(b": heartbeat\n\n")
         assert 1 <= between.count(b": heartbeat\n\n") <= 3
@@ -277,12 +287,12 @@ class TestClientsThatLeave:
         sock = world.send({"stream": stream}, f"X-Svc-Request-ID: {name}")
         provider.wait_for(1)
         time.sleep(0.4)
-        left = time.monotonic()
+        seconds = time.monotonic()
         if end == "reset":
             sock.setsockopt(1, 13, b"\x01\x00\x00\x00\x00\x00\x00\x00")  # SO_LINGER 0: RST in place of FIN
         sock.close()
         provider.seen[0].wait_closed()
-        assert time.monotonic() - left < patience(1)
+        assert time.monotonic() - seconds < patience(1)
         entry = world.entry(name)
         assert (entry.outcome, entry.attempts, entry.provider_name) == ("client_closed", 1, world.row(provider).name)
         assert world.ask("another").status_code == 200
@@ -291,9 +301,9 @@ class TestClientsThatLeave:
         provider.answers(text="word " * 50, pace=0.05)
         name = f"leaves-{world.number}"
         sock = world.send({"stream": True}, f"X-Svc-Request-ID: {name}")
-        said = b""
-        while b"word" not in said:
-            said += sock.recv(4096)
+        reply = b""
+        while b"word" not in reply:
+            reply += sock.recv(4096)
         sock.close()
         entry = world.entry(name)
         assert "word" in entry.payload

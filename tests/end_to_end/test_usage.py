@@ -14,7 +14,7 @@ from tests.support.provider_answers import Answer
 pytestmark = pytest.mark.either_store
 
 USED = {"prompt_tokens": 100, "completion_tokens": 30}
-PROMPT = "x" * 4000
+PROMPT = "x" * 8000
 
 
 def billed(entry):
@@ -91,7 +91,7 @@ class TestCost:
     @pytest.mark.parametrize("stream", [False, True])
     def test_a_stored_answer_saves_what_was_estimated_where_its_provider_counted_nothing(self, world, provider, stream):
         world.price(1_000, 10_000)
-        provider.answers(text="y" * 400, usage={})
+        provider.answers(text="y" * 800, usage={})
         body = {"stream": stream}
         miss, hit = (world.entry(world.ask(PROMPT, body=body)) for _ in range(2))
         assert hit.cache_status == "HIT"
@@ -158,11 +158,11 @@ class TestCost:
 class TestEstimates:
     @pytest.mark.parametrize("format_name", ["openai", "passthrough"])
     @pytest.mark.parametrize("stream", [False, True])
-    def test_four_characters_are_a_token_where_a_provider_reports_none(self, world, format_name, stream):
+    def test_tokens_are_estimated_where_a_provider_reports_none(self, world, format_name, stream):
         world.allow()
         provider = world.provider(format_name=format_name)
         world.price(1_000, 10_000)
-        provider.answers(text="y" * 400, usage={})
+        provider.answers(text="y" * 800, usage={})
         entry = world.entry(world.ask(PROMPT, body={"stream": stream}))
         assert tokens(entry) == (1001, 100, True)
         assert billed(entry) == (Decimal("2.001"), "USD", "estimated")
@@ -178,13 +178,13 @@ class TestEstimates:
     def test_what_is_only_called_an_embedding_is_counted_as_what_it_is(self, world, stream):
         """Else whoever calls it so would go past limits of tokens."""
         world.allow()
-        world.provider(format_name="passthrough").answers(text="y" * 400, usage={})
+        world.provider(format_name="passthrough").answers(text="y" * 800, usage={})
         response = world.ask(PROMPT, body={"stream": stream}, headers={"X-Svc-Operation": "embedding"})
         assert tokens(world.entry(response)) == (1001, 100, True)
 
     def test_a_text_that_begins_like_a_file_is_a_text(self, world, provider):
-        provider.answers(text="y" * 400, usage={})
-        assert tokens(world.entry(world.ask("data:" + PROMPT))) == (1003, 100, True)
+        provider.answers(text="y" * 800, usage={})
+        assert tokens(world.entry(world.ask("data:" + PROMPT))) == (1002, 100, True)
 
     def test_an_embedding_whose_input_was_counted_is_known(self, world, provider):
         world.price(1_000, 10_000)
@@ -194,7 +194,7 @@ class TestEstimates:
         assert billed(entry) == (Decimal("0.007"), "USD", "known")
 
     def test_only_what_is_missing_is_estimated(self, world, provider):
-        provider.answers(text="y" * 40, usage={"prompt_tokens": 7})
+        provider.answers(text="y" * 80, usage={"prompt_tokens": 7})
         assert tokens(world.entry(world.ask(PROMPT))) == (7, 10, True)
 
     def test_input_that_a_cache_had_a_part_in_is_not_estimated_again(self, world, provider):
@@ -205,7 +205,7 @@ class TestEstimates:
     def test_a_picture_is_no_text(self, world, provider):
         provider.answers(text="y", usage={})
         picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
-        parts = [{"type": "text", "text": "x" * 396}, picture]
+        parts = [{"type": "text", "text": "x" * 792}, picture]
         entry = world.entry(world.ask(body={"messages": [{"role": "user", "content": parts}]}))
         assert 100 <= entry.input_tokens < 110
 
@@ -269,8 +269,8 @@ class TestUnanswered:
         provider = world.provider(format_name=format_name)
         world.price(10, 10)
         provider.answers(**answer)
-        asked = {"input": "x"} if path.endswith("responses") else {"messages": [{"role": "user", "content": "x"}]}
-        body = {"model": world.model, "max_tokens": 500, "stream": "stream" in answer} | asked
+        message = {"input": "x"} if path.endswith("responses") else {"messages": [{"role": "user", "content": "x"}]}
+        body = {"model": world.model, "max_tokens": 500, "stream": "stream" in answer} | message
         response = world.post(body, path=path)
         assert "broken" in response.text
         entry = world.entry(response)
@@ -279,7 +279,7 @@ class TestUnanswered:
 
 
 class TestCutStreams:
-    events = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "{"y" * 40}"}}}}]}}\n\n'] * 10
+    events = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "{"y" * 80}"}}}}]}}\n\n'] * 10
 
     def test_a_stream_that_breaks_off_counts_what_was_produced(self, world, provider):
         world.price(1_000, 10_000)
@@ -290,15 +290,17 @@ class TestCutStreams:
         assert (entry.outcome, *tokens(entry)) == ("truncated", 1001, 100, True)
         assert billed(entry) == (Decimal("2.001"), "USD", "estimated")
 
-    CALL = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "y" * 40}}]}
+    CALL = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "y" * 80}}]}
 
-    @pytest.mark.parametrize("delta", [CALL, {"reasoning_content": "y" * 40}, {"refusal": "y" * 40}])
+    @pytest.mark.parametrize("delta", [CALL, {"reasoning_content": "y" * 80}, {"refusal": "y" * 80}])
     @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
     def test_calls_and_thoughts_count_as_words_do(self, world, provider, path, delta):
         event = f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n"
         provider.answers(stream=[event] * 10)
-        asked = {"input": PROMPT} if path.endswith("responses") else {"messages": [{"role": "user", "content": PROMPT}]}
-        response = world.post({"model": world.model, "max_tokens": 500, "stream": True} | asked, path=path)
+        message = (
+            {"input": PROMPT} if path.endswith("responses") else {"messages": [{"role": "user", "content": PROMPT}]}
+        )
+        response = world.post({"model": world.model, "max_tokens": 500, "stream": True} | message, path=path)
         assert response.content
         assert tokens(world.entry(response))[1:] == (100, True)
 
@@ -322,8 +324,8 @@ class TestCutStreams:
         entry = world.entry(response)
         assert (entry.outcome, entry.usage_estimated) == ("completed", True)
         assert entry.output_tokens == pytest.approx(20_000, rel=0.01)
-        told, body = json.loads(entry.payload)["response"], response.content
-        assert told == {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        result, body = json.loads(entry.payload)["response"], response.content
+        assert result == {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
         assert world.stream(PROMPT).headers["X-Svc-Cache"] == "MISS"
 
     @pytest.mark.parametrize(("counted", "expected"), [(1, 100), (500, 500)])
@@ -331,8 +333,8 @@ class TestCutStreams:
         world.allow()
         provider = world.provider(format_name="passthrough")
         begin = {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": counted}}}
-        piece = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "y" * 400}}
-        provider.answers(stream=[begin, piece], cut_after=600)
+        piece = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "y" * 800}}
+        provider.answers(stream=[begin, piece], cut_after=1000)
         response = world.stream(PROMPT)
         assert response.content
         assert tokens(world.entry(response)) == (9, expected, True)

@@ -1,7 +1,6 @@
 """The journal's disk is full: nothing is asked that could not be logged, and it heals by itself."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from accounts.models import Group
 from tests.support.load import Load, check_books, wait_until
+from tests.support.servers import fill, small_disk
 from tests.support.world import World
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
@@ -20,31 +20,14 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2 MB."""
     directory = tmp_path / "disk"
     directory.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(directory)], check=False)
-    if mount.returncode:
-        pytest.skip("this machine mounts no small disk")
-    try:
+    with small_disk(directory, "2m"):
         yield directory
-    finally:
-        subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
 @pytest.fixture
 def world(start, disk) -> World:
     """Small segments: the disk takes a few of them."""
     return start(GATEWAY_JOURNAL_DIR=str(disk / "journal"), GATEWAY_JOURNAL_SEGMENT_BYTES="262144")
-
-
-def fill(disk: Path) -> Path:
-    """A file that takes what is free."""
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-        except OSError:
-            pass
-    return ballast
 
 
 def test_a_full_disk_is_a_503_without_a_provider_call(world, disk):

@@ -8,15 +8,16 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import requests
 
+from tests.fault.conftest import UNLIMITED
 from tests.support.load import wait_until
 from tests.support.pace import patience
-from tests.support.provider import read_headers
+from tests.support.raw_provider import raw_provider
 from tests.support.running import RunningGateway
 from tests.support.world import World
 
@@ -141,33 +142,6 @@ def abort(world: World, prompt: str, goodbye: str) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-@contextmanager
-def raw_provider(say) -> Iterator[int]:
-    """A provider that calls `say(socket)` for each request; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                threading.Thread(target=talk, args=[connection], daemon=True).start()
-
-    def talk(connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as reader, suppress(OSError):
-            reader.readline()
-            headers = {name.lower(): value for name, value in read_headers(reader)}
-            reader.read(int(headers["content-length"]))
-            say(connection)
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-
-
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: "
 BLOCK = b"x" * MIB
 
@@ -239,7 +213,7 @@ def bounded(store, tmp_path_factory) -> Iterator[RunningGateway]:
     environ = {
         "GATEWAY_MAX_RESPONSE_BYTES": str(RESPONSE_LIMIT),
         "GATEWAY_BREAKER_FAILURES": "100",
-        "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0",
+        **UNLIMITED,
     }
     with RunningGateway(store, tmp_path_factory.mktemp("bounded"), **environ) as running:
         yield running

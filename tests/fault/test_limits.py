@@ -15,6 +15,7 @@ import requests
 from gateway_project.work.limits.checks import DAY, LEASE_SECONDS
 from licensing.models import Limit
 from tests.end_to_end.test_limits import left
+from tests.fault.conftest import UNLIMITED
 from tests.support.fault_proxy import FaultProxy
 from tests.support.load import wait_until
 from tests.support.provider_answers import Answer
@@ -33,7 +34,7 @@ def replicas(store: Store, tmp_path_factory) -> Iterator[tuple[list[RunningGatew
     environ = {
         "GATEWAY_REDIS_PREFIX": "limits",
         "GATEWAY_PROCESSES": "2",
-        "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0",
+        **UNLIMITED,
         "GATEWAY_TOTAL_TIMEOUT": "60",
         "GATEWAY_FIRST_BYTE_TIMEOUT": "60",
     }

@@ -1,7 +1,5 @@
 """Redis away, hanging, slow, empty, full, started anew, or full of nonsense: never a 5xx, never a limit ignored."""
 
-import os
-import signal
 import statistics
 import time
 from collections.abc import Iterator
@@ -11,12 +9,13 @@ import pytest
 import requests
 
 from licensing.models import Limit
+from tests.fault.conftest import UNLIMITED
 from tests.support.fault_proxy import FaultProxy
 from tests.support.load import Load, wait_until
 from tests.support.pace import in_one_minute, patience
 from tests.support.running import RunningGateway, Store
 from tests.support.servers import OwnRedis, own_redis
-from tests.support.world import World, limited_key, ready
+from tests.support.world import LONG_AGO, World, limited_key, ready
 
 pytestmark = pytest.mark.servers
 PREFIX = "fault"
@@ -31,7 +30,7 @@ def running(store: Store, tmp_path_factory) -> Iterator[tuple[RunningGateway, Ow
     environ = {
         "GATEWAY_REDIS_PREFIX": PREFIX,
         "GATEWAY_PROCESSES": "2",
-        "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0",
+        **UNLIMITED,
         "GATEWAY_REDIS_TIMEOUT": "0.25",
     }
     with own_redis() as server, FaultProxy(server.url) as proxy:
@@ -73,7 +72,7 @@ def hang(server: OwnRedis, proxy: FaultProxy) -> None:
 
 
 def freeze(server: OwnRedis, proxy: FaultProxy) -> None:
-    os.kill(server.process.pid, signal.SIGSTOP)
+    server.freeze()
 
 
 def slow_down(server: OwnRedis, proxy: FaultProxy) -> None:
@@ -81,18 +80,12 @@ def slow_down(server: OwnRedis, proxy: FaultProxy) -> None:
 
 
 def fill_up(server: OwnRedis, proxy: FaultProxy) -> None:
-    with server.client() as client:
-        client.config_set("maxmemory-policy", "noeviction")
-        client.config_set("maxmemory", 1)
+    server.fill()
 
 
 def recover(server: OwnRedis, proxy: FaultProxy) -> None:
     proxy.heal()
-    if server.process.poll() is not None:
-        server.start()
-    os.kill(server.process.pid, signal.SIGCONT)
-    with server.client() as client:
-        client.config_set("maxmemory", 0)
+    server.heal()
 
 
 @pytest.mark.parametrize(
@@ -153,10 +146,11 @@ def test_a_request_costs_two_round_trips_and_a_stored_answer_one(world, redis_se
     """With limits of each kind for the key, its user and the provider."""
     provider = world.provider()
     world.allow()
+    world.price()  # a limit of cost refuses what has none
     key = limited_key(world, 100)
     for measure, window in (("tokens", "minute"), ("concurrent", "none"), ("requests", "day"), ("cost", "month")):
         for subject in ({"user": world.user}, {"provider": world.row(provider)}):
-            Limit.objects.create(measure=measure, window=window, amount=1000, **subject)
+            Limit.objects.create(measure=measure, window=window, amount=1000, bounds_since=LONG_AGO, **subject)
     assert world.ask("for the scripts and the counts", key=key).status_code == 200
     with redis_server.client() as client, redis_server.client() as other, client.monitor() as monitor:
         statuses = [world.ask("counted", key=key).headers["X-Svc-Cache"] for _ in range(2)]
@@ -168,7 +162,8 @@ def test_a_request_costs_two_round_trips_and_a_stored_answer_one(world, redis_se
 
 
 def is_of_the_background(words: str) -> bool:
-    return f"{PREFIX}:probe:" in words or f" 1 {PREFIX}:limit:uses" in words
+    marks = (f"{PREFIX}:probe:", f" 1 {PREFIX}:limit:uses", f" {PREFIX}:processes:")
+    return any(mark in words for mark in marks)
 
 
 def commands(monitor, *, until: str) -> Iterator[str]:

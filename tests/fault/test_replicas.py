@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from gateway_project.work.state.shared import FLIGHT_SECONDS
 from keys.models import ApiKey
+from tests.fault.conftest import UNLIMITED
 from tests.support.load import wait_until
 from tests.support.pace import in_one_minute, patience
 from tests.support.running import RunningGateway, Store
@@ -25,7 +26,7 @@ def replicas(store: Store, tmp_path_factory) -> Iterator[list[RunningGateway]]:
     """Two gateways on machines of their own, as far as they can tell."""
     environ = {
         "GATEWAY_PROCESSES": "2",
-        "GATEWAY_KEY_REQUESTS_PER_MINUTE": "0",
+        **UNLIMITED,
         "GATEWAY_TOTAL_TIMEOUT": "30",
         "GATEWAY_FIRST_BYTE_TIMEOUT": "30",
     }
@@ -187,3 +188,21 @@ def ask_at_any(one: World, two: World, key: str, number: int) -> int:
 def test_both_are_ready(pair):
     for world in pair:
         wait_until(lambda world=world: requests.get(f"{world.gateway.url}/readyz", timeout=5).status_code == 200, 5)
+
+
+def test_a_stored_response_is_its_users_at_every_replica(pair):
+    """The next request comes at once, at another replica; what another user names is refused there too."""
+    one, two = pair
+    one.allow()
+    other = one.new_user()
+    one.allow(user=other)
+    provider, stranger = one.provider(format_name="openai-responses"), one.new_key(owner=other).text
+    identifier = one.name("resp")
+    for name in (identifier, "resp_next"):
+        provider.answers(body={"id": name, "status": "completed", "error": None, "output": []})
+    body = {"model": one.model, "input": "Hello!"}
+    assert one.post(body, path="/v1/responses").status_code == 200
+    refers = body | {"previous_response_id": identifier}
+    assert two.post(refers, key=one.key, path="/v1/responses").status_code == 200
+    assert two.post(refers, key=stranger, path="/v1/responses").status_code == 404
+    assert len(provider.seen) == 2

@@ -4,10 +4,12 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.support.running import ROOT, free_port
+from tests.support.promises import promise
+from tests.support.running import ROOT, RunningGateway, Store, free_port, manage
 
 pytestmark = pytest.mark.either_store
 
@@ -183,6 +185,7 @@ def test_gunicorn_started_by_hand_refuses_too(tmp_path):
 SUCCESSOR = """
 import os, runpy, sys, types
 from gunicorn import __main__ as gunicorn
+from tests.support.promises import promise
 sys.argv = [gunicorn.__file__, "--check-config", "gateway_project.wsgi"]
 server = types.SimpleNamespace(START_CTX={"args": [sys.executable, *sys.argv]})
 settings = runpy.run_path("gunicorn.conf.py")
@@ -200,3 +203,23 @@ def test_gunicorn_starts_its_successor_as_it_was_started(tmp_path):
         timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@promise("What the gateway writes can be read by its user alone", target="no bits for others", suite="attack")
+def test_what_it_writes_is_its_users_alone(tmp_path):
+    """Also for a service manager that starts it with the usual mask, and where folders are there already."""
+    for folder in (tmp_path / "var", tmp_path / "var/journal"):
+        folder.mkdir(mode=0o755)
+    store = Store(f"sqlite:///{tmp_path}/var/gateway.sqlite3", prefix="masks")
+    before = os.umask(0o022)
+    try:
+        manage(store, tmp_path / "var", "migrate", "-v0")
+        with RunningGateway(store, tmp_path / "var") as running:
+            running.output.chmod(0o600)  # the test's own
+            for pid in [running.process.pid, *running.workers()]:
+                assert "Umask:\t0077" in Path(f"/proc/{pid}/status").read_text()
+            written = [path for path in (tmp_path / "var").rglob("*") if path.is_file()]
+            assert {path.name for path in written} > {"gateway.sqlite3"}
+            assert [path for path in written if path.stat().st_mode & 0o077] == []
+    finally:
+        os.umask(before)

@@ -145,6 +145,7 @@ def test_a_second_interrupt_stops_at_once(start):
     assert world.gateway.process.wait(patience(10)) == 0
     asking.join(10)
     assert "Traceback" not in world.gateway.log()
+    world.gateway.start()  # for the books
 
 
 def listens(port: int) -> bool:
@@ -173,6 +174,8 @@ def test_who_has_connected_before_a_stop_is_served(start):
     for thread in threads:
         thread.join(30)
     assert [one for one in late if not one.served] == []
+    assert world.gateway.process.wait(GRACE + 10) == 0
+    world.gateway.start()  # for the books
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
@@ -218,3 +221,4 @@ def test_ctrl_c_lets_what_has_begun_come_to_its_end(start, number):
     asking.join(30)
     world.gateway.process.wait(GRACE + 10)
     assert one.served, one
+    world.gateway.start()  # for the books

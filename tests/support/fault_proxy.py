@@ -5,7 +5,7 @@ import select
 import socket
 import threading
 import time
-from typing import Self
+from typing import ClassVar, Self
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 
@@ -16,6 +16,8 @@ class FaultProxy:
     `slow(seconds)` holds every piece back for so long, `heal()` ends all of it. `freeze(words)` passes nothing on any
     more of the one connection that next says such words; then `frozen` is set.
     """
+
+    alive: ClassVar[list["FaultProxy"]] = []
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
@@ -61,10 +63,12 @@ class FaultProxy:
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
+        FaultProxy.alive.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._stopped = True
+        FaultProxy.alive.remove(self)
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -6,7 +6,7 @@ from tests.support.pace import in_one_minute
 USED = {"prompt_tokens": 10, "completion_tokens": 20}
 
 
-def limited(world, measure, window, amount, subject="key"):
+def limited(world, measure, window, amount, subject="key", **options):
     """The text of a new key, of which (or of whose user, group or provider) this is the limit."""
     issued = world.new_key()
     whose = {
@@ -14,7 +14,7 @@ def limited(world, measure, window, amount, subject="key"):
         "user": lambda: world.user,
         "group": lambda: world.new_group(world.user),
     }[subject]()
-    Limit.objects.create(measure=measure, window=window, amount=amount, **{subject: whose})
+    Limit.objects.create(measure=measure, window=window, amount=amount, **{subject: whose}, **options)
     in_one_minute(10)
     return issued.text
 
@@ -25,12 +25,12 @@ def bypass(world, key=None, prompt="Hello!", **body):
 
 def items(header):
     """{"key-tokens": {"q": 100, "qu": "tokens", "w": 60}} out of a header of structured fields."""
-    found = {}
+    values = {}
     for item in header.split(", "):
         name, *parameters = item.split(";")
         pairs = (parameter.split("=") for parameter in parameters)
-        found[name.strip('"')] = {key: value.strip('"') if '"' in value else int(value) for key, value in pairs}
-    return found
+        values[name.strip('"')] = {key: value.strip('"') if '"' in value else int(value) for key, value in pairs}
+    return values
 
 
 def left(response, policy):

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -88,6 +89,9 @@ class Load:
             one = Sent(f"load-{self.run_id}-{next(self._numbers)}", time.monotonic())
             ask(session, url, self._key, self.world.model, one, stream=self.stream, timeout=self.timeout)
             self.sent.append(one)
+            if one.status:
+                self.world.answers.append((one.request_id, one.status))
+            self.world.unanswered += bool(one.error)
             if one.error or not self.keep_alive:
                 session.close()
             self._stop.wait(self.pause or (0.02 if one.error else 0))
@@ -112,6 +116,23 @@ def ask(
     return one
 
 
+def send_many(world: World, count: int, *, at_once: int, stream: bool = False, timeout: float = 30) -> list[Sent]:
+    """So many requests, a part of them at once, each over a connection of its own; what became of them."""
+    run_id, key = secrets.token_hex(4), world.key
+    world.settle()
+
+    def send(number: int) -> Sent:
+        one = Sent(f"load-{run_id}-{number}", time.monotonic())
+        with requests.Session() as session:
+            ask(session, world.gateway.url, key, world.model, one, stream=stream, timeout=timeout)
+        if one.status:
+            world.answers.append((one.request_id, one.status))
+        return one
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(send, range(count)))
+
+
 def wait_until(good: Callable[[], bool], seconds: float = 10, what: str | Callable[[], str] = "it") -> None:
     """Return as soon as it holds; AssertionError if that takes too long."""
     deadline = time.monotonic() + patience(seconds)
@@ -123,17 +144,17 @@ def wait_until(good: Callable[[], bool], seconds: float = 10, what: str | Callab
 
 def seen_ids(provider: ScriptedProvider) -> Counter:
     """The request ids that the provider was asked with, and how often."""
-    return Counter(seen.json["messages"][-1]["content"] for seen in list(provider.seen))
+    return Counter(observations.json["messages"][-1]["content"] for observations in list(provider.seen))
 
 
 def outcomes(ids: set[str]) -> dict[str, list[str]]:
     """The outcomes of the WorkRequest entries of these requests."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     rows = LogEntry.objects.filter(entry_type="WorkRequest", correlation_id__startswith="load-")
     for request_id, outcome in rows.values_list("correlation_id", "outcome"):
         if request_id in ids:
-            found.setdefault(request_id, []).append(outcome)
-    return found
+            values.setdefault(request_id, []).append(outcome)
+    return values
 
 
 def check_books(sent: list[Sent], provider: ScriptedProvider, seconds: float = 30) -> dict[str, str]:
@@ -142,18 +163,18 @@ def check_books(sent: list[Sent], provider: ScriptedProvider, seconds: float = 3
     Hands back the outcome of each request that has an entry.
     """
     ids = {one.request_id for one in sent}
-    asked = Counter({request_id: number for request_id, number in seen_ids(provider).items() if request_id in ids})
+    counts = Counter({request_id: number for request_id, number in seen_ids(provider).items() if request_id in ids})
     answered = {one.request_id for one in sent if one.served}
     refused = {one.request_id for one in sent if one.status and not one.served}
-    due = set(asked) | answered | refused
+    due = set(counts) | answered | refused
     deadline = time.monotonic() + patience(seconds)
     while missing := due - outcomes(ids).keys():
         assert time.monotonic() < deadline, f"{len(missing)} of {len(due)} have no entry: {sorted(missing)[:5]}"
         time.sleep(0.2)
-    found = outcomes(ids)
-    assert {request_id: twice for request_id, twice in found.items() if len(twice) > 1} == {}
-    assert {request_id: number for request_id, number in asked.items() if number > 1} == {}, "asked twice"
-    result = {request_id: entries[0] for request_id, entries in found.items()}
+    matches = outcomes(ids)
+    assert {request_id: twice for request_id, twice in matches.items() if len(twice) > 1} == {}
+    assert {request_id: number for request_id, number in counts.items() if number > 1} == {}, "asked twice"
+    result = {request_id: entries[0] for request_id, entries in matches.items()}
     assert set(result.values()) <= FINAL
     assert {request_id: result[request_id] for request_id in answered if result[request_id] != "completed"} == {}
     return result

@@ -9,8 +9,8 @@ OWN = {"Sec-Fetch-Site": "same-origin"}
 
 
 def by_password(client: Client, username="ann", password=PASSWORD, **options):
-    sent = body(grantType="password", userName=username, password=password)
-    return client.send("POST", "/auth/login", json=sent, **options)
+    request = body(grantType="password", userName=username, password=password)
+    return client.send("POST", "/auth/login", json=request, **options)
 
 
 def cookies_of(response) -> dict:
@@ -29,13 +29,13 @@ def logged_in(client: Client, **options) -> dict[str, str]:
 
 
 def by_refresh(client: Client, token: str, **options):
-    sent = body(grantType="Bearer", tokenType="refreshToken", refreshToken=token)
-    return client.send("POST", "/auth/login", json=sent, **options)
+    request = body(grantType="Bearer", tokenType="refreshToken", refreshToken=token)
+    return client.send("POST", "/auth/login", json=request, **options)
 
 
 def with_cookies(client: Client, method: str, path: str, cookies: dict, headers: dict | None = None, **options):
-    sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
-    return client.send(method, path, headers=sent | (headers or {}), **options)
+    values = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}
+    return client.send(method, path, headers=values | (headers or {}), **options)
 
 
 def works(client: Client, token: str) -> bool:

@@ -85,6 +85,12 @@ class Client:
         assert response.status_code == 200, response.text
         return response.json()["data"]
 
+    def every_row(self, path: str) -> list[dict[str, Any]]:
+        """The flat elements of all pages of a list."""
+        total = self.get(path, flat=True).json()["meta"]["totalCount"]
+        pages = range(1, 1 + -(-total // 100))
+        return [row for number in pages for row in self.rows(f"{path}?page[size]=100&page[number]={number}")]
+
 
 def body(**attributes: Any) -> dict[str, Any]:
     """The envelope around attributes."""
@@ -93,22 +99,22 @@ def body(**attributes: Any) -> dict[str, Any]:
 
 def refused(response: requests.Response, code: int, exception: str, *words: str) -> str:
     """The response is this error, in the one shape that errors have; its message."""
-    told = _refusal(response, code, exception)
+    result = _refusal(response, code, exception)
     for word in words:
-        assert word in told, told
-    return told
+        assert word in result, result
+    return result
 
 
 def _refusal(response: requests.Response, code: int, exception: str) -> str:
     """The response is this error; its message."""
     assert response.status_code == code, response.text
     assert response.headers["X-Svc-Request-ID"]
-    told = response.json()
-    assert told.keys() == {"code", "exception", "message", "errors"}
-    assert (told["code"], told["exception"]) == (code, exception)
-    assert told["errors"]
-    for one in told["errors"]:
+    document = response.json()
+    assert document.keys() == {"code", "exception", "message", "errors"}
+    assert (document["code"], document["exception"]) == (code, exception)
+    assert document["errors"]
+    for one in document["errors"]:
         assert one.keys() - {"source"} == {"status", "code", "title", "detail"}
         assert (one["status"], one["code"]) == (str(code), exception)
-        assert one["detail"] in told["message"]
-    return told["message"]
+        assert one["detail"] in document["message"]
+    return document["message"]

@@ -11,6 +11,6 @@ def patience(seconds: float) -> float:
 
 def in_one_minute(seconds: float) -> None:
     """Return when the calendar minute has so many seconds left, or more where this machine is busy."""
-    left = 60 - time.time() % 60
-    if left < min(patience(seconds) / 3, 45):
-        time.sleep(left + 0.1)
+    rest = 60 - time.time() % 60
+    if rest < min(patience(seconds) / 3, 45):
+        time.sleep(rest + 0.1)

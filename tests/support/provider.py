@@ -151,21 +151,21 @@ class ScriptedProvider:
                 self._open.pop(connection, None)
             connection.close()
 
-    def arrived(self, seen: SeenRequest) -> Answer:
+    def arrived(self, request: SeenRequest) -> Answer:
         """Note a request and hand out the answer that is due to it."""
         with self._changed:
-            self.seen.append(seen)
+            self.seen.append(request)
             self.in_flight += 1
             self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
             self._changed.notify_all()
             return self._queue.popleft() if self._queue else self.default
 
-    def done(self, seen: SeenRequest) -> None:
+    def done(self, request: SeenRequest) -> None:
         """Note that nothing more will be sent for a request."""
         with self._changed:
             self.in_flight -= 1
             self._changed.notify_all()
-        seen.finished.set()
+        request.finished.set()
 
 
 class Connection:
@@ -181,7 +181,7 @@ class Connection:
     def serve(self) -> None:
         """Answer requests until one side closes; a client that leaves or talks nonsense ends it quietly."""
         with self.socket.makefile("rb") as reader, suppress(OSError, ValueError):
-            while (seen := self.read_request(reader)) and self.respond(seen):
+            while (observations := self.read_request(reader)) and self.respond(observations):
                 pass
 
     def read_request(self, reader: BinaryIO) -> SeenRequest | None:
@@ -197,21 +197,21 @@ class Connection:
         body = read_body(reader, headers)
         return SeenRequest(method, path, headers, raw_headers, body, time.monotonic(), self.number)
 
-    def respond(self, seen: SeenRequest) -> bool:
+    def respond(self, request: SeenRequest) -> bool:
         """Send the answer; tells whether the connection can serve another request."""
-        answer = self.provider.arrived(seen)
+        answer = self.provider.arrived(request)
         try:
-            return self.perform(answer, seen)
+            return self.perform(answer, request)
         except (PeerLeft, ConnectionError):
             if not self.provider.stopping:
-                seen.closed_after = time.monotonic() - seen.arrived
+                request.closed_after = time.monotonic() - request.arrived
             return False
         finally:
-            self.provider.done(seen)
+            self.provider.done(request)
 
-    def perform(self, answer: Answer, seen: SeenRequest) -> bool:
+    def perform(self, answer: Answer, request: SeenRequest) -> bool:
         """Act one answer out; tells whether the connection can serve another request."""
-        reply = answer.reply(seen)
+        reply = answer.reply(request)
         self.wait(answer.delay)
         if answer.silent:
             return self.stay_silent(answer)
@@ -226,7 +226,7 @@ class Connection:
             return self.stay_silent(answer)
         if answer.reset:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
-        return reply.keep_alive and seen.headers.get("connection", "").lower() != "close"
+        return reply.keep_alive and request.headers.get("connection", "").lower() != "close"
 
     def stay_silent(self, answer: Answer) -> bool:
         """Send nothing until the client leaves; after the answer's limit leave ourselves."""

@@ -61,10 +61,10 @@ class Answer:
         pace = float(self.drip) or self.pace
         if self.raw is not None:
             return Reply(b"", self.dripped([self.raw]), pace, keep_alive=False)
-        asked = json_object(request.body)
-        streams = self.stream is not None or (self.speaks() and asked.get("stream") is True)
+        query = json_object(request.body)
+        streams = self.stream is not None or (self.speaks() and query.get("stream") is True)
         framing = self.framing or ("chunked" if streams else "length")
-        chunks, length = self.payload(request, asked, streams)
+        chunks, length = self.payload(request, query, streams)
         head = self.head(streams, framing, length)
         ends = framing == "close" or self.close_connection or self.cut_after is not None or self.reset
         return Reply(head, self.framed(self.dripped(self.cut(chunks)), framing), pace, keep_alive=not ends)
@@ -106,21 +106,21 @@ class Answer:
             headers["Transfer-Encoding"] = "chunked"
         if framing == "close" or self.close_connection is True:
             headers["Connection"] = "close"
-        given = {name.lower() for name in self.headers}
-        headers = {name: value for name, value in headers.items() if name.lower() not in given} | self.headers
+        values = {name.lower() for name in self.headers}
+        headers = {name: value for name, value in headers.items() if name.lower() not in values} | self.headers
         lines = [f"HTTP/1.1 {self.status} {phrase(self.status)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         return "\r\n".join([*lines, "\r\n"]).encode("latin-1")
 
     def cut(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks up to the byte after which the connection is to break."""
-        left = self.cut_after
+        rest = self.cut_after
         for chunk in chunks:
-            if left is None:
+            if rest is None:
                 yield chunk
-            elif left:
-                yield chunk[:left]
-                left -= len(chunk[:left])
+            elif rest:
+                yield chunk[:rest]
+                rest -= len(chunk[:rest])
 
     def dripped(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
         """The chunks, byte by byte if the answer is to drip."""
@@ -176,8 +176,8 @@ class Chat:
     def usage(self, answer: Answer, asked: Json, text: str) -> Json:
         if answer.usage is not None:
             return {"usage": answer.usage} if answer.usage else {}
-        sent, said = len(self.prompt(asked).split()), len(text.split())
-        return {"usage": {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}}
+        request, reply = len(self.prompt(asked).split()), len(text.split())
+        return {"usage": {"prompt_tokens": request, "completion_tokens": reply, "total_tokens": request + reply}}
 
 
 class Completion(Chat):
@@ -199,8 +199,8 @@ class Embedding(Chat):
     """`embeddings`: three numbers for each input, as floats or base64."""
 
     def whole(self, answer: Answer, asked: Json) -> Json:
-        given = asked.get("input")
-        texts = given if isinstance(given, list) and not all(isinstance(i, int) for i in given) else [given]
+        values = asked.get("input")
+        texts = values if isinstance(values, list) and not all(isinstance(i, int) for i in values) else [values]
         encode = base64_floats if asked.get("encoding_format") == "base64" else list
         data = [
             {"object": "embedding", "index": index, "embedding": encode([0.5, -0.25, len(str(text))])}
@@ -224,10 +224,10 @@ def speech(path: str, asked: Json) -> Chat:
 def json_object(body: bytes) -> Json:
     """The request's JSON object, or an empty one."""
     try:
-        asked = json.loads(body)
+        document = json.loads(body)
     except ValueError:
         return {}
-    return asked if isinstance(asked, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def text_of(content: Any) -> str:
@@ -247,10 +247,10 @@ def as_chunk(item: bytes | str | Json) -> bytes:
 def oversized(size: int) -> Iterator[bytes]:
     """A JSON object of exactly so many bytes (13 at least), never held in memory as a whole."""
     yield b'{"filler":"'
-    left = size - len('{"filler":""}')
-    while left > 0:
-        yield b"x" * min(left, BLOCK)
-        left -= BLOCK
+    rest = size - len('{"filler":""}')
+    while rest > 0:
+        yield b"x" * min(rest, BLOCK)
+        rest -= BLOCK
     yield b'"}'
 
 

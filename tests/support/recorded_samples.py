@@ -17,8 +17,8 @@ from typing import Any
 
 from gateway_project.work.doors import DIALECTS, ENDPOINTS
 from providers.formats import FORMATS, Format, WorkRequest
-from providers.formats.base import Dialect
 from providers.formats.bedrock.event_stream import write_frame
+from providers.formats.dialect import Dialect
 
 # A format that builds upon another is answered as that one is, too.
 BUILT_UPON = {"openai-responses": "openai"}
@@ -78,8 +78,8 @@ def streams(folder: Path, format_name: str) -> list[Sample]:
 
 def _recorded(folder: Path, format_name: str, *patterns: str) -> list[Path]:
     folders = [folder / name for name in (format_name, BUILT_UPON.get(format_name)) if name]
-    found = (path for inside in folders for pattern in patterns for path in inside.glob(pattern))
-    return sorted(found, key=lambda path: path.name)
+    result = (path for inside in folders for pattern in patterns for path in inside.glob(pattern))
+    return sorted(result, key=lambda path: path.name)
 
 
 def _whole(format_name: str, path: Path) -> Sample:

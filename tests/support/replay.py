@@ -53,22 +53,24 @@ class Change:
 def changes(folder: Path) -> Iterator[Change]:
     """Every result of the samples in a folder that is not the one that is kept."""
     for format_name in FORMATS:
-        kept, made = read(folder, format_name), results(folder, format_name)
-        for name in sorted(kept.keys() | made.keys()):
-            if kept.get(name) != made.get(name):
-                yield Change(format_name, name, kept.get(name), made.get(name))
+        rest, row = read(folder, format_name), results(folder, format_name)
+        for name in sorted(rest.keys() | row.keys()):
+            if rest.get(name) != row.get(name):
+                yield Change(format_name, name, rest.get(name), row.get(name))
 
 
 def results(folder: Path, format_name: str) -> dict[str, str]:
     """What is made of each sample of a format: the request, and the answer at each door, by name."""
-    found = {}
+    values = {}
     for sample in [*whole(folder, format_name), *streams(folder, format_name)]:
         kind = "stream" if sample.streamed else "answer"
-        found[f"{sample.name} {kind}: request"] = _made(lambda sample=sample: _request(sample))
+        values[f"{sample.name} {kind}: request"] = result_or_error(lambda sample=sample: _request(sample))
         if "refused" not in sample.about:
             for shape, work in _doors(sample):
-                found[f"{sample.name} {kind}: {shape}"] = _made(lambda work=work, sample=sample: _answer(sample, work))
-    return found
+                values[f"{sample.name} {kind}: {shape}"] = result_or_error(
+                    lambda work=work, sample=sample: _answer(sample, work)
+                )
+    return values
 
 
 def read(folder: Path, format_name: str) -> dict[str, str]:
@@ -128,14 +130,14 @@ def _stream(sample: Sample, work: WorkRequest) -> str:
     return f"{how} {reader.usage} {shown}"
 
 
-def _made(make: Callable[[], str]) -> str:
+def result_or_error(make: Callable[[], str]) -> str:
     try:
-        made = make()
+        row = make()
     except GatewayError as error:
-        made = f"{error.code} {error.exception} {error.headers} {error.reason} {error.field} {error.message}"
-    if len(made) <= LONGEST:
-        return made
-    return f"{made[:SHOWN]}… {len(made)} characters, SHA-256 {hashlib.sha256(made.encode()).hexdigest()}"
+        row = f"{error.code} {error.exception} {error.headers} {error.reason} {error.field} {error.message}"
+    if len(row) <= LONGEST:
+        return row
+    return f"{row[:SHOWN]}… {len(row)} characters, SHA-256 {hashlib.sha256(row.encode()).hexdigest()}"
 
 
 def _common(one: bytes, other: bytes) -> int:

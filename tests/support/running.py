@@ -18,12 +18,15 @@ import requests
 from django.conf import settings
 from django.db import connection
 
+from tests.support.footprint import Footprint, largest
 from tests.support.pace import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 # What would only wait in a test is scaled down.
 QUICK = {
     "GATEWAY_THREADS": "64",
+    "GATEWAY_USER_CONCURRENT": "0",  # most tests send as one user; who tests this limit sets it
+    "GATEWAY_REFUSAL_ENTRIES": "10000",  # all tests come from one address; who tests this bound sets it
     "GATEWAY_CONNECT_TIMEOUT": "1",
     "GATEWAY_FIRST_BYTE_TIMEOUT": "2",
     "GATEWAY_IDLE_TIMEOUT": "2",
@@ -32,6 +35,7 @@ QUICK = {
     "GATEWAY_GRACEFUL_TIMEOUT": "6",
     "GATEWAY_CLIENT_TIMEOUT": "2",
     "GATEWAY_BREAKER_COOLDOWN": "1",
+    "GATEWAY_RETRY_PERCENT": "0",  # tests count calls; who tests retries sets it
     "GATEWAY_LOG_INTERVAL": "0.03",
     "GATEWAY_REDIS_TIMEOUT": "2",  # a busy machine is no fault of Redis; who tests faults sets it
 }
@@ -58,12 +62,19 @@ class Store:
     @contextmanager
     def used_by_orm(self) -> Iterator[None]:
         """Inside, this process's ORM reads and writes the same database."""
-        before = connection.settings_dict["NAME"]
-        _switch(self.name)
+        before = {name: connection.settings_dict[name] for name in ("NAME", "HOST", "PORT", "USER", "PASSWORD")}
+        _switch({"NAME": self.name} | self.server())
         try:
             yield
         finally:
             _switch(before)
+
+    def server(self) -> dict[str, str]:
+        """Where a PostgreSQL of its own listens; empty for that of DATABASE_URL."""
+        url = urlsplit(self.database_url)
+        if self.database_url.startswith("sqlite:///") or not url.hostname:
+            return {}
+        return {"HOST": url.hostname, "PORT": str(url.port or 5432), "USER": url.username or "postgres"}
 
     @property
     def name(self) -> str:
@@ -72,17 +83,22 @@ class Store:
         return urlsplit(self.database_url).path[1:]
 
 
-def _switch(name: str) -> None:
+def _switch(settings_dict: dict[str, str]) -> None:
+    drop_connections()
+    connection.settings_dict.update(settings_dict)
+
+
+def drop_connections() -> None:
+    """The next query of this process opens a new connection: its server may have ended the old ones."""
     connection.close()
     if hasattr(connection, "close_pool"):
         connection.close_pool()
-    connection.settings_dict["NAME"] = name
 
 
 @contextmanager
-def fresh_store(directory: Path) -> Iterator[Store]:
-    """A migrated, empty database of the kind that DATABASE_URL names, and REDIS_URL's Redis; gone afterwards."""
-    url = os.environ.get("DATABASE_URL", "")
+def fresh_store(directory: Path, url: str = "") -> Iterator[Store]:
+    """A migrated, empty database on this server (default: DATABASE_URL), and REDIS_URL's Redis; gone afterwards."""
+    url = url or os.environ.get("DATABASE_URL", "")
     if not url.startswith("postgres"):
         store = Store(f"sqlite:///{directory / 'gateway.sqlite3'}", os.environ.get("REDIS_URL", ""))
         manage(store, directory, "migrate", "-v0")
@@ -106,10 +122,10 @@ def manage(store: Store, directory: Path, *arguments: str, **environ: str) -> st
     """Run a management command against the store; its output. The environment is an operator's."""
     variables = os.environ | store.environ() | {"GATEWAY_VAR_DIR": str(directory)} | environ
     command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=120)
-    if done.returncode:
-        raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    process = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=120)
+    if process.returncode:
+        raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{process.stdout}{process.stderr}")
+    return process.stdout
 
 
 class RunningGateway:
@@ -131,6 +147,7 @@ class RunningGateway:
         self.code = ROOT  # the folder of manage.py
         self.launcher: list[str] = []  # a command that ends by executing its arguments
         self.process: subprocess.Popen | None = None
+        self.at_rest: Footprint | None = None  # what each worker takes before the first request
 
     def start(self) -> "RunningGateway":
         with self.output.open("ab") as output:
@@ -143,7 +160,11 @@ class RunningGateway:
                 start_new_session=True,
             )
         self.wait_until_ready()
+        self.at_rest = largest(self.workers())
         return self
+
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
     def wait_until_ready(self, seconds: float = 30) -> None:
         deadline = time.monotonic() + patience(seconds)

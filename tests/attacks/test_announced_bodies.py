@@ -1,0 +1,96 @@
+"""Uploads that announce much and send nearly nothing: others send long bodies meanwhile, and the slow ones end."""
+
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.floods import PATIENT, Attackers, received
+from tests.support.login_flood import status_of
+from tests.support.pace import patience
+from tests.support.promises import promise
+
+pytestmark = pytest.mark.embedded
+
+ANNOUNCED = 33_554_432  # 17 of them are more than the memory for bodies
+UPLOADS = 17
+CLIENT_TIMEOUT = 2
+LONG = "x" * 100_000
+
+
+@pytest.fixture
+def world(own_gateway):
+    world = own_gateway(**PATIENT, GATEWAY_THREADS="64", GATEWAY_CLIENT_TIMEOUT=str(CLIENT_TIMEOUT))
+    world.allow()
+    world.provider()
+    assert world.ask("a first question").status_code == 200
+    return world
+
+
+def head(key: str, framing: str) -> bytes:
+    lines = ("POST /work HTTP/1.1", "Host: localhost", f"Authorization: Bearer {key}", "Content-Type: application/json")
+    return "\r\n".join([*lines, framing, "", ""]).encode()
+
+
+@promise("Bodies that are announced take no memory from others", target="every long body 200")
+def test_announced_bodies_take_nothing_from_others(world, figure):
+    attacker = world.new_user()
+    world.allow(user=attacker)
+    key = world.new_key(owner=attacker).text
+    statuses = []
+    with ExitStack() as resources:
+        socks = Attackers(world.gateway.port, resources).send(
+            UPLOADS, head(key, f"Content-Length: {ANNOUNCED}") + b'{"prompt": "'
+        )
+        time.sleep(0.3)
+        statuses = [world.ask(f"{number} {LONG}").status_code for number in range(10)]
+        figure(f"{statuses.count(200)} of 10")
+        print(statuses)
+    assert statuses == [200] * 10
+    assert socks
+
+
+@promise("A body that arrives slower than the minimum ends, and its sender reads why", target="400 in time")
+@pytest.mark.parametrize(
+    ("framing", "drop"),
+    [(f"Content-Length: {ANNOUNCED}", b"x"), ("Transfer-Encoding: chunked", b"1\r\nx\r\n")],
+    ids=["long", "chunked"],
+)
+def test_a_body_that_drips_ends_and_says_why(world, figure, framing, drop):
+    with ExitStack() as resources:
+        (sock,) = Attackers(world.gateway.port, resources).send(1, head(world.key, framing) + drop)
+        sock.settimeout(0.3)
+        begun, said = time.monotonic(), b""
+        while not said and time.monotonic() - begun < patience(20):
+            try:
+                said = received(sock)
+            except TimeoutError:
+                sock.sendall(drop)
+        seconds = time.monotonic() - begun
+    figure(f"{seconds:.1f} s")
+    assert status_of(said) == 400, said
+    assert b"65536 bytes" in said
+    assert seconds < patience(CLIENT_TIMEOUT + 2 + 1)
+
+
+@promise("One user has a share of the memory for bodies, with however many keys", target="others' long bodies 200")
+def test_one_user_has_a_share_of_the_memory(own_gateway):
+    megabyte = 1024 * 1024
+    world = own_gateway(
+        GATEWAY_THREADS="64", GATEWAY_MAX_BODY_BYTES=str(megabyte), GATEWAY_MAX_BODIES_BYTES=str(8 * megabyte),
+        GATEWAY_FIRST_BYTE_TIMEOUT="60", GATEWAY_TOTAL_TIMEOUT="60",
+    )  # fmt: skip
+    world.allow()
+    attacker = world.new_user()
+    world.allow(user=attacker)
+    provider = world.provider()
+    keys = [world.new_key(owner=attacker).text for _ in range(2)]
+    provider.answers(silent=True, silent_limit=60).answers(silent=True, silent_limit=60)
+    for number, key in enumerate(keys):
+        world.send({"messages": [{"role": "user", "content": f"{number} " + "x" * (megabyte - 2000)}]}, key=key)
+    provider.wait_for(2, timeout=30)
+    long = "x" * 300_000
+    refused = world.ask(f"of the attacker {long}", key=keys[0])
+    assert (refused.status_code, refused.json()["exception"]) == (503, "ServiceUnavailable")
+    assert "your large requests" in refused.text
+    assert world.ask(f"of somebody else {long}").status_code == 200

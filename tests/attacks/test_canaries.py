@@ -1,0 +1,324 @@
+"""Secrets with unique values, used and misused, and then searched for wherever the gateway writes or answers."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import pytest
+import redis
+import requests
+from django.apps import apps
+from django.core import serializers
+
+from keys.services import rotate_key
+from providers.services import add_credential
+from tests.attacks.test_xss import one_of_everything
+from tests.console.conftest import Visitor
+from tests.console.test_hostile import paths
+from tests.support.licences import Vendor
+from tests.support.logins import by_password, by_refresh, cookies_of
+from tests.support.management import Client, new_admin
+from tests.support.pace import patience
+from tests.support.promises import promise
+from tests.support.running import RunningGateway, Store, free_port, fresh_store
+from tests.support.servers import own_redis
+from tests.support.world import World
+
+pytestmark = [pytest.mark.either_store, pytest.mark.timeout(240)]
+
+# Each is long enough to be nowhere by chance.
+SECRETS = {
+    "credential": "sk-canary-bearer-9fK2mQ7xW4vT",
+    "basic credential": "canary-user:canary-basic-5hR8nB3zL6pY",
+    "query credential": "canary-query-7jD1sG9wE2cU",
+    "further credential": "sk-canary-further-3gB7nT2kX9qL",
+    "unused credential": "canary-refused-4tV6yH8kM1qA",
+    "password": "canary pass phrase 3bN5xZ7rJ9",
+    "new password": "canary pass phrase 8wC2vF4gK6",
+    "wrong password": "canary guess 1pL3mS5tD7",
+    "metrics token": "canary-metrics-6yU8iO0aQ2eW4rT",
+    "signing secret": "canary-secret-key-2zX4cV6bN8mL0kJ1hG3fD5sA7qW9eR",
+    "redis password": "canary-redis-0oI9uY7tR5eW3qA1",
+    "database password": "canary-postgres-8iK6jH4gF2dS",
+    "prompt": "canary prompt 5qW7eR9tY1uI3",
+}
+
+
+class Artefacts:
+    """All that was written or answered, by where it was found."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[str, bytes]] = []
+
+    def add(self, place: str, content: bytes | str) -> None:
+        self.parts.append((place, content if isinstance(content, bytes) else content.encode()))
+
+    def places_of(self, secret: str) -> set[str]:
+        forms = spellings(secret)
+        return {place for place, content in self.parts if any(form in content for form in forms)}
+
+
+def spellings(secret: str) -> set[bytes]:
+    """The secret as it is, and as base64, URLs, hexadecimal digits and JSON write it."""
+    raw = secret.encode()
+    shifted = {base64.b64encode(b"x" * pad + raw)[4 if pad else 0 : -4] for pad in range(3)}
+    return {raw, quote(secret).encode(), quote(secret, safe="").encode(), raw.hex().encode(), raw[::-1],
+            secret.replace(" ", "+").encode(), json.dumps(secret)[1:-1].encode(), *shifted}  # fmt: skip
+
+
+@pytest.fixture
+def stage(tmp_path, django_db_blocker, settings) -> Iterator[tuple[World, redis.Redis | None, Vendor]]:
+    """A gateway whose every secret is a canary; with PostgreSQL and Redis it has passwords for these, too."""
+    with ExitStack() as resources:
+        vendor = Vendor()
+        settings.SECRET_KEY = SECRETS["signing secret"]  # this process writes rows and tokens for the gateway
+        resources.enter_context(django_db_blocker.unblock())
+        store = resources.enter_context(fresh_store(tmp_path))
+        resources.enter_context(store.used_by_orm())
+        client = with_redis_password(store, resources) if store.redis_url else None
+        environ = {
+            "GATEWAY_LICENCE_PUBLIC_KEY": vendor.public_key,
+            "GATEWAY_METRICS_TOKEN": SECRETS["metrics token"],
+            "GATEWAY_LOG_PAYLOAD": "none",
+            "GATEWAY_LOG_LEVEL": "DEBUG",
+            "DATABASE_URL": with_database_password(store.database_url),
+        }
+        running = resources.enter_context(RunningGateway(store, tmp_path, **environ))
+        yield World(running, resources), client, vendor
+
+
+def with_redis_password(store: Store, resources: ExitStack) -> redis.Redis:
+    server = resources.enter_context(own_redis())
+    server.client().config_set("requirepass", SECRETS["redis password"])
+    store.redis_url = server.url.replace("redis://", f"redis://:{SECRETS['redis password']}@")
+    return redis.Redis.from_url(store.redis_url)
+
+
+def with_database_password(url: str) -> str:
+    """The same server, which trusts this machine, asked with a password."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return url
+    name = f"{parts.username or ''}:{SECRETS['database password']}@{parts.netloc.rpartition('@')[2]}"
+    return urlunsplit(parts._replace(netloc=name))
+
+
+@promise("No secret is found in database, logs, journal, Redis, metrics, answers, pages or exports", target="0 hits")
+def test_no_secret_is_found_anywhere(stage, figure):
+    world, server, vendor = stage
+    artefacts, secrets = Artefacts(), dict(SECRETS)
+    record = answers_into(artefacts)
+    use_providers(world, record)
+    secrets |= use_logins(world, record)
+    secrets |= use_keys(world, record)
+    secrets["licence"] = use_licence(world, vendor, record)
+    use_metrics(world, record)
+    look_at_console(world, artefacts, secrets)
+    world.until(lambda: world.entries(message__icontains="refused") > 0 or world.entries() > 10)
+    collect(world, server, artefacts)
+    if server is not None:
+        lose_redis(world, server, record)
+        artefacts.add("log", world.gateway.log())
+    found = {name: places for name, secret in secrets.items() if (places := artefacts.places_of(secret))}
+    # The licence is signed, not secret from the database: it is checked there at every start.
+    assert found.pop("licence", set()) <= {"database licensing.licence", "database file"}
+    # Providers repeat the prompt, and the client gets their answer.
+    assert {place.partition(",")[0] for place in found.pop("prompt", set())} <= {"answer 200"}
+    assert found == {}
+    figure(f"{len(secrets)} secrets, {len(artefacts.parts)} places, {sum(len(c) for _, c in artefacts.parts):,} bytes")
+
+
+def answers_into(artefacts: Artefacts) -> Callable[[requests.Response], requests.Response]:
+    def record(response: requests.Response) -> requests.Response:
+        place = f"answer {response.status_code}, {len(artefacts.parts)}"
+        artefacts.add(place, f"{response.headers}\n{response.text}")
+        return response
+
+    return record
+
+
+def use_providers(world: World, record: Callable) -> None:
+    """Credentials of every kind, sent, refused, echoed, and to where nobody listens."""
+    world.allow()
+    methods = {"credential": "bearer", "basic credential": "basic", "query credential": "query"}
+    for kind, method in methods.items():
+        secret = SECRETS[kind]
+        provider = world.provider(model := world.name("model"), auth_method=method, credential=secret)
+        echo = {"error": {"message": f"Incorrect API key: {secret}", "param": {secret: secret}}}
+        for status in (200, 400, 401, 403, 404, 429, 500):
+            provider.answers(status=status, body=echo, headers={"X-Echo": secret, "Set-Cookie": f"key={secret}"})
+        provider.answers(text=f"It is {secret}!").answers(body=secret.encode()).answers(cut_after=9)
+        for path in ("/work", "/v1/chat/completions", "/v1/messages"):
+            for stream in (False, True):
+                body = {"model": model, "max_tokens": 9, "stream": stream,
+                        "messages": [{"role": "user", "content": f"{SECRETS['prompt']} {kind}"}]}  # fmt: skip
+                for _ in range(3):
+                    record(world.post(body, path=path, headers={"X-Svc-Cache": "bypass"}))
+        nowhere = f"http://127.0.0.1:{free_port()}/v1"
+        world.provider(gone := world.name("model"), auth_method=method, credential=secret, url=nowhere)
+        record(world.post({"model": gone, "messages": []}))
+    use_further_credential(world, record)
+    admin = Client(world.gateway.url).as_user(new_admin())
+    wrong = SECRETS["unused credential"]
+    record(admin.post("/providers/", name="x", url="ftp://x", apiKey=wrong, formatId=1))
+    record(admin.post("/providers/", name="x", url="https://api.example.org", apiKey=f"{wrong}\n", formatId=1))
+    record(admin.post("/providers/", name="x", url=f"https://{wrong}@api.example.org", apiKey=wrong, formatId=1))
+    record(admin.post("/providers/", name="x", url="https://api.example.org", apiKey=[wrong], formatId=1))
+    record(admin.post("/providers/", name="x", url="https://api.example.org", apiKey=wrong, formatId=1, more=1))
+    record(admin.get("/providers/"))
+
+
+def use_further_credential(world: World, record: Callable) -> None:
+    """A further credential of a provider that repeats it, whichever it was asked with."""
+    secret = SECRETS["further credential"]
+    provider = world.provider(model := world.name("model"), credential=SECRETS["credential"])
+    add_credential(provider=world.row(provider), name="further", credential=secret)
+    time.sleep(patience(1))  # until every process knows it: one that does not yet, cannot tell it from other text
+    for status in (200, 400, 401, 404, 500) * 2:
+        provider.answers(status=status, body={"error": {"message": f"Incorrect API key: {secret}"}})
+        record(world.ask(world.name("prompt"), body={"model": model}, headers={"X-Svc-Cache": "bypass"}))
+    provider.answers(text=f"It is {secret}!")
+    record(world.ask(world.name("prompt"), body={"model": model}))
+
+
+def use_logins(world: World, record: Callable) -> dict[str, str]:
+    """Passwords, tokens and cookies: good ones, wrong ones, used twice, and in the wrong place."""
+    user = new_admin(password=SECRETS["password"])
+    client = Client(world.gateway.url)
+    cookies = {name: cookie.value for name, cookie in cookies_of(
+        by_password(client, username=user.username, password=SECRETS["password"])).items()}  # fmt: skip
+    for username, password in ((user.username, "wrong password"), ("nobody", "password"), ("nobody", "new password")):
+        record(by_password(client, username=username, password=SECRETS[password]))
+    record(client.post("/auth/login", grantType="password", userName=SECRETS["wrong password"]))
+    record(client.post("/auth/login", grantType="password", password={"a": SECRETS["wrong password"]}))
+    record(
+        client.post("/auth/login", grantType="Bearer", tokenType="refreshToken", accessToken=cookies["SvcAuthCookie"])
+    )
+    record(client.send("POST", "/auth/login", data=json.dumps({"password": SECRETS["wrong password"]}).encode()[:-1]))
+    own = client.with_credential(cookies["SvcUserCookie"])
+    record(own.patch("/users/", newPassword="short", currentPassword=SECRETS["password"]))
+    record(own.patch("/users/", newPassword=SECRETS["new password"], currentPassword=SECRETS["wrong password"]))
+    assert own.patch("/users/", newPassword=SECRETS["new password"], currentPassword=SECRETS["password"]).ok
+    refreshed = by_refresh(client, cookies["SvcAuthCookie"]).json()
+    record(by_refresh(client, cookies["SvcAuthCookie"]))  # a second time: it ends the session
+    for token in (*cookies.values(), refreshed["accessToken"]):
+        record(client.with_credential(token).get("/users/"))
+        record(client.with_credential(f"{token}x").get("/users/"))
+        record(client.get("/users/", headers={"Cookie": f"SvcUserCookie={token}; SvcAuthCookie={token}"}))
+        record(world.ask(key=token))
+        record(world.ask(key=f"{token}x"))
+    record(
+        client.post("/auth/logout", grantType="Bearer", tokenType="accessToken", accessToken=refreshed["accessToken"])
+    )
+    return {
+        "access token": cookies["SvcUserCookie"],
+        "refresh token": cookies["SvcAuthCookie"],
+        "second access token": refreshed["accessToken"],
+        "second refresh token": refreshed["refreshToken"],
+    }
+
+
+def use_keys(world: World, record: Callable) -> dict[str, str]:
+    """Keys: good, rotated, cut off, and in the wrong place."""
+    issued = world.new_key()
+    rotated = rotate_key(issued.key)
+    client = Client(world.gateway.url)
+    for key in (issued.text, rotated.text):
+        for sent in (key, key[:-1], f"{key}x", key.upper(), f"{key[:-6]}AAAAAA"):
+            record(world.ask(key=sent, body={"model": "none"}))
+            record(client.with_credential(sent).get("/users/"))
+        record(world.ask(key=key, headers={"X-Api-Key": key[::-1], "Api-Key": key}))
+        record(client.get(f"/keys/?key={key}"))
+        record(client.get(f"/nothing/{key}/"))
+        record(client.get("/users/", headers={"Authorization": f"Basic {key}", "X-Api-Key": key, "Referer": key}))
+        record(client.get("/users/", headers={"User-Agent": key, "Cookie": f"SvcUserCookie={key}"}))
+        record(world.post({"model": world.model, "messages": [], "api_key": key}))
+        record(world.post({"model": world.model, "messages": [], "api_key": key}, path=f"/work?api_key={key}"))
+        record(world.ask(f"my key is {key}"))
+    # What identifies a key is shown in lists; the part behind it is the secret.
+    return {f"key {number}": text[12:] for number, text in enumerate((issued.text, rotated.text, world.key))}
+
+
+def use_licence(world: World, vendor: Vendor, record: Callable) -> str:
+    admin = Client(world.gateway.url).as_user(new_admin())
+    licence = vendor.licence()
+    for text in (licence[:-1], f"{licence}x", licence.replace(".", ""), licence):
+        record(admin.post("/licence/", licenceKey=text))
+    record(admin.get("/licence/"))
+    return licence
+
+
+def use_metrics(world: World, record: Callable) -> None:
+    token, url = SECRETS["metrics token"], f"{world.gateway.url}/metrics"
+    for credential in (token, f"{token}x", token[:-1]):
+        record(requests.get(url, headers={"Authorization": f"Bearer {credential}"}, timeout=30))
+    record(requests.get(f"{url}?token={token}", headers={"Host": "elsewhere"}, timeout=30))
+
+
+def look_at_console(world: World, artefacts: Artefacts, secrets: dict[str, str]) -> None:
+    """Every page and export, as an admin sees them; the cookies of that login are canaries, too."""
+    from tests.console.conftest import PASSWORD
+
+    visitor = Visitor(world.gateway.url)
+    visitor.sign_in("nobody")
+    assert visitor.sign_in(new_admin(password=PASSWORD).username).status_code == 302
+    for cookie in visitor.session.cookies:
+        if cookie.name != "csrftoken":  # which forms hold
+            secrets[f"cookie {cookie.name}"] = cookie.value
+    for path in [*paths(one_of_everything()), "telemetry/logentry/export.jsonl", "telemetry/logentry/export.csv"]:
+        artefacts.add(f"page {path}", visitor.get(path).text)
+
+
+def collect(world: World, server: redis.Redis | None, artefacts: Artefacts) -> None:
+    for model in apps.get_models():
+        if not model._meta.proxy and model._meta.managed:
+            rows = model._default_manager.all()
+            with suppress(Exception):  # a table that this database does not have
+                artefacts.add(f"database {model._meta.label_lower}", serializers.serialize("json", rows))
+                artefacts.add(f"database {model._meta.label_lower}", repr(list(rows.values())))
+    for path in world.gateway.directory.rglob("*"):
+        if path.is_file():
+            place = "database file" if ".sqlite3" in path.name else f"file {path.name.partition('.')[2]}"
+            artefacts.add(place, path.read_bytes())
+    for pid in (world.gateway.process.pid, *world.gateway.workers()):
+        artefacts.add("process list", Path(f"/proc/{pid}/cmdline").read_bytes())
+    if server is not None:
+        for key in server.scan_iter():
+            artefacts.add(f"Redis {server.type(key)}", key + values_of(server, key))
+        artefacts.add("Redis", json.dumps(server.slowlog_get(), default=repr))
+    artefacts.add("log", world.gateway.log())
+
+
+def values_of(server: redis.Redis, key: bytes) -> bytes:
+    readers = {
+        b"string": server.get,
+        b"hash": server.hgetall,
+        b"set": server.smembers,
+        b"zset": lambda name: server.zrange(name, 0, -1),
+        b"list": lambda name: server.lrange(name, 0, -1),
+    }
+    value = readers[server.type(key)](key)
+    return value if isinstance(value, bytes) else repr(value).encode()
+
+
+def lose_redis(world: World, server: redis.Redis, record: Callable) -> None:
+    """Redis goes away: what the gateway logs and answers about that names no password."""
+    with suppress(redis.ConnectionError):
+        server.shutdown(nosave=True)
+    for number in range(5):
+        record(world.ask(f"without Redis {number}"))
+    record(requests.get(f"{world.gateway.url}/readyz", timeout=30))
+
+
+def test_the_search_finds_what_is_there():
+    artefacts = Artefacts()
+    secret = SECRETS["credential"]
+    encoded = [base64.b64encode(text.encode()).decode() for text in (f"Basic:{secret}", f"a{secret}b")]
+    for number, form in enumerate((secret, quote(secret), json.dumps({"a": secret}), *encoded)):
+        artefacts.add(str(number), f"before {form} after")
+    assert artefacts.places_of(secret) == set("01234")
+    assert artefacts.places_of(SECRETS["password"]) == set()

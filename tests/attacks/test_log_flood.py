@@ -1,0 +1,78 @@
+"""Whoever has no credential cannot fill the disk with entries or the server's output with lines."""
+
+import http.client
+import socket
+import threading
+import time
+
+import pytest
+import requests
+from django.utils import timezone
+
+from telemetry.models import LogEntry
+from tests.support.promises import promise
+from tests.support.running import manage
+
+REQUESTS, CONNECTIONS, SECONDS = 12_000, 2, 10
+REFUSED = {"exception": "AuthenticationFailed", "user_id": None}
+
+
+def flood(port: int, count: int, statuses: list[int]) -> None:
+    """Bad keys over one connection, as fast as they are answered."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    for number in range(count):
+        headers = {"Authorization": f"Bearer sk-unknown-{number}", "Content-Type": "application/json"}
+        connection.request("POST", "/work", b"{}", headers)
+        response = connection.getresponse()
+        response.read()
+        statuses.append(response.status)
+    connection.close()
+
+
+def refusals_counted(world) -> int:
+    """How many requests the metrics say were denied."""
+    text = requests.get(f"{world.gateway.url}/metrics", timeout=20).text
+    lines = [
+        line for line in text.splitlines() if line.startswith("gateway_requests_total{") and 'outcome="denied"' in line
+    ]
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines)
+
+
+@promise("Unknown credentials cannot fill the log", target="at most 20 entries for 12,000 bad keys in 10 s")
+def test_a_flood_of_bad_keys_leaves_few_entries_and_lines(own_gateway, tmp_path, figure):
+    world = own_gateway(GATEWAY_REFUSAL_ENTRIES="5")
+    since = timezone.now()
+    lines, statuses = len(world.gateway.log().splitlines()), []
+    share = [REQUESTS // CONNECTIONS] * CONNECTIONS
+    threads = [threading.Thread(target=flood, args=[world.gateway.port, count, statuses]) for count in share]
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.monotonic() - begun
+    assert statuses == [401] * REQUESTS
+    counted = refusals_counted(world)
+    assert world.gateway.stop() == 0  # the counts are written now, or a minute after the first refusal
+
+    rows = LogEntry.objects.filter(**REFUSED, timestamp__gte=since)
+    own = rows.filter(entry_type="WorkRequest").count()
+    summaries = list(rows.filter(entry_type="Message"))
+    assert own + sum(int(row.message.split()[0].replace(",", "")) for row in summaries) == REQUESTS == counted
+    assert {row.address for row in summaries} == {"127.0.0.1"}
+    minutes = int(took // 60) + 1
+    assert rows.count() <= 20 * minutes
+    assert len(world.gateway.log().splitlines()) - lines <= 2
+    assert "the difference between log and usage is 0" in manage(world.gateway.store, tmp_path, "verify_usage")
+    figure(f"{rows.count()} entries for {REQUESTS:,} in {took:.0f} s")
+
+
+@promise("Malformed requests cannot fill the server's output", target="1 line a minute")
+@pytest.mark.embedded
+def test_malformed_requests_print_a_line_a_minute(own_gateway):
+    world = own_gateway()
+    for _ in range(200):
+        with socket.create_connection(("127.0.0.1", world.gateway.port), timeout=10) as sock:
+            sock.sendall(b"NONSENSE\r\n\r\n")
+            assert sock.recv(100).startswith(b"HTTP/1.1 400")
+    assert world.gateway.log().count("malformed request") == 1

@@ -1,0 +1,104 @@
+"""The pages for ordinary users in the browser: whole in each look, and from the login to an answer in a few clicks."""
+
+import re
+
+import pytest
+import requests
+
+from tests.console.conftest import LOOKS, PASSWORD, stand_still
+from tests.support.management import PASSWORD as USER_PASSWORD
+
+PAGES = ("", "keys/", "keys/new/", "models/", "usage/", "requests/", "account/")
+
+
+def enter(window, username: str) -> None:
+    """Log in at the user's own pages."""
+    page = window.page
+    page.goto(f"{window.url}/me/")
+    page.fill("input[name=username]", username)
+    page.fill("input[name=password]", USER_PASSWORD)
+    page.click("button[type=submit]")
+    stand_still(page)
+    assert page.url == f"{window.url}/me/"
+
+
+@pytest.fixture
+def served(world):
+    """A world whose user may use one model with a price, and has used it."""
+    world.provider()
+    world.allow()
+    world.price(2, 8)
+    response = world.ask("What is on the user's page?")
+    assert response.status_code == 200
+    world.entry(response)
+    return world
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_is_whole(visitor, served, look):
+    window = visitor(look)
+    window.page.goto(f"{window.url}/me/login/")
+    assert window.check() == []
+    enter(window, served.user.username)
+    for path in PAGES:
+        window.page.goto(f"{window.url}/me/{path}")
+        stand_still(window.page)
+        assert window.check() == [], path
+    window.page.goto(f"{window.url}/me/requests/")
+    window.page.locator("tbody a").first.click()
+    stand_still(window.page)
+    assert window.check() == []
+    assert "What is on the user's page?" in window.page.inner_text("#main")
+
+
+def test_from_the_login_to_an_answer_in_three_clicks(visitor, served):
+    window = visitor()
+    page = window.page
+    enter(window, served.user.username)
+    page.click("nav >> text=API keys")
+    page.click("text=New API key")
+    page.fill("input[name=name]", "laptop")
+    page.click("button:has-text('Create')")
+    stand_still(page)
+    assert window.check() == []
+    key = page.inner_text("#key")
+    assert key in page.inner_text("pre >> nth=0")
+    body = {"model": served.model, "messages": [{"role": "user", "content": "Hello!"}]}
+    served.soon(
+        lambda: requests.post(
+            f"{window.url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=30
+        ),
+        200,
+    )
+
+
+def test_models_have_their_prices_and_an_example_that_names_one(visitor, served):
+    window = visitor()
+    enter(window, served.user.username)
+    window.page.click("nav >> text=Models")
+    stand_still(window.page)
+    row = window.page.locator("tbody tr", has_text=served.model)
+    assert row.count() == 1
+    assert re.findall(r"[\d.]+ USD", row.inner_text()) == ["2 USD", "8 USD"]
+    first = window.page.locator("tbody th").first.inner_text()
+    assert f'"model": "{first}"' in window.page.inner_text("pre")
+
+
+def test_with_the_keyboard_alone_a_user_gets_to_their_keys(visitor, served):
+    window = visitor()
+    page = window.page
+    enter(window, served.user.username)
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.innerText") == "API keys":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{window.url}/me/keys/")
+
+
+def test_an_administrator_has_them_too_and_the_way_back(visitor, orm):
+    window = visitor()
+    window.sign_in(password=PASSWORD)
+    window.page.goto(f"{window.url}/me/")
+    window.page.click("text=Console")
+    window.page.wait_for_url(f"{window.url}/admin/")

@@ -1,0 +1,145 @@
+"""A share of an alias's requests goes to another target too, once they are answered."""
+
+import time
+
+import pytest
+
+from licensing.models import Limit
+from rules.aliases.drafts import MirrorDraft, TargetDraft
+from rules.aliases.services import create_alias
+from telemetry.models import LogEntry
+from tests.end_to_end.test_metrics import samples
+from tests.end_to_end.test_routing import counts
+from tests.support.pace import patience
+from tests.support.provider_answers import Answer
+
+pytestmark = pytest.mark.either_store
+
+
+@pytest.fixture
+def main(world):
+    """The provider that serves the alias."""
+    world.allow()
+    return world.provider()
+
+
+@pytest.fixture
+def mirror(world):
+    """Another one, of another model."""
+    return world.provider("shadow")
+
+
+@pytest.fixture
+def alias(world, main, mirror):
+    """Makes an alias that main serves and that the mirror gets too: alias(share=1) -> its name."""
+
+    def make(share=1.0):
+        name = world.name("alias")
+        create_alias(
+            name=name,
+            targets=[TargetDraft(provider_id=world.row(main).pk, model=world.model)],
+            mirror=MirrorDraft(world.row(mirror).pk, "shadow", share),
+        )
+        world._settled = False
+        return name
+
+    return make
+
+
+def test_the_mirror_gets_the_same_request_and_its_answer_is_logged_beside_the_other(world, main, mirror, alias):
+    world.price(1, 2)
+    world.price(10, 20, model="shadow")
+    main.default, mirror.default = Answer(text="Lisbon"), Answer(text="Porto", delay=0.5)
+    begun = time.monotonic()
+    response = world.ask("Capital?", body={"model": alias(), "max_tokens": 7})
+    assert response.json()["choices"][0]["message"]["content"] == "Lisbon"
+    assert time.monotonic() - begun < 0.5
+    body = mirror.wait_for(1)[0].json
+    assert (body["model"], body["messages"], body["max_tokens"]) == ("shadow", main.seen[0].json["messages"], 7)
+    own, mirrored = world.entry(response), world.entry(response, "Mirror")
+    assert (own.provider_name, mirrored.provider_name) == (world.row(main).name, world.row(mirror).name)
+    assert (mirrored.outcome, mirrored.user_id, mirrored.model) == ("completed", own.user_id, own.model)
+    assert "Porto" in mirrored.payload
+    assert mirrored.duration_ms >= 500
+    assert 0 < own.cost < mirrored.cost
+
+
+def test_a_stream_is_mirrored_as_a_stream(world, main, mirror, alias):
+    mirror.default = Answer(text="one two three", pace=0.05)
+    response = world.stream(body={"model": alias()})
+    assert response.content
+    entry = world.entry(response, "Mirror")
+    assert (entry.stream, entry.outcome, entry.output_tokens) == (True, "completed", 3)
+    assert entry.first_byte_ms < entry.duration_ms
+
+
+def test_only_the_share_is_mirrored(world, main, mirror, alias):
+    name = alias(0.3)
+    for number in range(60):
+        world.ask(f"{number}", body={"model": name})
+    time.sleep(1)
+    assert 6 <= counts(mirror)[0] <= 32
+
+
+def test_what_the_cache_answers_and_what_fails_is_not(world, main, mirror, alias):
+    name = alias()
+    for _ in range(3):
+        world.ask("the same", body={"model": name})
+    main.answers(status=400)
+    world.ask("refused", body={"model": name})
+    mirror.wait_for(1)
+    time.sleep(0.5)
+    assert counts(mirror) == (1,)
+
+
+@pytest.mark.parametrize("failure", [{"status": 500}, {"status": 429}, {"body": b"<html>"}, {"cut_after": 5}])
+def test_a_mirror_that_fails_is_logged_and_nothing_else_changes(world, main, mirror, alias, failure):
+    mirror.answers(**failure)
+    response = world.ask(body={"model": alias()})
+    assert response.status_code == 200
+    assert world.entry(response, "Mirror").outcome == "failed"
+    assert world.entry(response).outcome == "completed"
+    assert counts(mirror) == (1,)
+
+
+def test_neither_the_callers_limits_nor_metrics_of_requests_count_it(world, main, mirror, alias):
+    issued, name = world.new_key(), alias()
+    Limit.objects.create(key=issued.key, measure="requests", window="day", amount=3)
+    responses = [world.ask(f"{number}", key=issued.text, body={"model": name}) for number in range(4)]
+    assert [response.status_code for response in responses] == [200, 200, 200, 429]
+    world.until(lambda: LogEntry.objects.filter(entry_type="Mirror", key_id=issued.key.pk).count() == 3)
+    world.until(lambda: set(samples(world, "requests_in_flight").values()) == {0})
+    served = [labels for labels in samples(world, "requests_total") if world.row(mirror).name in labels]
+    assert served == []
+
+
+def test_the_limits_of_its_own_provider_count_it(world, main, mirror, alias):
+    Limit.objects.create(provider=world.row(mirror), measure="requests", window="day", amount=2)
+    name = alias()
+    responses = [world.ask(f"{number}", body={"model": name}) for number in range(4)]
+    assert {response.status_code for response in responses} == {200}
+    outcomes = sorted(world.entry(response, "Mirror").outcome for response in responses)
+    assert outcomes == ["completed", "completed", "denied", "denied"]
+    assert counts(mirror) == (2,)
+
+
+def test_who_may_not_ask_the_mirror_is_not_mirrored(world, main, mirror, alias):
+    name, user = alias(), world.new_user()
+    key = world.new_key(owner=user).text
+    world.allow(user=user, regex=f"{name}|{world.model}")
+    assert world.ask(key=key, body={"model": name}).status_code == 200
+    linked = world.new_key(provider=world.row(main)).text
+    assert world.ask("linked", key=linked, body={"model": name}).status_code == 200
+    time.sleep(0.6)
+    assert counts(mirror) == (0,)
+
+
+def test_a_slow_mirror_slows_nobody_and_does_not_pile_up(world, main, mirror, alias):
+    mirror.default = Answer(delay=3)
+    name, seconds = alias(), []
+    for number in range(150):
+        begun = time.monotonic()
+        assert world.ask(f"{number}", body={"model": name}).status_code == 200
+        seconds.append(time.monotonic() - begun)
+    assert sorted(seconds)[140] < patience(0.5)
+    assert mirror.peak_in_flight <= 32

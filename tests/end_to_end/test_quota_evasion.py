@@ -1,0 +1,97 @@
+"""Ways to use more than a quota allows, and what they cost instead."""
+
+import time
+
+import pytest
+
+from tests.support.limiting import bypass, left, limited
+from tests.support.promises import promise
+from tests.support.provider_answers import Answer
+
+pytestmark = pytest.mark.either_store
+
+TEXT = 'data: {"choices": [{"index": 0, "delta": {"content": "Lisbon "}}]}\n\n'
+FINISH = 'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
+USAGE = 'data: {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5000}}\n\n'
+END = "data: [DONE]\n\n"
+
+
+def leave_after(world, key, words, **body):
+    """Ask for a stream, read it up to these bytes, and leave; returns the entry."""
+    response = world.stream(key=key, body=body, headers={"X-Svc-Cache": "bypass"})
+    read = b""
+    for piece in response.iter_content(None):
+        read += piece
+        if words in read:
+            break
+    response.close()
+    return world.entry(response)
+
+
+@pytest.mark.parametrize("pause", [0.1, 0.6])  # before and after the watcher looks for the client
+@promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
+def test_leaving_just_before_the_usage_costs_the_usage(world, provider, pause):
+    key = limited(world, "tokens", "minute", 10_000)
+    provider.answers(stream=[TEXT, FINISH, USAGE, END], pace=pause)
+    entry = leave_after(world, key, b'"stop"', max_tokens=6000)
+    assert (entry.output_tokens, entry.usage_estimated) == (5000, False)
+    assert left(bypass(world, key, max_tokens=1), "key-tokens") < 10_000 - 5000
+
+
+@promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
+def test_leaving_where_no_usage_comes_costs_the_reservation_within_two_seconds(world, provider):
+    key = limited(world, "tokens", "minute", 10_000)
+    provider.answers(stream=[TEXT, FINISH], silent_after=2)
+    begun = time.monotonic()
+    entry = leave_after(world, key, b'"stop"', max_tokens=6000)
+    assert (entry.outcome, entry.output_tokens, entry.usage_estimated) == ("client_closed", 6000, True)
+    assert time.monotonic() - begun < 5
+
+
+@promise("Leaving a stream early saves no tokens", target="the usage, or the reservation", suite="attack")
+def test_leaving_before_the_end_costs_the_reservation(world, provider):
+    key = limited(world, "tokens", "minute", 10_000)
+    provider.answers(stream=[TEXT] * 50, pace=0.1)
+    entry = leave_after(world, key, b"Lisbon", max_tokens=6000)
+    assert (entry.outcome, entry.output_tokens) == ("client_closed", 6000)
+
+
+def test_a_flood_after_the_finish_reason_is_not_read_for_ever(world, provider):
+    key = limited(world, "tokens", "minute", 10_000)
+    noise = 'data: {"choices": [], "x": "' + "y" * 10_000 + '"}\n\n'
+    provider.answers(stream=[TEXT, FINISH, *[noise] * 500], pace=0.01)
+    entry = leave_after(world, key, b'"stop"', max_tokens=600)
+    assert (entry.outcome, entry.output_tokens) == ("client_closed", 600)
+
+
+def test_without_a_quota_only_what_was_written_counts(world, provider):
+    provider.answers(stream=[TEXT] * 50, pace=0.1)
+    entry = leave_after(world, None, b"Lisbon", max_tokens=6000)
+    assert entry.outcome == "client_closed"
+    assert 0 < entry.output_tokens < 100
+
+
+QUEUED = {"id": "resp_1", "object": "response", "status": "queued", "output": [], "usage": None}
+
+
+@pytest.mark.parametrize("measure", ["tokens", "cost"])
+@promise("Background work is not free", target="refused under a quota, else the reservation", suite="attack")
+def test_background_work_is_refused_under_a_quota(world, measure):
+    world.allow()
+    provider = world.provider(format_name="openai-responses")
+    world.price(1, 1)
+    key = limited(world, measure, "day", 1000)
+    body = {"model": world.model, "input": "Hello!", "background": True, "max_output_tokens": 1000}
+    response = world.post(body, path="/v1/responses", key=key)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "background")
+    assert provider.seen == []
+
+
+@promise("Background work is not free", target="refused under a quota, else the reservation", suite="attack")
+def test_background_work_without_a_quota_counts_its_reservation(world):
+    world.allow()
+    provider = world.provider(format_name="openai-responses")
+    provider.default = Answer(body=QUEUED)
+    body = {"model": world.model, "input": "Hello!", "background": True, "max_output_tokens": 1000}
+    entry = world.entry(world.post(body, path="/v1/responses"))
+    assert (entry.output_tokens, entry.usage_estimated) == (1000, True)

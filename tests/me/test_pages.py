@@ -1,0 +1,179 @@
+"""The pages for ordinary users: what they show, and whom they open for."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import Session
+from accounts.sessions import log_in
+from keys.models import ApiKey
+from keys.services import issue_key
+from telemetry.journal.batches import insert_log_entries
+from telemetry.models import EntryType, LogEntry
+from tests.support.management import PASSWORD, new_user
+from tests.telemetry.usage.test_rollups import done
+
+pytestmark = pytest.mark.django_db
+ROUTES = [
+    *("", "keys/", "keys/new/", "keys/999999/rotate/", "keys/999999/delete/", "models/", "usage/"),
+    *("requests/", "requests/999999/", "account/"),
+]
+HTML = {"HTTP_ACCEPT": "text/html"}
+MOST_QUERIES = {"": 12, "keys/": 10, "keys/new/": 10, "usage/?days=90": 14, "requests/": 9, "account/": 9}
+NEW_PASSWORD = "another long pass phrase"
+
+
+@pytest.fixture
+def browser(client: Client, ann) -> Client:
+    response = client.post("/me/login/", {"username": "ann", "password": PASSWORD})
+    assert (response.status_code, response.headers["Location"]) == (302, "/me/")
+    return client
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_without_a_login_each_page_leads_to_the_login(client, route):
+    for response in (client.get(f"/me/{route}"), client.post(f"/me/{route}", HTTP_AUTHORIZATION="Bearer svc_x")):
+        assert response.status_code == 302
+        assert response.headers["Location"].startswith("/me/login/?next=/me/")
+
+
+@pytest.mark.parametrize("route", [*ROUTES, "login/", "logout/"])
+def test_switched_off_there_are_no_pages(browser, settings, route):
+    settings.GATEWAY_USER_PAGES = False
+    assert browser.get(f"/me/{route}").status_code == 404
+
+
+def test_a_key_is_created_and_shown_once(browser, ann):
+    response = browser.post("/me/keys/new/", {"name": "laptop", "permissions": ["work"]})
+    key = ApiKey.objects.get(owner=ann, name="laptop")
+    assert f"svc_{key.public_id}_" in response.text
+    assert "no-store" in response.headers["Cache-Control"]
+    assert f"svc_{key.public_id}_" not in browser.get("/me/keys/").text
+
+
+def test_a_key_is_rotated_and_deleted(browser, ann):
+    key = issue_key(owner=ann, name="laptop").key
+    former = key.public_id
+    response = browser.post(f"/me/keys/{key.pk}/rotate/", {"hours": "1"})
+    key.refresh_from_db()
+    assert key.former_public_id == former
+    assert f"svc_{key.public_id}_" in response.text
+    assert browser.get(f"/me/keys/{key.pk}/delete/").status_code == 200
+    assert browser.post(f"/me/keys/{key.pk}/delete/").status_code == 302
+    key.refresh_from_db()
+    assert key.is_deleted
+
+
+@pytest.mark.parametrize("action", ["rotate", "delete"])
+def test_the_key_of_another_user_is_not_there(browser, action):
+    key = issue_key(owner=new_user(), name="theirs").key
+    for response in (browser.get(f"/me/keys/{key.pk}/{action}/"), browser.post(f"/me/keys/{key.pk}/{action}/")):
+        assert response.status_code == 404
+    key.refresh_from_db()
+    assert not key.is_deleted
+
+
+def test_permissions_that_the_user_lacks_are_refused(browser, ann):
+    response = browser.post("/me/keys/new/", {"name": "more", "permissions": ["providers.modify"]})
+    assert response.status_code == 200
+    assert not ApiKey.objects.filter(owner=ann).exists()
+
+
+@pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/"])
+def test_the_login_leads_to_no_other_host(client, ann, target):
+    response = client.post("/me/login/", {"username": "ann", "password": PASSWORD, "next": target})
+    assert response.headers["Location"] == "/me/"
+
+
+def logged(user, **values) -> LogEntry:
+    """A request of a user's in the log."""
+    facts = {"model": "fast", "outcome": "completed", "status": 200, "input_tokens": 7, "output_tokens": 5}
+    facts |= {"entry_type": EntryType.WORK_REQUEST, "user_id": user.pk, "username": user.username}
+    return LogEntry.objects.create(**facts | values)
+
+
+def test_requests_are_the_own_ones(browser, ann):
+    payload = '{"request": {"messages": "a private question"}, "response": "a private answer"}'
+    own = logged(ann, payload=payload, correlation_id="shared")
+    others = logged(new_user(), model="secret-model", correlation_id="shared")
+    message = logged(ann, entry_type=EntryType.MESSAGE)
+    listed = browser.get("/me/requests/").text
+    assert f"/me/requests/{own.pk}/" in listed
+    assert "secret-model" not in listed
+    page = browser.get(f"/me/requests/{own.pk}/").text
+    assert "a private question" in page
+    assert "a private answer" in page
+    assert "secret-model" not in page
+    for entry in (others, message):
+        assert browser.get(f"/me/requests/{entry.pk}/").status_code == 404
+
+
+@pytest.mark.parametrize("number", ["2", "0", "-1", "x", "9" * 5000, "²"])
+def test_every_number_of_a_page_is_answered(browser, ann, number):
+    for _ in range(51):
+        logged(ann)
+    page = browser.get("/me/requests/", {"page": number})
+    assert page.status_code == 200
+    assert ("Newer" in page.text) == (number in ("2", "9" * 5000))
+
+
+def test_an_id_of_any_size_is_answered(browser):
+    for path in (f"/me/requests/{2**63}/", f"/me/requests/{'9' * 4000}/", f"/me/keys/{2**63}/delete/"):
+        assert browser.get(path).status_code == 404
+
+
+def test_a_session_of_ones_own_is_ended_and_no_other(browser, ann):
+    other_user = new_user()
+    sessions = [log_in(username=user.username, password=PASSWORD)[1] for user in (ann, other_user)]
+    own, other = (f"/me/account/sessions/{session}/end/" for session in sessions)
+    assert str(sessions[0]) in browser.get("/me/account/").text
+    assert str(sessions[1]) not in browser.get("/me/account/").text
+    assert browser.get(own).status_code == 405
+    assert browser.post(own).status_code == 302
+    assert browser.post(own).status_code == browser.post(other).status_code == 404
+    assert list(Session.objects.live().filter(pk__in=sessions)) == [Session.objects.get(pk=sessions[1])]
+
+
+def test_another_password_ends_the_other_sessions(browser, ann):
+    session = log_in(username="ann", password=PASSWORD)[1]
+    for form, place in ({"current": "wrong", "new": NEW_PASSWORD}, 0), ({"current": PASSWORD, "new": "short"}, 1):
+        response = browser.post("/me/account/", form)
+        assert response.status_code == 200
+        assert response.text.count('role="alert"') == 1, place
+    response = browser.post("/me/account/", {"current": PASSWORD, "new": NEW_PASSWORD})
+    assert response.headers["Location"] == "/me/account/?changed=1"
+    assert "was changed" in browser.get(response.headers["Location"]).text
+    assert not Session.objects.live().filter(pk=session).exists()
+    ann.refresh_from_db()
+    assert ann.check_password(NEW_PASSWORD)
+
+
+def test_usage_is_the_users_own(browser, ann):
+    other = new_user()
+    now = timezone.now()
+    unpriced = {"cost_status": "unknown", "input_tokens": 1}
+    insert_log_entries([done("r", now, user_id=one.pk, model=f"of-{one.pk}", **unpriced) for one in (ann, other)])
+    for days in ("7", "x"):
+        page = browser.get("/me/usage/", {"days": days}).text
+        assert f"of-{ann.pk}" in page
+        assert f"of-{other.pk}" not in page
+        assert "+ 1 request without a price" in page
+
+
+def test_a_user_is_led_from_the_console_to_their_pages(browser):
+    for path in ("/", "/admin/"):
+        assert browser.get(path, **HTML).headers["Location"] == "/me/"
+
+
+def test_logging_out_ends_the_session(browser, ann):
+    assert browser.post("/me/logout/").status_code == 302
+    assert not ann.sessions.live().exists()
+    assert browser.get("/me/").status_code == 302
+
+
+@pytest.mark.parametrize(("route", "most"), MOST_QUERIES.items())
+def test_queries_are_bounded(browser, ann, django_assert_max_num_queries, route, most):
+    for number in range(30):
+        issue_key(owner=ann, name=f"key {number}")
+    with django_assert_max_num_queries(most):
+        assert browser.get(f"/me/{route}").status_code == 200

@@ -1,0 +1,225 @@
+"""What holds after every fault: the books balance, and the gateway takes no more than before.
+
+    balance = Balance()         # before the fault
+    ...
+    balance.check()             # everything is healed first
+
+tests/fault/conftest.py does this around each of its tests, for the worlds and gateways of the test.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, timedelta
+from typing import Any
+
+import requests
+from django.db.models import Count, F, Max, Q, Sum
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from accounts.models import User
+from telemetry.models import LogEntry
+from telemetry.usage.rollups import ceil_hour, floor_hour
+from telemetry.usage.verification import differences
+from tests.support.fault_proxy import FaultProxy
+from tests.support.footprint import Footprint, largest
+from tests.support.management import Client, new_admin
+from tests.support.running import RunningGateway
+from tests.support.servers import OwnPostgresql, OwnRedis
+from tests.support.world import World
+
+# Longer than a lease, for what a killed process held lapses by itself; and shorter than a test may take (120 s).
+SECONDS = 45
+# These may be answered without an entry of their own: unknown credentials are counted together, and nothing can be
+# logged while the disk is full.
+WITHOUT_ENTRY = {401, 503}
+MEMORY_MIB = 64
+CLOCKS = timedelta(days=2)
+# Files that a process opens once: connections to the database, segments of the journal, sockets of the poller.
+OWN_FILES, OWN_THREADS = 24, 8
+
+COUNTED = {"requests": "day", "tokens": "day", "concurrent": "none"}
+
+
+class Balance:
+    """What was logged before a test, and whether everything that happened since is accounted for."""
+
+    def __init__(self) -> None:
+        self.last_before = LogEntry.objects.aggregate(last=Max("id"))["last"] or 0
+
+    def check(self, *, was_killed: bool = False) -> None:
+        """Heal what is broken, and compare. `was_killed`: processes died in the middle of requests (docs/limits.md)."""
+        worlds = list(World.alive)
+        heal()
+        gateways = list({id(world.gateway): world.gateway for world in worlds if world.gateway.is_alive()}.values())
+        for gateway in gateways:
+            expect(lambda gateway=gateway: is_idle(gateway), lambda gateway=gateway: pending(gateway))
+        self.check_entries(worlds)
+        self.check_usage()
+        for gateway in gateways:
+            check_uses(gateway)
+            check_footprint(gateway)
+        if gateways:
+            check_limits(worlds, was_killed=was_killed)
+
+    def check_entries(self, worlds: Iterable[World]) -> None:
+        """Every response and every call of a provider is in the log, and each request once."""
+        answers = {name for world in worlds for name, status in world.answers if status not in WITHOUT_ENTRY}
+        request = Counter({world.row(one).pk: len(one.seen) for world in worlds for one in world.scripted})
+        expect(lambda: not self.gaps(answers, request), lambda: str(self.gaps(answers, request)))
+        assert self.twice() == []
+
+    def gaps(self, answers: set[str], request: Counter[int]) -> dict[str, Any]:
+        """Responses without an entry, and by provider calls that no entry knows of."""
+        missing = answers - set(self.entries().values_list("correlation_id", flat=True))
+        calls = request - self.calls()
+        return ({"responses without an entry": sorted(missing)[:5]} if missing else {}) | (
+            {"calls without an entry, by provider": dict(calls)} if calls else {}
+        )
+
+    def calls(self) -> Counter[int]:
+        """The attempts at each provider, by the log."""
+        calls: Counter[int] = Counter()
+        for provider, attempts, others in self.entries().values_list("provider_id", "attempts", "asked_before"):
+            calls.update(others or [])
+            calls[provider] += attempts - len(others or [])
+        return calls
+
+    def entries(self) -> Any:
+        return LogEntry.objects.filter(entry_type="WorkRequest", id__gt=self.last_before)
+
+    def twice(self) -> list[str]:
+        """Requests with more than one entry: each has an id of its own."""
+        counted = self.entries().values("correlation_id").annotate(entries=Count("id")).filter(entries__gt=1)
+        return list(counted.values_list("correlation_id", flat=True)[:5])
+
+    def check_usage(self) -> None:
+        """The sums of the log are those of the usage, in every hour that a gateway's clock may have shown."""
+        hours = floor_hour(timezone.now() - CLOCKS), ceil_hour(timezone.now() + CLOCKS)
+        expect(lambda: not differences(*hours), lambda: f"log minus usage is {differences(*hours)[:3]}")
+
+
+def expect(good: Callable[[], bool], what: Callable[[], str]) -> None:
+    """Wait until it holds; else AssertionError with what was the matter."""
+    deadline = time.monotonic() + SECONDS
+    while not good():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"After {SECONDS} s there is still a difference: {what()}")
+        time.sleep(0.1)
+
+
+def heal() -> None:
+    """Whatever a test broke is whole again."""
+    for proxy in FaultProxy.alive:
+        proxy.heal()
+    for server in (*OwnRedis.alive, *OwnPostgresql.alive):
+        server.heal()
+
+
+def is_idle(gateway: RunningGateway) -> bool:
+    return not pending(gateway)
+
+
+def pending(gateway: RunningGateway) -> str:
+    """What a gateway has not come to the end of; empty if nothing."""
+    try:
+        # Any worker may take a connection: each has to say so.
+        statuses = {requests.get(f"{gateway.url}/readyz", timeout=10).status_code for _ in range(4)}
+        exposition = requests.get(f"{gateway.url}/metrics", timeout=10).text
+    except requests.RequestException as error:
+        return f"{gateway.url}: {type(error).__name__}"
+    if statuses != {200}:
+        return f"/readyz says {statuses}: {requests.get(f'{gateway.url}/readyz', timeout=10).text[:200]}"
+    samples = [sample for family in text_string_to_metric_families(exposition) for sample in family.samples]
+    rest = {"gateway_requests_in_flight": 0.0, "gateway_journal_backlog_bytes": 0.0}
+    busy = [f"{one.name} {one.value:.0f}" for one in samples if one.value > rest.get(one.name, one.value)]
+    return ", ".join(busy)
+
+
+def check_uses(gateway: RunningGateway) -> None:
+    """Nobody uses the licence any more."""
+    admin = admin_of(gateway)
+
+    def uses() -> int:
+        return admin.get("/stats/?days=1").json()["data"]["stats"]["currentUses"]
+
+    expect(lambda: uses() == 0, lambda: f"{uses()} active uses of the licence")
+
+
+def check_limits(worlds: Iterable[World], *, was_killed: bool) -> None:
+    """What was counted for the users of these worlds is what their entries come to.
+
+    Redis may have counted what a killed process took with it: a request that nobody answered, never more.
+    """
+    for world in worlds:
+        most = world.unanswered if was_killed and world.gateway.store.redis_url else 0
+        users = User.objects.filter(limits__amount__gt=0) if world.user_limits else User.objects.none()
+        for user in users.filter(pk=getattr(world._user, "pk", None)).distinct():
+            expect(
+                lambda world=world, user=user, most=most: is_balanced(world, user, most),
+                lambda world=world, user=user: f"{counted(world, user)} counted and {logged(world, user)} logged",
+            )
+
+
+def is_balanced(world: World, user: User, most: int) -> bool:
+    """Whether counts and log agree, but for at most so many requests that were counted and not logged."""
+    counts, sums = counted(world, user), logged(world, user)
+    return all(0 <= counts[measure] - sums[measure] <= most * largest_use(world, user, measure) for measure in sums)
+
+
+def largest_use(world: World, user: User, measure: str) -> int:
+    """The most of a measure that one of this user's requests used."""
+    tokens = counted_work(world, user).aggregate(most=Max(F("input_tokens") + F("output_tokens")))["most"] or 0
+    return {"requests": 1, "tokens": tokens, "concurrent": 0}[measure]
+
+
+def counted(world: World, user: User) -> dict[str, float]:
+    rows = admin_of(world.gateway).rows(f"/limits/?userId={user.pk}")
+    return {row["measure"]: row["used"] or 0 for row in rows if row["window"] == COUNTED[row["measure"]]}
+
+
+def logged(world: World, user: User) -> dict[str, float]:
+    """What the entries of a user come to: refused requests count for nothing, and stored answers as requests alone."""
+    entries = counted_work(world, user)
+    bought = ~Q(entry_source="Cache")
+    sums = entries.aggregate(
+        requests=Count("id"), input=Sum("input_tokens", filter=bought), output=Sum("output_tokens", filter=bought)
+    )
+    return {
+        "requests": sums["requests"],
+        "tokens": (sums["input"] or 0) + (sums["output"] or 0),
+        "concurrent": 0,
+    }
+
+
+def counted_work(world: World, user: User) -> Any:
+    """The entries that count today: without Redis, those with times of today by the clock of the gateway.
+
+    With Redis it is the day of its clock, which no test moves, whatever times the entries have.
+    """
+    entries = LogEntry.objects.filter(user_id=user.pk, entry_type="WorkRequest").exclude(status=429, attempts=0)
+    if world.gateway.store.redis_url:
+        return entries
+    today = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return entries.filter(timestamp__gte=today, timestamp__lt=today + timedelta(days=1))
+
+
+def admin_of(gateway: RunningGateway) -> Client:
+    return Client(gateway.url).as_user(new_admin())
+
+
+def check_footprint(gateway: RunningGateway) -> None:
+    """Threads, files and memory are back: what stays is what is kept for the next requests.
+
+    Each thread of the pool stays, with a connection to a provider and one to Redis.
+    """
+    rest, before = int(gateway.environ["GATEWAY_THREADS"]), gateway.at_rest or Footprint()
+    most = Footprint(
+        before.threads + rest + OWN_THREADS, before.files + 2 * rest + OWN_FILES, before.memory_mib + MEMORY_MIB
+    )
+    holds: Callable[[], Footprint] = lambda: largest(gateway.workers())  # noqa: E731
+    expect(
+        lambda: all(now <= limit for now, limit in zip(holds(), most, strict=True)),
+        lambda: f"{holds()}, {before} before, at most {most}",
+    )
