@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait more than they compute.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
-CHECKED := not end_to_end and not slow and not servers and not exhaustive and not browser
+PACKAGES := accounts gateway_project keys licensing providers rules telemetry manage.py gunicorn.conf.py
+CHECKED := not end_to_end and not slow and not long and not servers and not exhaustive and not browser and not attack and not fault
 # The tests start gateways and commands by the hundred: each would compile this project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-embedded test-servers test-slow lint format bench replay screenshots lock clean
+.PHONY: help run check test test-embedded test-servers test-slow attacks faults lint format bench replay routing-table screenshots sbom lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,7 +35,7 @@ check: $(VENV)/.installed-dev  ## for daily work: style, and the tests that need
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config pyproject.toml
-	$(BIN)/python -m pytest $(PARALLEL) -m "$(CHECKED)"
+	HYPOTHESIS_EXAMPLES=10 $(BIN)/python -m pytest $(PARALLEL) -m "$(CHECKED)"
 
 test: EMBEDDED = and not either_store
 test: test-embedded test-servers  ## the whole suite: on SQLite alone, then with PostgreSQL and Redis
@@ -49,10 +50,18 @@ test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of
 test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
 	$(BIN)/python -m tests.support.servers -m slow
 
-lint: $(VENV)/.installed-dev  ## style, import layers, types, migrations
+attacks: $(VENV)/.installed-dev  ## try to stop, cheat and enter the gateway; print promise, target, figure; ATTACKS="--update" stores it
+	$(BIN)/python -m tests.support.promises attack $(ATTACKS)
+
+faults: $(VENV)/.installed-dev  ## break what the gateway depends on; print promise, target, figure; FAULTS="--update" stores it, SOAK=1800 adds 30 minutes
+	$(BIN)/python -m tests.support.promises fault $(FAULTS)
+
+lint: $(VENV)/.installed-dev  ## style, import layers, insecure code, known vulnerabilities, types, migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config pyproject.toml
+	$(BIN)/bandit --quiet --configfile pyproject.toml -ll -ii -r $(PACKAGES)
+	$(BIN)/python -m tests.support.audit
 	$(BIN)/mypy
 	$(BIN)/python manage.py makemigrations --check --dry-run --skip-checks
 	$(BIN)/python manage.py check --fail-level WARNING
@@ -67,12 +76,18 @@ bench: $(VENV)/.installed-dev  ## measure the gateway against an empty and a bar
 replay: $(VENV)/.installed-dev  ## show what a change does to recorded requests and answers; REPLAY="--update" stores it
 	$(BIN)/python -m tests.support.replay $(REPLAY)
 
+routing-table: $(VENV)/.installed-dev  ## simulate an hour of each routing strategy; TABLE="--update" writes docs/routing.md
+	$(BIN)/python -m tests.support.routing_simulation $(TABLE)
+
 screenshots: $(VENV)/.installed-dev  ## take the pictures of docs/console.md anew
 	$(BIN)/python -m tests.console.screenshots
 
+sbom: $(VENV)/.installed-dev  ## write sbom.json, the list of all that the gateway consists of (CycloneDX)
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible --output-format JSON --output-file sbom.json requirements.lock
+
 lock: $(VENV)/.installed-dev  ## write the lock files anew
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements-dev.lock requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-strip-extras --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-strip-extras --generate-hashes --no-emit-index-url --no-emit-find-links -o requirements-dev.lock requirements-dev.txt
 
 clean:  ## remove the virtual environment and what running left behind
 	rm -rf $(VENV) var .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

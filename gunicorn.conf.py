@@ -16,6 +16,7 @@ try:
 except InvalidSetting as refused:
     sys.exit(str(refused))
 
+os.umask(0o077)  # gunicorn's own setting of this name is for its control files alone
 bind = f"{settings.HOST}:{settings.PORT}"
 workers = settings.WEB_CONCURRENCY
 threads = settings.GATEWAY_THREADS
@@ -40,6 +41,7 @@ proc_name = "language-model-gateway"
 
 if slots.shared is None:  # not when this file is read again at SIGHUP: old workers and new ones share it
     slots.shared = slots.Slots(2 * workers + 2)
+    slots.signals = slots.Slots(slots.shared.number)
 
 
 def pre_exec(server):
@@ -70,12 +72,27 @@ def child_exit(server, worker):
 def post_worker_init(worker):
     """Start the gateway's threads in the worker, never in the process that forks it."""
     refuse_wrong_configuration()
+    claim_database_file()
     bound_statements()
     from gateway_project.work.runtime import gateway
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the master too, which tells its workers
     gateway()
     settle_memory()
+
+
+def claim_database_file():
+    """Keep `manage.py restore` away from the file of SQLite; stop gunicorn while it is at work."""
+    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+        from pathlib import Path
+
+        from gateway_project.database.sqlite.usage_lock import InUse, claim_use
+
+        try:
+            claim_use(Path(settings.DATABASES["default"]["NAME"]))
+        except InUse:
+            sys.stderr.write("The database is being restored: start the gateway when that is done.\n")
+            sys.exit(3)
 
 
 def bound_statements():

@@ -13,10 +13,15 @@ except ModuleNotFoundError as missing:
 
 from gateway_project.env import InvalidSetting
 
+# Commands that write source code, which others may read.
+WRITE_CODE = ("makemigrations", "bundle_prices")
+
 
 def main() -> None:
     """Run the command; what operators can mend is said in a line, and not by the stack that noticed it."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    if not set(sys.argv[1:2]) & set(WRITE_CODE):
+        os.umask(0o077)  # databases, journals, secrets and backups are this user's alone
     try:
         execute_from_command_line(sys.argv)
     except InvalidSetting as refused:

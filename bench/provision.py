@@ -27,6 +27,7 @@ def prepare(scenario: str, *, standin: str, directory: Path) -> dict[str, Any]:
         "GATEWAY_REDIS_PREFIX": name,
         "GATEWAY_VAR_DIR": str(directory / name),
         "GATEWAY_KEY_REQUESTS_PER_MINUTE": "1000000000",
+        "GATEWAY_USER_CONCURRENT": "0",  # one user sends all requests, a thousand at once
     }
     run = [sys.executable, "-m", "bench.fill", str(keys), str(rules), standin]
     done = subprocess.run(run, cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False)

@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.report import table
 from providers.formats import FORMATS, Options
-from providers.formats.base import Dialect
 from providers.formats.bedrock.event_stream import FrameSplitter
+from providers.formats.dialect import Dialect
 from providers.formats.json_stream import LineSplitter
 from providers.formats.sse import EventSplitter
 from tests.providers.formats.samples import Sample, request, streams, whole
