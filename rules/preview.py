@@ -59,20 +59,21 @@ class Preview:
 
 def preview(rule: Rule) -> Preview:
     """The effect of a rule, stored or not, on the present users, keys and models."""
-    offers, others = load_offers(), _enabled_rules()
+    offers, others, parents = load_offers(), _enabled_rules(), Group.objects.parents()
     try:
-        draft = draft_of(rule, linked_providers([rule]))
+        draft = draft_of(rule, linked_providers([rule], parents))
     except ValidationError as error:
         return Preview(_audience(rule), warnings=[error.message])
     others = [other for other in others if other.id != draft.rule.id]
     links = [target.provider.name for target in covered_links(draft, others, offers)]
-    problems = warnings(draft, others, offers, nobody=why_nobody(rule, load_empty_groups([rule])))
+    problems = warnings(draft, others, offers, nobody=why_nobody(rule, load_empty_groups([rule], parents)))
     return Preview(_audience(rule), covered_models(draft, others, offers), links, problems, rule.denies)
 
 
 def warnings_of(rules: Sequence[Rule]) -> list[list[str]]:
     """The warnings of each rule, in sentences (linter.warnings())."""
-    empty_groups, links = load_empty_groups(rules), linked_providers(rules)
+    parents = Group.objects.parents()
+    empty_groups, links = load_empty_groups(rules, parents), linked_providers(rules, parents)
     drafts: dict[int, RuleDraft] = {}
     warnings: list[list[str]] = [[] for _ in rules]
     for number, rule in enumerate(rules):
@@ -91,11 +92,10 @@ def _enabled_rules() -> list[RuleSnapshot]:
     return list(filter(None, map(judged_snapshot_of, Rule.objects.enabled())))
 
 
-def load_empty_groups(rules: Iterable[Rule]) -> dict[int, str]:
+def load_empty_groups(rules: Iterable[Rule], parents: Mapping[int, int]) -> dict[int, str]:
     """The groups of these rules without a usable member, also below them: a sentence on each by its id."""
     groups = Group.objects.filter(pk__in={rule.group_id for rule in rules}).exclude(members__in=User.objects.usable())
     members = dict(groups.values_list("pk", Count("members")))
-    parents = Group.objects.parents() if members else {}
     return {
         group: f"The group has no {'usable ' if number else ''}members."
         for group, number in members.items()
@@ -127,7 +127,7 @@ def load_offers() -> Offers:
     )
 
 
-def linked_providers(rules: Iterable[Rule]) -> Links:
+def linked_providers(rules: Iterable[Rule], parents: Mapping[int, int]) -> Links:
     """The providers that the usable keys of each audience are linked to, by audience."""
     keys = ApiKey.objects.usable().exclude(provider=None)
     audiences = {audience for rule in rules if (audience := reach_of(rule)) is not None}
@@ -139,7 +139,6 @@ def linked_providers(rules: Iterable[Rule]) -> Links:
         for user_id, provider_id in _pairs(keys, "owner_id", users):
             links["user", user_id].add(provider_id)
     if groups:
-        parents = Group.objects.parents()
         for group_id, provider_id in _pairs(keys, "owner__groups", with_descendants(groups, parents)):
             for one in with_ancestors([group_id], parents):
                 links["group", one].add(provider_id)

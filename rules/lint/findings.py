@@ -81,7 +81,8 @@ def _problems_of_rules(
     rules: Iterable[Rule], snapshots: dict[int, RuleSnapshot], offers: Offers, owners: set[int]
 ) -> Iterator[Finding]:
     rules = [rule for rule in rules if rule.pk in snapshots]
-    links, empty_groups = linked_providers(rules), load_empty_groups(rules)
+    parents = Group.objects.parents()
+    links, empty_groups = linked_providers(rules, parents), load_empty_groups(rules, parents)
     drafts = [RuleDraft(snapshots[rule.pk], True, links.get(reach_of(rule), ())) for rule in rules]
     verdicts = Survey(snapshots.values(), offers).verdicts(drafts)
     for rule, draft, verdict in zip(rules, drafts, verdicts, strict=True):
