@@ -45,7 +45,7 @@ class TestFastest:
     def test_the_fast_one_gets_the_requests_and_the_other_when_it_is_faster(self, world, pair, alias):
         slow, fast = pair
         name = alias("fastest", slow, fast)
-        slow.default = Answer(delay=0.3)
+        slow.default = Answer(delay=1)
         for number in range(30):
             ask(world, name, number)
         assert counts(fast)[0] >= 25
@@ -57,7 +57,7 @@ class TestFastest:
     def test_streams_are_measured_by_their_first_token(self, world, pair, alias):
         slow, fast = pair
         name = alias("fastest", slow, fast)
-        slow.default = Answer(text="one two", delay=0.3)
+        slow.default = Answer(text="one two", delay=1)
         fast.default = Answer(text="one two three four", pace=0.05)  # takes longer as a whole
         for number in range(20):
             assert world.stream(f"{number}", body={"model": name}).content
@@ -74,7 +74,7 @@ class TestFastest:
 
     def test_a_header_asks_for_it_without_an_alias(self, world, pair):
         slow, fast = pair
-        slow.default = Answer(delay=0.2)
+        slow.default = Answer(delay=1)
         for number in range(20):
             world.ask(f"{number}", headers={"X-Svc-Strategy": "fastest"})
         assert counts(fast)[0] >= 15
