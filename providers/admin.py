@@ -15,6 +15,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 
 from gateway_project.console.row_actions import row_action
 from gateway_project.console.tables import ServiceAdmin, ServiceForm, plain_decimal
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
@@ -143,6 +144,16 @@ class ProviderAdmin(ServiceAdmin):
         return (
             super().get_queryset(request).select_related("format").annotate(model_count=Count("models", distinct=True))
         )
+
+    def tabs(self, row: Provider) -> list[Tab]:
+        return [
+            Tab("Models", "providers_model_changelist", {"provider__id__exact": row.pk}, row.models.count()),
+            Tab("Keys", "keys_apikey_changelist", {"provider": row.name}, row.api_keys.live().count()),
+            Tab("Rules", "rules_rule_changelist", {"provider__id__exact": row.pk}, row.rules.count()),
+            Tab("Limits", "licensing_limit_changelist", {"provider": row.name}, row.limits.count()),
+            usage_tab(provider=row.pk),
+            log_tab(attempted=row.name),
+        ]
 
     def get_fieldsets(self, request: HttpRequest, obj: Provider | None = None) -> list:
         models = ["model_names"] if obj else ["new_models"]
