@@ -103,7 +103,9 @@ class ModelAdmin(PartAdmin):
         prices = ModelPrice.objects.filter(model__in={row.name, row.upstream_name or row.name})
         return [
             Tab("Prices", "providers_modelprice_changelist", {"q": row.upstream_name or row.name}, prices.count()),
-            Tab("Providers", "providers_model_changelist", {"q": row.name}, Model.objects.filter(name=row.name).count()),
+            Tab(
+                "Providers", "providers_model_changelist", {"q": row.name}, Model.objects.filter(name=row.name).count()
+            ),
             usage_tab(by="user", model=row.name),
             log_tab(model_name=row.name),
             Tab("Try", "playground", {"model": row.name}),
