@@ -100,12 +100,12 @@ class ModelAdmin(PartAdmin):
     search_fields = ["name", "upstream_name", "provider__name"]
 
     def tabs(self, row: Model) -> list[Tab]:
-        prices = ModelPrice.objects.filter(model__in={row.name, row.upstream_name or row.name})
+        priced_name = row.upstream_name or row.name
+        prices = ModelPrice.objects.filter(model=priced_name).count()
+        providers = Model.objects.filter(name=row.name).count()
         return [
-            Tab("Prices", "providers_modelprice_changelist", {"q": row.upstream_name or row.name}, prices.count()),
-            Tab(
-                "Providers", "providers_model_changelist", {"q": row.name}, Model.objects.filter(name=row.name).count()
-            ),
+            Tab("Prices", "providers_modelprice_changelist", {"q": priced_name}, prices),
+            Tab("Providers", "providers_model_changelist", {"q": row.name}, providers),
             usage_tab(by="user", model=row.name),
             log_tab(model_name=row.name),
             Tab("Try", "playground", {"model": row.name}),

@@ -79,7 +79,8 @@ def _times(query: UsageQuery, by: str) -> Iterable[str]:
 
 def totals(query: UsageQuery) -> list[Total]:
     """Requests, errors, cache share, tokens and cost of the period, compared with as long a period before it."""
-    now, before = _sums(query, query.start, query.end), _sums(query, 2 * query.start - query.end, query.start)
+    length = min(query.end - query.start, query.start - services.EARLIEST)
+    now, before = _sums(query, query.start, query.end), _sums(query, query.start - length, query.start)
     unpriced = now["unknown_cost_requests"]
     return [
         Total("Requests", f"{now['requests']:,}", _change(now["requests"], before["requests"])),
@@ -215,8 +216,7 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
         *(Cell(TITLES[name], f"{row[name]:,}", _sorting(name, form)) for name in counts),
         Cell("Cost", "\n".join(costs), _sorting("cost", form)),
         Cell("Saved", "\n".join(saved)),
-        Cell("p50 (ms)", _milliseconds(row["p50_ms"])),
-        Cell("p95 (ms)", _milliseconds(row["p95_ms"])),
+        Cell("p50, p95", _latencies(row)),
     ]
 
 
@@ -227,8 +227,8 @@ def _sorting(name: str, form: UsageForm) -> str:
     return form.address(sort=name if form.cleaned_data.get("sort") == f"-{name}" else f"-{name}")
 
 
-def _milliseconds(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
+def _latencies(row: JsonObject) -> str:
+    return "" if row["p95_ms"] is None else f"{row['p50_ms']:,.0f}\n{row['p95_ms']:,.0f} ms"
 
 
 def _cost(cost: dict[str, str]) -> str:

@@ -43,7 +43,7 @@ class Link(NamedTuple):
 
 
 class UsageForm(forms.Form):
-    """Full days (UTC), one dimension or two to aggregate by, the measure of the chart, and hidden: filters and order."""
+    """Full days (UTC), one dimension or two, the measure of the chart; filters and the order are hidden fields."""
 
     start = forms.DateField(label="From", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
     end = forms.DateField(label="To", required=False, widget=UnfoldAdminTextInputWidget(attrs={"type": "date"}))
