@@ -21,7 +21,7 @@ from gateway_project.json_types import JsonObject
 from providers import services
 from providers.discovery import ask_for_models
 from providers.health.status import Health, HealthState, health_of
-from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, ModelPrice, Provider, ProviderCredential
+from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider, ProviderCredential
 from providers.part_admin import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
 from providers.querysets import is_current
 from providers.sealing import credentials_of
@@ -310,6 +310,12 @@ class PriceAdmin(ServiceAdmin):
     autocomplete_fields = ["provider"]
     list_select_related = ["provider"]
     ordering = ["-id"]
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
+        """The provider and model that the address names by the model's id, `of`: a link can fill in nothing else."""
+        of = request.GET.get("of", "")
+        model = Model.objects.filter(pk=of).first() if of.isascii() and of.isdigit() and len(of) < 19 else None
+        return {"model": model.name_at_provider, "provider": str(model.provider_id)} if model else {}
 
     def get_readonly_fields(self, request: HttpRequest, obj: ModelPrice | None = None) -> list[str]:
         return list(SUBJECT) if obj else []

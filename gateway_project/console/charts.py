@@ -13,7 +13,7 @@ COLORS = (
 
 def bars(labels: Sequence[str], sets: dict[str, Sequence[float]], *, stacked: bool = False) -> str:
     """Bars of one colour for each set of numbers, by its name: beside each other, or one on top of the other."""
-    place = {"stack": "all"} if stacked else {"grouped": True}
+    place: JsonObject = {"stack": "all"} if stacked else {"grouped": True}
     return _chart(labels, sets, {"maxBarThickness": 24, "borderRadius": 2, **place})
 
 

@@ -8,12 +8,12 @@ from django.urls import reverse
 
 
 class Tab(NamedTuple):
-    """A link to a page below admin: with these filters; `count` is None where counting would cost too much."""
+    """A link to a page below admin: with these filters; `number` of rows is None where counting would cost too much."""
 
     title: str
     page: str
     filters: Mapping[str, object]
-    count: int | None = None
+    number: int | None = None
 
     @property
     def address(self) -> str:

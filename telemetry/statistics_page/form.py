@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django import forms
@@ -66,7 +66,7 @@ class UsageForm(forms.Form):
         widget=forms.HiddenInput,
     )
 
-    def __init__(self, *args: object, **options: object) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         for name in ID_FILTERS:
             self.fields[name] = forms.IntegerField(
@@ -130,7 +130,7 @@ class UsageForm(forms.Form):
     def chosen_filters(self) -> Iterator[Link]:
         """What the query is limited to, each with the address without it."""
         for name in (*ID_FILTERS, *TEXT_FILTERS):
-            if (value := self.cleaned_data.get(name)) not in ("", None):
+            if value := self.cleaned_data.get(name):
                 shown = _name_of(ID_FILTERS[name], value) if name in ID_FILTERS else value
                 yield Link(f"{name.capitalize()}: {shown}", self.address(**{name: ""}))
 
