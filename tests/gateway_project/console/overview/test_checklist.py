@@ -25,7 +25,7 @@ def test_each_step_ticks_itself_and_the_first_answer_ends_them(ann):
     assert done() == [False, False, False, False, False, False]
     create_provider(name="p", format_name="openai", url="http://127.0.0.1:9/v1", models=["m"])
     assert done()[:2] == [True, True]
-    create_rule(name="r", everyone=True)
+    create_rule(name="r", user_id=0)
     issue_key(owner=ann, name="k")
     assert done() == [True, True, False, True, True, False]
     insert_log_entries([entry("one", outcome="completed", user_id=ann.pk, model="m")])
