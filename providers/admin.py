@@ -8,7 +8,8 @@ from django.conf import settings
 from django.contrib import admin
 from django.db import models, transaction
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from unfold.decorators import display
 from unfold.views import ChangeList
 from unfold.widgets import UnfoldAdminTextareaWidget
@@ -20,8 +21,9 @@ from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
 from providers.discovery import ask_for_models
+from providers.formats.presets import PRESETS
 from providers.health.status import Health, HealthState, health_of
-from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider, ProviderCredential
+from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider, ProviderCredential, ProviderFormat
 from providers.part_admin import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
 from providers.querysets import is_current
 from providers.sealing import credentials_of
@@ -171,6 +173,28 @@ class ProviderAdmin(ServiceAdmin):
 
     def get_changelist(self, request: HttpRequest, **options: Any) -> type[ChangeList]:
         return ProviderList
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, str | list[str]]:
+        """What the preset that the address names fills in."""
+        preset = PRESETS.get(request.GET.get("preset", ""))
+        if preset is None:
+            return {}
+        number = ProviderFormat.objects.get(name=preset.format).pk
+        name = request.GET["preset"]
+        return {"name": name, "format": str(number), "url": preset.url, "auth_method": preset.auth_method}
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: JsonObject | None = None
+    ) -> HttpResponse:
+        context = {"presets": PRESETS, "preset": PRESETS.get(request.GET.get("preset", ""))}
+        return super().add_view(request, form_url, {**(extra_context or {}), **context})
+
+    def response_add(self, request: HttpRequest, obj: Provider, post_url_continue: str | None = None) -> HttpResponse:
+        """Without models the provider serves nothing: the next page offers to fetch them."""
+        if "_popup" in request.POST or obj.models.exists():
+            return super().response_add(request, obj, post_url_continue)
+        self.message_user(request, "The provider is saved. It has no models yet: fetch them, or add them by hand.")
+        return HttpResponseRedirect(reverse("admin:providers_provider_fetch_models", args=[obj.pk]))
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: JsonObject | None = None
