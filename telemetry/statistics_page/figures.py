@@ -8,7 +8,6 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
-from django.utils.text import capfirst
 
 from gateway_project.console import charts
 from gateway_project.console.money import money
@@ -212,7 +211,7 @@ def cells(row: JsonObject, form: UsageForm) -> list[Cell]:
     costs = [*map(_cost, row["costs"]), *([f"+ {unpriced:,} without a price"] if unpriced else [])]
     saved = (_saved(cost) for cost in row["costs"] if cost["saved"] != "0")
     return [
-        *([Cell("State", capfirst(row["health"] or ""))] if "health" in row else []),
+        *([Cell("State", row["health"] or "")] if "health" in row else []),
         *(Cell(TITLES[name], f"{row[name]:,}", _sorting(name, form)) for name in counts),
         Cell("Cost", "\n".join(costs), _sorting("cost", form)),
         Cell("Saved", "\n".join(saved)),
