@@ -1,20 +1,14 @@
-"""The search of the console: pages, actions, users, keys, groups, providers, models, aliases, rules and requests.
-
-The text is sent in the body, not in the address: whoever looks up a leaked key pastes it here.
-"""
+"""What a text finds: rows by their names and ids, pages of the side bar, and the forms for new rows."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from accounts.models import Group, User
 from gateway_project.console.sidebar import NAVIGATION
-from gateway_project.console.site import console_site
 from gateway_project.console.tables import ReadOnlyAdmin
 from keys.models import ApiKey
 from keys.secrets import without_secrets
@@ -22,12 +16,8 @@ from providers.models import Model, Provider
 from rules.aliases.models import Alias
 from rules.models import Rule
 from telemetry.models import LogEntry
-from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 
-LONGEST_TEXT, OF_EACH_KIND = 200, 5
-TOO_LONG = "The search takes too long: write more of the name."
-
-site = console_site()
+OF_EACH_KIND = 5
 
 
 class Source(NamedTuple):
@@ -55,20 +45,6 @@ def _sources() -> tuple[Source, ...]:
         Source("Alias", "rules_alias", Alias.objects.all(), ("name", "description")),
         Source("Rule", "rules_rule", Rule.objects.all(), ("name", "description", "regex")),
     )
-
-
-@site.page("find/", name="find")
-def show(request: HttpRequest) -> HttpResponse:
-    """The page, with the results of a text that was sent; the part `rows` is the results alone."""
-    text, problem, results = request.POST.get("text", "")[:LONGEST_TEXT].strip(), "", []
-    try:
-        with statement_timeout(PAGE_MS):
-            results = list(find(text)) if text else []
-    except QueryTimeout:
-        problem = TOO_LONG
-    part = request.headers.get("Accept-Part") == "rows"
-    context = site.context(request, "Search", text=without_secrets(text), results=results, problem=problem)
-    return TemplateResponse(request, "console/search_results.html" if part else "console/search.html", context)
 
 
 def find(text: str) -> Iterator[Result]:
