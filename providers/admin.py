@@ -20,11 +20,11 @@ from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import ProviderError
 from gateway_project.json_types import JsonObject
 from providers import services
+from providers.console.parts import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
+from providers.console.presets import PRESETS
 from providers.discovery import ask_for_models
 from providers.health.status import Health, HealthState, health_of
 from providers.models import AMOUNTS, SUBJECT, TIMEOUTS, Model, ModelPrice, Provider, ProviderCredential, ProviderFormat
-from providers.part_admin import SECRET_HELP, CredentialAdmin, ModelAdmin, secret_field
-from providers.presets import PRESETS
 from providers.querysets import is_current
 from providers.sealing import credentials_of
 from providers.transport.transport import Transport

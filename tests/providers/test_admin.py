@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from providers.columns import LONGEST_CREDENTIAL, LONGEST_TIMEOUT, MAX_INTEGER
+from providers.console.presets import PRESETS
 from providers.models import MOST_MODELS, Model, ModelPrice, Provider, ProviderCredential, ProviderFormat
-from providers.presets import PRESETS
 from providers.services import add_credential, add_model, create_provider, end_price, set_price
 from tests.console.forms import fields_of
 from tests.support.provider import ScriptedProvider
