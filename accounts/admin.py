@@ -20,6 +20,7 @@ from gateway_project.console.audit import caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceForm
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 
@@ -103,7 +104,13 @@ class UserAdmin(ServiceAdmin):
     form = UserForm
     empty_message = "There are no users."
     list_display = ["username", "display_name", "email", "role_names", "kind", "state", "last_login"]
-    list_filter = [("is_active", FlagFilter), ("is_deleted", FlagFilter), "kind", "roles"]
+    list_filter = [
+        ("is_active", FlagFilter),
+        ("is_deleted", FlagFilter),
+        "kind",
+        "roles",
+        equals("group", "group", "groups__name"),
+    ]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
     readonly_fields = ["state", "group_names", "created_at", "last_login"]
@@ -132,6 +139,18 @@ class UserAdmin(ServiceAdmin):
 
     def is_archived(self, row: User) -> bool:
         return row.is_deleted
+
+    def tabs(self, row: User) -> list[Tab]:
+        name = row.username
+        return [
+            Tab("Keys", "keys_apikey_changelist", {"owner": name}, row.api_keys.live().count()),
+            Tab("Groups", "accounts_group_changelist", {"member": name}, row.groups.count()),
+            Tab("Rules", "rules_rule_changelist", {"user": name}, row.rules.count()),
+            Tab("Limits", "licensing_limit_changelist", {"user": name}, row.limits.count()),
+            Tab("Logins", "accounts_session_changelist", {"user": name}, row.sessions.live().count()),
+            usage_tab(user=row.pk),
+            log_tab(user=name),
+        ]
 
     def selectable(self, rows: QuerySet[User]) -> QuerySet[User]:
         return rows.filter(is_deleted=False)
@@ -208,6 +227,8 @@ class GroupAdmin(ServiceAdmin):
     form = GroupForm
     empty_message = "There are no groups. Rules and limits apply to single users, or to everyone."
     list_display = ["name", "size"]
+    list_filter = [equals("member", "member", "members__name_key")]
+    list_filter_submit = True
     search_fields = ["name", "members__name_key"]
     ordering = ["id"]
     autocomplete_fields = ["parent", "members", "admins"]
@@ -218,6 +239,14 @@ class GroupAdmin(ServiceAdmin):
     @display(description="Members", ordering="size")
     def size(self, row: Group) -> int:
         return row.size
+
+    def tabs(self, row: Group) -> list[Tab]:
+        return [
+            Tab("Members", "accounts_user_changelist", {"group": row.name}, row.members.count()),
+            Tab("Rules", "rules_rule_changelist", {"group": row.name}, row.rules.count()),
+            Tab("Limits", "licensing_limit_changelist", {"group": row.name}, row.limits.count()),
+            usage_tab(group=row.pk),
+        ]
 
     def create(self, request: HttpRequest, values: JsonObject) -> Group:
         return services.create_group(

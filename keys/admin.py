@@ -14,8 +14,10 @@ from django.template.response import TemplateResponse
 from unfold.decorators import display
 
 from gateway_project.console.audit import caller
+from gateway_project.console.filters import equals
 from gateway_project.console.row_actions import row_action, row_link
 from gateway_project.console.tables import ServiceAdmin
+from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.json_types import JsonObject
 from keys import services
 from keys.forms import RESTRICTIONS, KeyForm
@@ -51,7 +53,11 @@ class KeyAdmin(ServiceAdmin):
     form = KeyForm
     empty_message = "There are no API keys. Only logged-in users can send work requests."
     list_display = ["name", "public_id", "owner", "provider", "state", "expires", "last_used"]
-    list_filter = [StateFilter]
+    list_filter = [
+        StateFilter,
+        equals("owner", "owner", "owner__name_key"),
+        equals("provider", "provider", "provider__name"),
+    ]
     search_fields = ["name", "public_id", "former_public_id", "owner__name_key"]
     autocomplete_fields = ["owner", "provider"]
     ordering = ["-id"]
@@ -90,6 +96,14 @@ class KeyAdmin(ServiceAdmin):
 
     def is_archived(self, row: ApiKey) -> bool:
         return row.is_deleted
+
+    def tabs(self, row: ApiKey) -> list[Tab]:
+        return [
+            Tab("Owner", "accounts_user_changelist", {"q": row.owner.username}),
+            Tab("Limits", "licensing_limit_changelist", {"key": row.public_id}, row.limits.count()),
+            usage_tab(key=row.pk),
+            log_tab(user=row.owner.username, key=row.name),
+        ]
 
     def selectable(self, rows: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
         return rows.filter(is_deleted=False)

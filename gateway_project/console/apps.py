@@ -10,3 +10,4 @@ class ConsoleConfig(AdminConfig):
         super().ready()
         from gateway_project.console import playground, system  # noqa: F401  they add their pages to the site
         from gateway_project.console.explain import page  # noqa: F401
+        from gateway_project.console.search import page as search_page  # noqa: F401

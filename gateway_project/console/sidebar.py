@@ -28,6 +28,10 @@ def copy_script(request: HttpRequest) -> str:
     return static("gateway/copy.js")
 
 
+def search_script(request: HttpRequest) -> str:
+    return static("gateway/search.js")
+
+
 def _item(title: str, icon: str, name: str) -> JsonObject:
     return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
 
@@ -37,7 +41,7 @@ def _section(title: str, *items: JsonObject) -> JsonObject:
 
 
 NAVIGATION = [
-    {"items": [_item("Overview", "dashboard", "index")]},
+    {"items": [_item("Overview", "dashboard", "index"), _item("Search", "search", "find")]},
     _section(
         "Access",
         _item("Users", "person", "accounts_user_changelist"),

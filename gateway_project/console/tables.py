@@ -24,6 +24,7 @@ from gateway_project.api.audit import ChangeDetails
 from gateway_project.api.viewsets import ApiViewSet
 from gateway_project.console.audit import record
 from gateway_project.console.site import view_name
+from gateway_project.console.tabs import Tab
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import Conflict, GatewayError
 from gateway_project.json_types import JsonObject
@@ -132,6 +133,17 @@ class ConsoleAdmin(ModelAdmin, Generic[Row]):
         """Whether the row is history: it is shown and can no longer be changed."""
         return False
 
+    def tabs(self, row: Row) -> list[Tab]:
+        """The lists and pages that show what belongs to the row."""
+        return []
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Context = None
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        tabs = {} if row is None else {"row_tabs": self.tabs(row)}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **tabs})
+
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[UnfoldAction]:
         row = self.get_object(request, object_id)
         if row is None or self.is_archived(row):
@@ -174,6 +186,7 @@ class ServiceAdmin(ConsoleAdmin[Row]):
 
     viewset: ClassVar[type[ApiViewSet[Any]]]  # gives the resource's name and the serialized row for the log
     form = ServiceForm
+    change_form_outer_before_template = "console/row_tabs.html"
     change_form_before_template = "console/seen.html"
     delete_confirmation_template = delete_selected_confirmation_template = "console/delete.html"
     compressed_fields = True
