@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 from accounts.models import User
+from gateway_project.api.access import WORK
 from gateway_project.api.access import Caller as Viewer
 from gateway_project.errors import PermissionDenied, ValidationError
 from gateway_project.work.exchange import Exchange
@@ -19,10 +20,11 @@ SEES_ALL = ("logs.view_all", "rules.view")
 
 
 class Subject(NamedTuple):
-    """Whose request is explained: a user's, with a key or, without one, with a login."""
+    """Whose request is explained: a user's, with a key or, without one, with a login or a trusted issuer's token."""
 
     caller: Caller
     key: KeySnapshot | None = None
+    is_external: bool = False  # whether a trusted issuer's token says who asks: that grants work alone
 
 
 def sees_all(viewer: Viewer) -> bool:
@@ -34,6 +36,8 @@ def viewer_of(subject: Subject) -> Viewer:
     """Who asks, with what the credential grants."""
     user = User.objects.prefetch_related("roles").get(pk=subject.caller.id)
     features, key = frozenset(user.feature_names()), subject.key
+    if subject.is_external:
+        return Viewer(user=user, features=features & {WORK})
     if key is None:
         return Viewer(user=user, features=features, is_admin=user.is_admin)
     return Viewer(user=user, features=features & key.permissions, key_id=key.id, key_name=key.name)

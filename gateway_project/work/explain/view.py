@@ -73,8 +73,8 @@ def _identified(exchange: Exchange, gateway: Gateway) -> Subject:
         pass  # the explanation will say so
     identity = exchange.identity
     assert identity.caller is not None, "who is not known is refused"
-    own = Subject(identity.caller, identity.key)
-    identity.caller = identity.key = None
+    own = Subject(identity.caller, identity.key, is_external=bool(identity.trusted_issuer))
+    identity.caller, identity.key, identity.trusted_issuer = None, None, ""
     return own
 
 
