@@ -20,11 +20,10 @@ SEES_ALL = ("logs.view_all", "rules.view")
 
 
 class Subject(NamedTuple):
-    """Whose request is explained: a user's, with a key or, without one, with a login or a trusted issuer's token."""
+    """Whose request is explained: a user's, with a key or, without one, with a login."""
 
     caller: Caller
     key: KeySnapshot | None = None
-    is_external: bool = False  # whether a trusted issuer's token says who asks: that grants work alone
 
 
 def sees_all(viewer: Viewer) -> bool:
@@ -32,11 +31,11 @@ def sees_all(viewer: Viewer) -> bool:
     return all(map(viewer.has, SEES_ALL))
 
 
-def viewer_of(subject: Subject) -> Viewer:
-    """Who asks, with what the credential grants."""
+def viewer_of(subject: Subject, *, is_external: bool) -> Viewer:
+    """Who asks, with what the credential grants; the token of a trusted issuer (`is_external`) grants work alone."""
     user = User.objects.prefetch_related("roles").get(pk=subject.caller.id)
     features, key = frozenset(user.feature_names()), subject.key
-    if subject.is_external:
+    if is_external:
         return Viewer(user=user, features=features & {WORK})
     if key is None:
         return Viewer(user=user, features=features, is_admin=user.is_admin)
