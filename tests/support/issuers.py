@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 import time
+from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -122,6 +123,10 @@ class IssuerServer(Issuer):
                 for name, value in outer.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
+                with suppress(OSError):  # the gateway has left
+                    self._write(body)
+
+            def _write(self, body: bytes) -> None:
                 for begin in range(0, len(body), outer.piece_bytes):
                     self.wfile.write(body[begin : begin + outer.piece_bytes])
                     if outer.pause_seconds and outer.is_over.wait(outer.pause_seconds):

@@ -6,7 +6,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from accounts.trusted_issuers.jwks import ALGORITHMS, MAX_KEYS, BadKeySet, has_private_members, public_keys, read_key_set
+from accounts.trusted_issuers.jwks import (
+    ALGORITHMS,
+    MAX_KEYS,
+    BadKeySet,
+    has_private_members,
+    public_keys,
+    read_key_set,
+)
 from tests.support.issuers import Issuer, rsa_key
 
 pytestmark = pytest.mark.embedded
