@@ -77,7 +77,7 @@ def test_sdks_take_a_token_as_their_key(world, provider, token):
     messages = [{"role": "user", "content": "Hello!"}]
     with openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=token, max_retries=0) as client:
         assert client.chat.completions.create(model=world.model, messages=messages).choices
-        assert [model.id for model in client.models.list()] == [world.model]
+        assert world.model in [model.id for model in client.models.list()]
     azure = openai.AzureOpenAI(azure_endpoint=world.gateway.url, api_key=token, api_version="2024-10-21", max_retries=0)
     with azure as client:
         assert client.chat.completions.create(model=world.model, messages=messages).choices
@@ -87,9 +87,9 @@ def test_sdks_take_a_token_as_their_key(world, provider, token):
 
 def test_an_sdk_reads_why_a_token_is_refused(world, provider, server, issuer):
     expired = server.token(aud=issuer.audience, exp=1)
-    with openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=expired, max_retries=0) as client:
-        with pytest.raises(openai.AuthenticationError, match="expired"):
-            client.models.list()
+    client = openai.OpenAI(base_url=f"{world.gateway.url}/v1", api_key=expired, max_retries=0)
+    with client, pytest.raises(openai.AuthenticationError, match="expired"):
+        client.models.list()
 
 
 def test_rules_and_limits_are_those_of_the_user(world, server, issuer, token):

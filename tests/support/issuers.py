@@ -1,4 +1,4 @@
-"""An issuer of tokens outside of the gateway: its keys, the tokens that it signs, and the server that publishes both."""
+"""An issuer of tokens outside of the gateway: its keys, the tokens that it signs, and its server."""
 
 import base64
 import json
