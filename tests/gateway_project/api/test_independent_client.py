@@ -7,6 +7,7 @@ from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
 from accounts.models import Feature, Group, Role
+from accounts.trusted_issuers.services import create_trusted_issuer
 from gateway_project.api.audit import Actor, record
 from gateway_project.api.routes import routes
 from keys.services import issue_key
