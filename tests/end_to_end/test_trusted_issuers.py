@@ -164,6 +164,7 @@ def test_the_token_of_an_admin_opens_work_and_nothing_else(world, server, issuer
     world.allow(user=world.user, name=f"secret rule {world.number}")
     own = world.ask(key=token, path="/work?explain=true")
     assert own.json()["data"]["allowed"] is True
+    assert f"User {admin.username} sends it with a token of {issuer.name}." in own.json()["data"]["sentences"]
     assert "secret rule" not in own.text
 
 

@@ -20,7 +20,7 @@ SEES_ALL = ("logs.view_all", "rules.view")
 
 
 class Subject(NamedTuple):
-    """Whose request is explained: a user's, with a key or, without one, with a login."""
+    """Whose request is explained: a user's, with a key or, without one, with a login or a token."""
 
     caller: Caller
     key: KeySnapshot | None = None
