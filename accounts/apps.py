@@ -14,6 +14,7 @@ class AccountsConfig(AppConfig):
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
         from accounts import console
         from accounts.managing.groups import administered_groups
+        from accounts.trusted_issuers import admin as trusted_issuers  # noqa: F401  it adds its page to the site
         from gateway_project.api import access
         from gateway_project.console import site
 

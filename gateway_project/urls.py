@@ -5,6 +5,7 @@ from django.urls import include, re_path
 from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
+from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource
@@ -79,6 +80,7 @@ urlpatterns = [
     path(f"rules/(?P<id>{ID})/restore", RuleViewSet, {"post": "restore"}, name="rules-restore"),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
+    *resource(TrustedIssuerViewSet),
     *resource(LimitViewSet),
     *resource(CacheViewSet),
     *resource(LogViewSet),

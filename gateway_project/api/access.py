@@ -93,6 +93,7 @@ TABLE: dict[str, dict[str, str]] = {
         "update": "guardrails.modify",
         "destroy": "guardrails.modify",
     },
+    "trusted-issuers": dict.fromkeys(("list", "retrieve", "create", "update", "destroy"), ADMIN),
     "limits": {
         "list": USER,
         "retrieve": USER,

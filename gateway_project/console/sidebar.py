@@ -49,6 +49,7 @@ NAVIGATION = [
         _item("Roles", "badge", "accounts_role_changelist"),
         _item("Logins", "devices", "accounts_session_changelist"),
         _item("API keys", "key", "keys_apikey_changelist"),
+        _item("Trusted issuers", "verified_user", "accounts_trustedissuer_changelist"),
         _item("Rules", "rule", "rules_rule_changelist"),
         _item("Guardrails", "shield", "rules_guardrail_changelist"),
         _item("Limits", "speed", "licensing_limit_changelist"),

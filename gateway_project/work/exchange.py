@@ -44,7 +44,8 @@ class Identity:
     """Whose request it is."""
 
     caller: "Caller | None" = None
-    key: "KeySnapshot | None" = None  # None for an access token
+    key: "KeySnapshot | None" = None  # None for a token
+    trusted_issuer: str = ""  # the name of the one whose token it is; a login's token has none
 
 
 @dataclass(slots=True)

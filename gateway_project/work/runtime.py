@@ -30,6 +30,7 @@ from gateway_project.work.streaming.relay import Relay
 from gateway_project.work.streaming.watch import Watcher
 from gateway_project.work.tasks.health_checks import HealthChecker
 from gateway_project.work.tasks.housekeeping import TICK_SECONDS, housekeeping
+from gateway_project.work.tasks.issuer_keys import IssuerKeys
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from gateway_project.work.tasks.licence_uses import peak_recorder, uses_of
 from gateway_project.work.tasks.releases import UNKNOWN, ReleaseFeed
@@ -171,6 +172,7 @@ def make_gateway() -> Gateway:
 def _add_threads(parts: Gateway) -> None:
     """Those whose work needs the whole gateway."""
     parts.health_checker = HealthChecker(parts)
+    parts.issuer_keys = IssuerKeys(parts)
     parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
     parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))
 

@@ -23,6 +23,7 @@ from gateway_project.work.guardrails.loading import load_guardrails
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.kinds import CONCURRENT, CREDENTIAL, REQUESTS, TOKENS, Subject
 from gateway_project.work.routing.aliases import AliasBook, AliasRow, Condition, MirrorRow, TargetRow
+from gateway_project.work.snapshot.issuers import load_issuers
 from gateway_project.work.snapshot.provider_records import provider_record
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
 from keys.models import ApiKey
@@ -63,21 +64,17 @@ def load(snapshot: Snapshot, kind: str, ids: Collection[int]) -> None:
     elif kind == "provider":
         load_providers(snapshot)
         load_limits(snapshot)  # credentials have limits of their own
-    elif kind == "price":
-        load_prices(snapshot)
-    elif kind == "alias":
-        load_aliases(snapshot)
     elif kind == "guardrail":
         snapshot.guardrails = load_guardrails(snapshot.guardrails)
-    elif kind == "limit":
-        load_limits(snapshot)
     elif kind == "licence":
         snapshot.terms = licence.current()
+    elif kind in WHOLE:
+        WHOLE[kind](snapshot)
 
 
 def load_all(snapshot: Snapshot) -> None:
     """Read everything."""
-    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "key"):
+    for kind in ("licence", "provider", "price", "rule", "alias", "guardrail", "user", "issuer", "key"):
         load(snapshot, kind, {0})
     snapshot.loaded = True
 
@@ -125,6 +122,8 @@ def load_callers(snapshot: Snapshot, ids: Collection[int] | None) -> None:
         callers[user_id] = Caller(
             user_id, name, active and not deleted, _interned(granted), with_ancestors(groups.get(user_id, ()), parents)
         )
+    if snapshot.issuers is not None:
+        snapshot.issuers.user_ids.update({caller.name: caller.id for caller in callers.values()})
     if ids is None:
         snapshot.callers = callers
         return
@@ -178,6 +177,10 @@ def load_limits(snapshot: Snapshot) -> None:
     """Load the limits, and the settings' defaults for subjects without their own."""
     rows = chain(limit_rows(Limit.objects.all()), credential_limit_rows())
     snapshot.limits = LimitBook(rows, settings.GATEWAY_LIMITS, snapshot.limits.started_at, settings.GATEWAY_GUARDS)
+
+
+# Kinds of which always all is loaded.
+WHOLE = {"price": load_prices, "alias": load_aliases, "issuer": load_issuers, "limit": load_limits}
 
 
 def limit_rows(limits: QuerySet[Limit]) -> Iterator[LimitRow]:

@@ -9,6 +9,7 @@ import pytest
 
 from accounts.models import Feature, Role
 from accounts.services import create_group
+from accounts.trusted_issuers.services import create_trusted_issuer
 from accounts.viewsets import RoleViewSet
 from gateway_project.api.audit import store_change
 from gateway_project.api.routes import routes
@@ -253,6 +254,7 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, first_provider):
             name="alias", targets=[TargetDraft(first_provider.pk, "fast", match={"userId": ann.pk})]
         ),
         "guardrails": create_guardrail(name="guardrail", type="words", parameters={"words": ["cobalt"]}),
+        "trusted-issuers": create_trusted_issuer(name="portal", issuer="https://login.example.org", audience="llm"),
         "limits": set_limit(user=ann, measure="requests", window="day", amount=Decimal(1)),
     }
     updated = {route.path for route in routes() if route.operation == "update" and route.path.endswith("{id}/")}

@@ -7,6 +7,7 @@ from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
 from accounts.models import Feature, Group, Role
+from accounts.trusted_issuers.services import create_trusted_issuer
 from gateway_project.api.audit import Actor, record
 from gateway_project.api.routes import routes
 from keys.services import issue_key
@@ -49,6 +50,7 @@ def rows(ann, first_provider):
         create_rule(name=f"rule {number}", user_id=user.pk)
         update_rule(Rule.objects.order_by("pk")[0], description=f"version {number}")
         create_alias(name=f"alias {number}", targets=[TargetDraft(first_provider.pk, f"m{number}")])
+        create_trusted_issuer(name=f"issuer {number}", issuer=f"https://login{number}.example.org", audience="llm")
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
