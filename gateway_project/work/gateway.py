@@ -12,6 +12,7 @@ from gateway_project.work.cache.flights import Flights
 from gateway_project.work.guardrails.remote.asking import RemoteGuardrails
 from gateway_project.work.log.refusals import Refusals
 from gateway_project.work.ownership.owners import Owners
+from gateway_project.work.revocation.acknowledging import Acknowledger
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.routing.mirrors import Mirrors
 from gateway_project.work.routing.retry_budget import RetryBudget
@@ -43,6 +44,7 @@ class Gateway:
     snapshot: Snapshot
     follower: Follower
     state: SharedState
+    acknowledger: Acknowledger
     flights: Flights
     transport: Transport
     watcher: Watcher
@@ -99,6 +101,8 @@ class Gateway:
         try:
             piece = self.watcher.arriving(call, seconds, read)
         except ValidationError:
+            if call.end is End.REVOKED:
+                call.check()
             if call.end is not End.BODY:
                 raise
         if call.end is End.BODY:

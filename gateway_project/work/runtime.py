@@ -8,6 +8,8 @@ from django.conf import settings
 
 from accounts.sessions import delete_all_expired
 from gateway_project.background import PeriodicTask, PeriodicTasks
+from gateway_project.change_feed.cuts import Credential
+from gateway_project.revocation.receipts import InForce
 from gateway_project.server.bodies import OWNERS_SHARE, MemoryBudget
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.gateway import Gateway
@@ -16,6 +18,8 @@ from gateway_project.work.log.entry import write_refusal_counts
 from gateway_project.work.log.refusals import Refusals
 from gateway_project.work.mirroring import serve_mirrored
 from gateway_project.work.ownership.owners import Owners
+from gateway_project.work.revocation.acknowledging import Acknowledger
+from gateway_project.work.revocation.waiting import wait_until_in_force
 from gateway_project.work.routing.alias_preview import preview_alias
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.routing.mirrors import Mirrors
@@ -95,6 +99,13 @@ def ship_everything() -> bool:
     return _gateway.prompt_shipping.ship_everything()
 
 
+def await_in_force(change: int, credentials: Collection[Credential], seconds: float) -> InForce:
+    """Where a change is in force, after at most so many seconds. A hook of revocation."""
+    if _gateway is None:
+        return wait_until_in_force(_state(), None, change, credentials, seconds)
+    return wait_until_in_force(_gateway.state, _gateway.acknowledger, change, credentials, seconds)
+
+
 def active_uses() -> Uses:
     """The active uses of all processes. A hook of licensing."""
     return uses_of(_state() if _gateway is None else _gateway.state)
@@ -134,14 +145,16 @@ def make_gateway() -> Gateway:
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=settings.GATEWAY_HEARTBEAT)
     shipper = Shipper(journal, settings.GATEWAY_JOURNAL_DIR, interval=settings.GATEWAY_LOG_INTERVAL)
     prompt_shipping = PromptShipping(state.shipping_requests, shipper)
-    follower = Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL)
+    watcher = Watcher()
+    follower = Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL, cut=watcher.cut)
     parts = Gateway(
         snapshot=snapshot,
         follower=follower,
         state=state,
+        acknowledger=Acknowledger(state.acknowledgements, follower, watcher.cuts),
         flights=Flights(state),
         transport=transport,
-        watcher=Watcher(),
+        watcher=watcher,
         relay=Relay(heartbeat_seconds=settings.GATEWAY_HEARTBEAT),
         breakers=Breakers(failures=settings.GATEWAY_BREAKER_FAILURES, cooldown=settings.GATEWAY_BREAKER_COOLDOWN),
         rests=Rests(),
