@@ -97,16 +97,19 @@ class Gateway:
             self.release_feed.start()
 
     def read_in_time(self, call: Call, seconds: float, read: Read) -> bytes:
-        """What is read of a client in so many seconds. Raises ValidationError, which says how fast a body must be."""
+        """What is read of a client in so many seconds.
+
+        Raises ValidationError, which says how fast a body must be, and Interrupted if its credential is revoked.
+        """
         try:
             piece = self.watcher.arriving(call, seconds, read)
         except ValidationError:
-            if call.end is End.REVOKED:
-                call.check()
-            if call.end is not End.BODY:
+            if call.end not in (End.BODY, End.REVOKED):
                 raise
         if call.end is End.BODY:
             raise too_slow(self.min_body_rate) from None
+        if call.end is End.REVOKED:
+            call.check()
         return piece
 
     def end_calls(self) -> None:
