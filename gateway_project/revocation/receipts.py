@@ -111,12 +111,16 @@ class Revocation:
             self._change = ChangeFeed(connection).own_mark()
 
     def conclude(self, actor: audit.Actor) -> InForce | None:
-        """Wait until the change is in force and keep the receipt; None if nothing was changed, or nobody waits."""
-        if self._change is None:
+        """Wait until the change is in force and keep the receipt; None if nobody waits.
+
+        Where nothing was left to change, all that was changed before is waited for.
+        """
+        if not self.waits:
             return None
+        change = ChangeFeed(connection).own_mark() if self._change is None else self._change
         if not connection.in_atomic_block:
             connection.close()  # back to the pool: others need it meanwhile
-        self.in_force = await_in_force(self._change, self._credentials, settings.GATEWAY_REVOCATION_TIMEOUT)
+        self.in_force = await_in_force(change, self._credentials, settings.GATEWAY_REVOCATION_TIMEOUT)
         try:
             with transaction.atomic():
                 self._keep_receipt(actor, self.in_force)

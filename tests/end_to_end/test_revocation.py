@@ -169,7 +169,8 @@ class TestTwoWorkers:
     """With PostgreSQL and Redis."""
 
     @pytest.fixture(scope="class")
-    def gateway(self, store, tmp_path_factory) -> Iterator[RunningGateway]:
+    @classmethod
+    def gateway(cls, store, tmp_path_factory) -> Iterator[RunningGateway]:
         own = {"GATEWAY_REDIS_PREFIX": f"test-{secrets.token_hex(6)}"}  # whoever shares Redis is a replica
         environ = own | {"WEB_CONCURRENCY": "2", "GATEWAY_REVOCATION_TIMEOUT": "3"}
         with RunningGateway(store, tmp_path_factory.mktemp("two-workers"), **environ) as running:
