@@ -93,13 +93,14 @@ class Revocation:
     def __init__(self, resource: str, *, waits: bool = False, cuts: bool = False) -> None:
         self.resource = resource
         self.waits, self.cuts = waits, cuts
-        self.in_force: InForce | None = None  # once it has waited
+        self.is_ordered = False  # whether something was changed
         self._change: int | None = None
         self._row_id: int | None = None
         self._credentials: list[Credential] = []
 
     def order(self, actor: audit.Actor, row_id: int | None, credentials: Collection[Credential]) -> None:
         """Order what is wanted, in the transaction of the change and after it."""
+        self.is_ordered = True
         if self.cuts:
             order_cuts(credentials)
             self._credentials += credentials
@@ -118,15 +119,18 @@ class Revocation:
         if not self.waits:
             return None
         change = ChangeFeed(connection).own_mark() if self._change is None else self._change
-        if not connection.in_atomic_block:
+        seconds = settings.GATEWAY_REVOCATION_TIMEOUT
+        if connection.in_atomic_block:
+            seconds = 0  # nobody sees the change before the transaction has ended
+        else:
             connection.close()  # back to the pool: others need it meanwhile
-        self.in_force = await_in_force(change, self._credentials, settings.GATEWAY_REVOCATION_TIMEOUT)
+        in_force = await_in_force(change, self._credentials, seconds)
         try:
             with transaction.atomic():
-                self._keep_receipt(actor, self.in_force)
+                self._keep_receipt(actor, in_force)
         except DatabaseError:  # the change is made, whatever becomes of its receipt
             log.warning("The receipt of a change of %s could not be stored.", self.resource, exc_info=True)
-        return self.in_force
+        return in_force
 
     def _keep_receipt(self, actor: audit.Actor, in_force: InForce) -> None:
         audit.record(
