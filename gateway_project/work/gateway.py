@@ -44,7 +44,6 @@ class Gateway:
     snapshot: Snapshot
     follower: Follower
     state: SharedState
-    acknowledger: Acknowledger
     flights: Flights
     transport: Transport
     watcher: Watcher
@@ -78,6 +77,7 @@ class Gateway:
     signals: Signals = field(init=False, default_factory=Signals)
     housekeeper: PeriodicTasks = field(init=False)  # set by the factory: its tasks need the gateway
     health_checker: BackgroundThread = field(init=False)  # likewise
+    acknowledger: Acknowledger = field(init=False)  # likewise
 
     def start(self) -> None:
         """Load the snapshot and start the threads; the database may be down."""

@@ -145,16 +145,14 @@ def make_gateway() -> Gateway:
     transport = Transport(networks=settings.GATEWAY_PROVIDER_NETWORKS, heartbeat_seconds=settings.GATEWAY_HEARTBEAT)
     shipper = Shipper(journal, settings.GATEWAY_JOURNAL_DIR, interval=settings.GATEWAY_LOG_INTERVAL)
     prompt_shipping = PromptShipping(state.shipping_requests, shipper)
-    watcher = Watcher()
-    follower = Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL, cut=watcher.cut)
+    follower = Follower(snapshot, interval=settings.GATEWAY_SNAPSHOT_INTERVAL)
     parts = Gateway(
         snapshot=snapshot,
         follower=follower,
         state=state,
-        acknowledger=Acknowledger(state.acknowledgements, follower, watcher.cuts),
         flights=Flights(state),
         transport=transport,
-        watcher=watcher,
+        watcher=Watcher(),
         relay=Relay(heartbeat_seconds=settings.GATEWAY_HEARTBEAT),
         breakers=Breakers(failures=settings.GATEWAY_BREAKER_FAILURES, cooldown=settings.GATEWAY_BREAKER_COOLDOWN),
         rests=Rests(),
@@ -182,7 +180,9 @@ def make_gateway() -> Gateway:
 
 
 def _add_threads(parts: Gateway) -> None:
-    """Those whose work needs the whole gateway."""
+    """Those whose work needs the whole gateway, or other parts of it."""
+    parts.follower.cut = parts.watcher.cut
+    parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
     parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
     parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))

@@ -31,13 +31,11 @@ class Follower(BackgroundThread):
     `cut` ends the running requests of credentials, once the snapshot has the change that ordered it.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, *, interval: float, cut: Callable[[Collection[Credential]], None] | None = None
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, *, interval: float) -> None:
         super().__init__("snapshot", log, every=interval)
         self.snapshot = snapshot
         self.changes_applied = 0  # the number of polls that returned some
-        self._cut = cut
+        self.cut: Callable[[Collection[Credential]], None] | None = None
         self.last_success = 0.0
         self._feed = ChangeFeed(connection)
         self._position: Position | None = None
@@ -159,8 +157,8 @@ class Follower(BackgroundThread):
         # Keys last: a request that finds a new key must also find its owner and the rules.
         for kind, ids in sorted(changes.items(), key=lambda change: change[0] == "key"):
             loading.load(self.snapshot, kind, ids)
-        if self._cut is not None and (credentials := cuts_in(changes)):
-            self._cut(credentials)
+        if self.cut is not None and (credentials := cuts_in(changes)):
+            self.cut(credentials)
         # Only now: what could not be applied is fetched again.
         self._position = position
         self.changes_applied += bool(changes)
