@@ -46,13 +46,13 @@ class RevocableAdmin(ServiceAdmin[Row]):
 
     def _begin(self, request: HttpRequest, place: ExitStack) -> Revocation:
         """What the form wants; nobody waits if too many do already."""
-        is_form = request.method == "POST"
-        try:
-            place.enter_context(waiters.place(request.user.pk))
-            waits = is_form
-        except ServiceUnavailable:
-            waits = False
-        revocation = Revocation(self.viewset.resource_name, waits=waits, cuts=is_form and "cut" in request.POST)
+        waits = request.method == "POST"
+        if waits:
+            try:
+                place.enter_context(waiters.place(request.user.pk))
+            except ServiceUnavailable:
+                waits = False
+        revocation = Revocation(self.viewset.resource_name, waits=waits, cuts="cut" in request.POST)
         _revocations[request] = revocation
         return revocation
 
