@@ -16,6 +16,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminP
 from accounts import services, sessions, viewsets
 from accounts.builtin import ADMIN_ROLE, ROLES
 from accounts.models import Feature, Group, Role, Session, User, UserKind
+from gateway_project.change_feed.cuts import Credential
 from gateway_project.console.audit import caller, record, session_event_recorder
 from gateway_project.console.filters import FlagFilter, equals
 from gateway_project.console.row_actions import row_action, row_link
@@ -23,6 +24,7 @@ from gateway_project.console.tables import ReadOnlyAdmin, ServiceAdmin, ServiceF
 from gateway_project.console.tabs import Tab, log_tab, usage_tab
 from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
+from gateway_project.revocation.console import RevocableAdmin
 
 # The gateway has groups of its own.
 admin.site.unregister(DjangoGroup)
@@ -97,7 +99,7 @@ class UserForm(ServiceForm):
 
 
 @admin.register(User)
-class UserAdmin(ServiceAdmin):
+class UserAdmin(RevocableAdmin[User]):
     """People who log in, and service accounts; both own keys."""
 
     viewset = viewsets.UserViewSet
@@ -115,7 +117,7 @@ class UserAdmin(ServiceAdmin):
     ordering = ["id"]
     readonly_fields = ["state", "group_names", "created_at", "last_login"]
     autocomplete_fields = ["roles", "owning_group"]
-    actions_detail = ["sign_out", "explain"]
+    actions_detail = ["sign_out", "deactivate", "explain"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("roles")
@@ -189,6 +191,9 @@ class UserAdmin(ServiceAdmin):
     def destroy(self, request: HttpRequest, row: User) -> None:
         services.delete_user(row)
 
+    def credentials_of(self, row: User) -> list[Credential]:
+        return [Credential("user", row.pk)]
+
     def deletion_effects(self, row: User) -> list[str]:
         return [
             "The user's logins end and their keys are refused immediately.",
@@ -205,6 +210,20 @@ class UserAdmin(ServiceAdmin):
         self.record(request, "sign out", user.pk)
         return f"Signed out {user.username}: {number} login{'' if number == 1 else 's'} ended."
 
+    @row_action(
+        "Deactivate",
+        icon="person_off",
+        path="deactivate",
+        effect="The user's logins end and their keys are refused until the user is active again.",
+        applies_to=lambda user: user.is_active,
+        revokes=True,
+    )
+    def deactivate(self, request: HttpRequest, user: User) -> str:
+        with self.recorded_change(request, user, attributes=["active"]):
+            services.update_user(user, is_active=False)
+        self.order(request, user.pk, self.credentials_of(user))
+        return f"{user.username} is inactive."
+
 
 class GroupForm(ServiceForm):
     form_names = {"parent_id": "parent"}
@@ -220,7 +239,7 @@ class GroupForm(ServiceForm):
 
 
 @admin.register(Group)
-class GroupAdmin(ServiceAdmin):
+class GroupAdmin(RevocableAdmin[Group]):
     """Users under one name, for rules and limits."""
 
     viewset = viewsets.GroupViewSet
@@ -266,6 +285,9 @@ class GroupAdmin(ServiceAdmin):
 
     def destroy(self, request: HttpRequest, row: Group) -> None:
         services.delete_group(row)
+
+    def credentials_of(self, row: Group) -> list[Credential]:
+        return [Credential("user", user_id) for user_id in row.members.values_list("pk", flat=True)]
 
     def deletion_effects(self, row: Group) -> list[str]:
         return ["Its rules stay but no longer match anyone; its limits are deleted with it."]

@@ -18,6 +18,7 @@ in AppConfig.ready(). HOOKS lists them all:
 | `read_provider_health` | `providers.health.status` | `gateway_project.work.runtime` |
 | `forget_cached_answers` | `telemetry.services` | `gateway_project.work.runtime` |
 | `ship_everything` | `telemetry.services` | `gateway_project.work.runtime` |
+| `await_in_force` | `gateway_project.revocation.receipts` | `gateway_project.work.runtime` |
 """
 
 from collections.abc import Callable

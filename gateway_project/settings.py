@@ -285,6 +285,7 @@ GATEWAY_PROCESSES = env.integer("GATEWAY_PROCESSES", 0)
 GATEWAY_MAX_KEYS_PER_USER = env.integer("GATEWAY_MAX_KEYS_PER_USER", 500)
 GATEWAY_MAX_MODELS_PER_PROVIDER = env.integer("GATEWAY_MAX_MODELS_PER_PROVIDER", 1000, minimum=1)
 GATEWAY_WRITES_PER_MINUTE = env.integer("GATEWAY_WRITES_PER_MINUTE", 600)
+GATEWAY_REVOCATION_TIMEOUT = env.seconds("GATEWAY_REVOCATION_TIMEOUT", 10, maximum=60)
 
 # -- Licence ----------------------------------------------------------------------------------------
 # The vendor's public key: without it, no licence key verifies.

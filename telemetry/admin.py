@@ -36,8 +36,8 @@ from telemetry.paging import PAGE_MS, QueryTimeout, statement_timeout
 from telemetry.querysets import EntryQuerySet, LogEntryQuerySet
 
 OUTCOMES = {
-    "completed": "success", "denied": "warning", "blocked": "warning", "failed": "danger", "truncated": "danger",
-    "client_closed": "info", "aborted": "danger",
+    "completed": "success", "denied": "warning", "blocked": "warning", "revoked": "warning", "failed": "danger",
+    "truncated": "danger", "client_closed": "info", "aborted": "danger",
 }  # fmt: skip
 TAIL = 50
 TOO_LONG = "The search takes too long: narrow it by time."

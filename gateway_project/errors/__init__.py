@@ -13,6 +13,7 @@
     │   └── CacheMiss                 504  only a stored response was wanted
     ├── AccessError                   the caller may not do this
     │   ├── AuthenticationFailed      401
+    │   ├── CredentialRevoked         401  while the request ran
     │   ├── PermissionDenied          403
     │   ├── RuleDenied                403
     │   └── LicenceInvalid            403
@@ -42,6 +43,7 @@ from gateway_project.errors.client_errors import (
     AuthenticationFailed,
     CacheMiss,
     Conflict,
+    CredentialRevoked,
     GuardrailBlocked,
     LicenceInvalid,
     LimitError,
@@ -80,6 +82,7 @@ __all__ = [
     "CacheMiss",
     "ClientClosed",
     "Conflict",
+    "CredentialRevoked",
     "GatewayError",
     "GuardrailBlocked",
     "InternalError",

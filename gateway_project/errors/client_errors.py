@@ -116,6 +116,14 @@ class AuthenticationFailed(AccessError):
     default_headers = {"WWW-Authenticate": "Bearer"}
 
 
+class CredentialRevoked(AccessError):
+    """The request was ended while it ran: whoever revoked or changed its credential wanted that."""
+
+    code = 401
+    default_message = "The request was ended: its credential has been revoked or changed."
+    default_headers = {"WWW-Authenticate": "Bearer"}
+
+
 class PermissionDenied(AccessError):
     """The credential is good and lacks the permission."""
 

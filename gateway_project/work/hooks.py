@@ -6,6 +6,7 @@ The pipeline is imported by the first call and not when Django starts: most comm
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from gateway_project.revocation.receipts import await_in_force
 from licensing.statistics import count_active_uses
 from licensing.status import read_limit_statuses
 from providers.health.status import read_provider_health
@@ -14,7 +15,9 @@ from rules.guardrails.detection import check_parameters
 from telemetry.services import forget_cached_answers, ship_everything
 
 if TYPE_CHECKING:
+    from gateway_project.change_feed.cuts import Credential
     from gateway_project.json_types import JsonObject
+    from gateway_project.revocation.receipts import InForce
     from licensing.models import Limit
     from licensing.statistics import Uses
     from licensing.status import LimitStatus
@@ -33,6 +36,7 @@ def provide_hooks() -> None:
     check_parameters.provide(_check_parameters)
     forget_cached_answers.provide(_forget_answers)
     ship_everything.provide(_ship_everything)
+    await_in_force.provide(_await_in_force)
 
 
 def _active_uses() -> "Uses":
@@ -81,3 +85,9 @@ def _ship_everything() -> bool:
     from gateway_project.work import runtime
 
     return runtime.ship_everything()
+
+
+def _await_in_force(change: int, credentials: "Collection[Credential]", seconds: float) -> "InForce":
+    from gateway_project.work import runtime
+
+    return runtime.await_in_force(change, credentials, seconds)

@@ -8,6 +8,8 @@ from django.conf import settings
 
 from accounts.sessions import delete_all_expired
 from gateway_project.background import PeriodicTask, PeriodicTasks
+from gateway_project.change_feed.cuts import Credential
+from gateway_project.revocation.receipts import InForce
 from gateway_project.server.bodies import OWNERS_SHARE, MemoryBudget
 from gateway_project.work.cache.flights import Flights
 from gateway_project.work.gateway import Gateway
@@ -16,6 +18,8 @@ from gateway_project.work.log.entry import write_refusal_counts
 from gateway_project.work.log.refusals import Refusals
 from gateway_project.work.mirroring import serve_mirrored
 from gateway_project.work.ownership.owners import Owners
+from gateway_project.work.revocation.acknowledging import Acknowledger
+from gateway_project.work.revocation.waiting import wait_until_in_force
 from gateway_project.work.routing.alias_preview import preview_alias
 from gateway_project.work.routing.full_providers import FullProviders
 from gateway_project.work.routing.mirrors import Mirrors
@@ -96,6 +100,13 @@ def ship_everything() -> bool:
     return _gateway.prompt_shipping.ship_everything()
 
 
+def await_in_force(change: int, credentials: Collection[Credential], seconds: float) -> InForce:
+    """Where a change is in force, after at most so many seconds. A hook of revocation."""
+    if _gateway is None:
+        return wait_until_in_force(_state(), None, change, credentials, seconds)
+    return wait_until_in_force(_gateway.state, _gateway.acknowledger, change, credentials, seconds)
+
+
 def active_uses() -> Uses:
     """The active uses of all processes. A hook of licensing."""
     return uses_of(_state() if _gateway is None else _gateway.state)
@@ -170,7 +181,9 @@ def make_gateway() -> Gateway:
 
 
 def _add_threads(parts: Gateway) -> None:
-    """Those whose work needs the whole gateway."""
+    """Those whose work needs the whole gateway, or other parts of it."""
+    parts.follower.cut = parts.watcher.cut
+    parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
     parts.issuer_keys = IssuerKeys(parts)
     parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)

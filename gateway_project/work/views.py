@@ -68,7 +68,9 @@ def _exchange(environ: WSGIEnvironment, endpoint: Endpoint, gateway: Gateway) ->
     client = environ.get("gunicorn.socket")
     connection = ClientConnection(environ, client, environ.get("REMOTE_ADDR", ""))
     call = Call(client=client, total_seconds=gateway.total_seconds)
-    return Exchange(connection, request_id(environ), endpoint, call=call)
+    exchange = Exchange(connection, request_id(environ), endpoint, call=call)
+    call.owner = exchange.identity
+    return exchange
 
 
 def _refused(error: GatewayError, environ: WSGIEnvironment, door: Door) -> Delivery:

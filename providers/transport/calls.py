@@ -22,6 +22,7 @@ class End(Enum):
     TOTAL = "did not complete its answer in time"
     BODY = "the request did not arrive in time"
     STOPPING = "the gateway is stopping"
+    REVOKED = "the credential of the request was revoked"
     OUTPACED = "did not begin to answer before another provider did"
 
 
@@ -50,6 +51,7 @@ class Call:
         "end",
         "idle_seconds",
         "is_abandoned",
+        "owner",
         "phase",
         "started",
         "timeout_seconds",
@@ -69,6 +71,7 @@ class Call:
         self.timeout_seconds = self.idle_seconds = total_seconds
         self.end: End | None = None
         self.is_abandoned = False  # whether its client has gone and only the usage is waited for
+        self.owner: object = None  # whose request it serves, for those who end calls by that
         self._has_all_but_usage: Callable[[], bool] | None = None
         self.alarm: tuple[float, Callable[[], None]] | None = None  # when the watcher calls what, once
         self.wake: Callable[[], None] | None = None  # wakes a thread that waits for something else than a socket
@@ -172,13 +175,15 @@ class Call:
             own = Call(client=self.client, total_seconds=math.inf)
             own.started, own.total_deadline = self.started, self.total_deadline
             self.client, self.total_deadline = None, math.inf
+            own.owner, self.owner = self.owner, None
             return own
 
     def _end_with(self, end: End) -> None:
         self.end = self.end or (End.CLIENT_CLOSED if self.is_abandoned else end)
         if self._socket is not None:
-            # A client whose body is late still gets its answer.
-            how = socket.SHUT_RD if self.end is End.BODY else socket.SHUT_RDWR
+            # A client whose body is late, or whose credential is revoked meanwhile, still gets its answer.
+            is_client = self.end is End.BODY or (self.end is End.REVOKED and self._socket is self.client)
+            how = socket.SHUT_RD if is_client else socket.SHUT_RDWR
             with suppress(OSError):
                 # The base class's method: an SSLSocket's would tear down the TLS state that the reader uses.
                 socket.socket.shutdown(self._socket, how)

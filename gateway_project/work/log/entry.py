@@ -14,6 +14,7 @@ from gateway_project.errors import (
     MAX_MESSAGE_LENGTH,
     AccessError,
     AuthenticationFailed,
+    CredentialRevoked,
     GatewayError,
     GuardrailBlocked,
     LimitError,
@@ -277,6 +278,8 @@ def outcome_of(error: GatewayError | None) -> str:
         return "completed"
     if isinstance(error, GuardrailBlocked):
         return "blocked"
+    if isinstance(error, CredentialRevoked):
+        return "revoked"
     return "denied" if isinstance(error, AccessError | LimitError) else "failed"
 
 

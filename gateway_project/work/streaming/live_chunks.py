@@ -219,13 +219,14 @@ def _max_kept_bytes() -> int:
 
 
 def _finish(exchange: Exchange, gateway: Gateway) -> None:
-    """Set the answer of a complete stream, and cache it. Raises ProviderError if it is not complete."""
+    """Set the answer of a complete stream, and cache it. Raises ProviderError or Interrupted if it is not complete."""
     stream = exchange.attempts.stream
     assert stream is not None
     reader = stream.reader
     if reader.error is not None:
         raise reader.error
     if not reader.done:
+        exchange.call.check()
         raise ProviderError("The provider's stream ended without its terminal mark.")
     exchange.end(outcome="completed")
     exchange.delivery.answer = answer = _read(exchange, stream)
