@@ -35,7 +35,8 @@ def create_user(
 ) -> User:
     """Create a user with these roles, given by id or by name; by default the role user.
 
-    Without a password (None), no password is right until one is set. Raises Conflict if the name exists in any case, deleted users included, and ValidationError.
+    Without a password (None), no password is right until one is set.
+    Raises Conflict if the name exists in any case, deleted users included, and ValidationError.
     """
     user = User(
         username=User.normalize_username(username),

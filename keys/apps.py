@@ -11,4 +11,4 @@ class KeysConfig(AppConfig):
         from accounts.scim.services import delete_keys_of
         from keys.services import delete_keys
 
-        delete_keys_of.provide(lambda user: delete_keys(user.keys.all()))
+        delete_keys_of.provide(lambda user: delete_keys(user.api_keys.all()))

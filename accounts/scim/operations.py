@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from scim2_models import Context, InvalidPathException, InvalidValueException, MutabilityException, PatchOp
+from scim2_models import (
+    Context,
+    InvalidPathException,
+    InvalidValueException,
+    MutabilityException,
+    NoTargetException,
+    PatchOp,
+)
 
 from accounts.scim.resources import POLICY, ScimGroup, ScimUser, without_schema
 from gateway_project.errors import PayloadTooLarge
@@ -132,7 +139,7 @@ def patch_user(user: ScimUser, payload: JsonObject) -> None:
 
 
 def _for_one_email(operation: Operation) -> Iterator[Operation]:
-    """The operation, where it is about e-mail addresses for the only one that there is; none for those of other types."""
+    """The operation; about e-mail addresses for the only one that there is, and none about addresses of other types."""
     place = EMAIL_PATH.match(operation.path)
     if place is None:
         yield Operation(operation.op, operation.path, _scalar(operation.value), operation.has_value)
@@ -207,6 +214,8 @@ def _apply(operation: Operation, change: GroupChange) -> None:
         change.external_id = _text(operation, "")
     elif path.partition(".")[0] in SERVER_OWNED:
         raise MutabilityException(detail=f"{operation.path} is read-only.")
+    elif not path and operation.op == "remove":
+        raise NoTargetException(detail="Removing needs a path.")
     elif not path:
         raise InvalidValueException(detail="An operation without a path needs an object as its value.")
     elif not re.fullmatch(r"[\w$:.\-]+(\[.*\](\.\w+)?)?", path):

@@ -25,6 +25,7 @@ from scim2_models.path import (
 from accounts.models import Group, User
 from accounts.scim.operations import MAX_ID_DIGITS
 from accounts.scim.resources import Selection, without_schema
+from gateway_project.database.names import name_key
 
 MAX_FILTER_LENGTH, MAX_BRACKETS, MAX_CONDITIONS = 2000, 30, 50
 MAX_COUNT, DEFAULT_COUNT = 200, 100
@@ -65,8 +66,8 @@ def _text(column: str, lookups: Mapping[CompareOperator, str] = STRING_LOOKUPS) 
 
 
 def _user_name(op: CompareOperator, value: Any) -> Q:
-    condition = Q(**{f"name_key__{EXACT_LOOKUPS[op]}": _string(value)})
-    return condition | Q(username=_string(value)) if op == EQ else condition
+    condition = Q(**{f"name_key__{EXACT_LOOKUPS[op]}": name_key(_string(value))})
+    return condition | Q(username=value) if op == EQ else condition
 
 
 def _id(column: str) -> Condition:
@@ -227,7 +228,7 @@ class Query:
 
 
 def _order(parameters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[Any, ...]:
-    name, direction = parameters.get("sortBy", ""), parameters.get("sortOrder", "ascending").lower()
+    name, direction = parameters.get("sortBy", ""), (parameters.get("sortOrder") or "ascending").lower()
     if direction not in ("ascending", "descending"):
         raise InvalidValueException(detail="sortOrder must be ascending or descending.")
     if not name:

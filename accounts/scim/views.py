@@ -39,6 +39,7 @@ ROUTES = (
     (r"\.search", "search-all", {"post": "refuse_unsupported"}),
     ("Bulk", "bulk", {"post": "refuse_unsupported"}),
     ("Me", "me", dict.fromkeys(("get", "post", "put", "patch", "delete"), "refuse_unsupported")),
+    ("", "root", dict.fromkeys(("get", "post", "put", "patch", "delete"), "refuse_unknown")),
     ("(?P<rest>.*)", "unknown", dict.fromkeys(("get", "post", "put", "patch", "delete"), "refuse_unknown")),
 )
 
@@ -108,6 +109,6 @@ def _response(status: int, document: object, headers: Mapping[str, str]) -> Http
 def scim_routes() -> list[URLPattern]:
     """All of them, below /scim/v2/; a trailing slash is optional."""
     return [
-        re_path(rf"^scim/v2/{pattern}/?\Z", scim_view(pattern, handlers), name=f"scim-{name}")
+        re_path(rf"^scim/v2{'/' if pattern else ''}{pattern}/?\Z", scim_view(pattern, handlers), name=f"scim-{name}")
         for pattern, name, handlers in ROUTES
     ]
