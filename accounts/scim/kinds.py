@@ -1,11 +1,11 @@
 """Users and groups as SCIM resources: how each is listed, read, created, replaced, patched and deleted."""
 
 from collections.abc import Mapping
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from scim2_models import Context, NotFoundException, UniquenessException
 
 from accounts import services
@@ -191,11 +191,11 @@ class Groups(Kind[Group]):
     def _change(self, row: Group, change: GroupChange) -> None:
         lock_row(row, Group.objects.all())
         _require_free_group(change, row)
-        before, values = _audited_group(row, [], []), _changed_names(row, change)
-        if values:
-            services.update_group(row, **values)
+        before, (name, external_id) = _audited_group(row, [], []), _changed_names(row, change)
+        if is_renamed := name is not None or external_id is not None:
+            services.update_group(row, name=name, external_id=external_id)
         added, removed = change_members(row, joining=change.joining, leaving=change.leaving, members=change.members)
-        if values or added or removed:
+        if is_renamed or added or removed:
             self.record("update", row.pk, before, _audited_group(row, added, removed))
 
     def delete(self, row: Group) -> None:
@@ -204,9 +204,10 @@ class Groups(Kind[Group]):
         self.record("destroy", row_id, before)
 
 
-def _changed_names(row: Group, change: GroupChange) -> dict[str, str]:
-    wanted = {"name": change.name, "external_id": change.external_id}
-    return {name: value for name, value in wanted.items() if value is not None and value != getattr(row, name)}
+def _changed_names(row: Group, change: GroupChange) -> tuple[str | None, str | None]:
+    """The new name and the new external id; None where the group has it already."""
+    name = None if change.name == row.name else change.name
+    return name, None if change.external_id == row.external_id else change.external_id
 
 
 def _require_free_group(change: GroupChange, own: Group | None) -> None:
@@ -227,23 +228,23 @@ def _audited_group(group: Group, added: list[int], removed: list[int]) -> JsonOb
 
 def _members(rows: list[Group]) -> dict[int, list[tuple[int, str]]]:
     """The ids and names of the people in each group, of as many groups as one answer takes, at least one."""
-    total, shown = 0, []
-    sizes = dict(
-        Group.objects.filter(pk__in=[row.pk for row in rows]).annotate(n=Count("members")).values_list("pk", "n")
-    )
-    for row in rows:
-        total += sizes.get(row.pk, 0)
-        if shown and total > MAX_MEMBERS_IN_LIST:
-            break
-        shown.append(row.pk)
-    memberships = Group.members.through.objects.filter(
-        group__in=shown, user__is_deleted=False, user__kind=UserKind.PERSON
-    )
-    pairs = memberships.order_by("group_id", "user_id").values_list("group_id", "user_id", "user__username")
+    shown = _fitting(rows) if len(rows) > 1 else [row.pk for row in rows]
+    people = Group.members.through.objects.filter(user__is_deleted=False, user__kind=UserKind.PERSON)
+    memberships = people.filter(group__in=shown).order_by("group_id", "user_id")
+    pairs = memberships.values_list("group_id", "user_id", "user__username")
     members: dict[int, list[tuple[int, str]]] = {group_id: [] for group_id in shown}
     for group_id, triples in groupby(pairs, itemgetter(0)):
         members[group_id] = [(user_id, name) for _, user_id, name in triples]
     return members
+
+
+def _fitting(rows: list[Group]) -> list[int]:
+    """The ids of the first groups that have MAX_MEMBERS_IN_LIST members together, at least of one."""
+    counted = Group.objects.filter(pk__in=[row.pk for row in rows]).with_size()
+    sizes = {group.pk: group.size for group in counted}
+    totals = accumulate(sizes.get(row.pk, 0) for row in rows)
+    fitting = [row.pk for row, total in zip(rows, totals, strict=True) if total <= MAX_MEMBERS_IN_LIST]
+    return fitting or [rows[0].pk]
 
 
 KINDS: dict[str, Kind[Any]] = {kind.endpoint: kind for kind in (Users(), Groups())}

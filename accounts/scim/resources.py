@@ -7,7 +7,7 @@ of members.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Union
+from typing import Annotated, Any
 
 from django.conf import settings
 from pydantic import Field
@@ -64,7 +64,7 @@ class Member(ComplexAttribute):
     """A user in a group."""
 
     value: Annotated[str | None, Mutability.immutable, CaseExact.true] = None
-    ref: Annotated[Reference[Union["User"]] | None, Mutability.immutable] = Field(  # type: ignore[type-arg]  # by name
+    ref: Annotated[Reference["User"] | None, Mutability.immutable] = Field(
         None, serialization_alias="$ref", validation_alias="$ref"
     )
     type: Annotated[str | None, Mutability.read_only] = Field(None, examples=["User"])
