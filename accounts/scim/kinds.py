@@ -1,6 +1,7 @@
 """Users and groups as SCIM resources: how each is listed, read, created, replaced, patched and deleted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeVar
@@ -23,11 +24,21 @@ from accounts.scim.services import change_members, restore_user
 from accounts.viewsets import UserViewSet
 from gateway_project.api import audit
 from gateway_project.database.saving import lock_row
+from gateway_project.errors import Conflict
 from gateway_project.json_types import JsonObject
 
 Row = TypeVar("Row", User, Group)
 # Of all groups in one answer: pages of groups with more are shorter.
 MAX_MEMBERS_IN_LIST = 20_000
+
+
+@contextmanager
+def names_as_unique() -> Iterator[None]:
+    """Around the creation of a row: a Conflict says that another request has taken the name in the meantime."""
+    try:
+        yield
+    except Conflict as error:
+        raise UniquenessException(detail=error.message) from error
 
 
 class Kind(Generic[Row]):
@@ -100,7 +111,8 @@ class Users(Kind[User]):
         former = User.objects.filter(external_id=external_id, is_deleted=True).first() if external_id else None
         _require_free_names(values, former)
         if former is None:
-            user = services.create_user(password=None, **values)
+            with names_as_unique():
+                user = services.create_user(password=None, **values)
         else:
             restore_user(former)
             services.update_user(former, **values)
@@ -177,7 +189,8 @@ class Groups(Kind[Group]):
     def create(self, payload: JsonObject) -> Group:
         change = read_group(payload, Context.RESOURCE_CREATION_REQUEST)
         _require_free_group(change, None)
-        group = services.create_group(name=change.name or "", external_id=change.external_id or "")
+        with names_as_unique():
+            group = services.create_group(name=change.name or "", external_id=change.external_id or "")
         added, _ = change_members(group, joining=change.members or (), leaving=())
         self.record("create", group.pk, after=_audited_group(group, added, []))
         return group

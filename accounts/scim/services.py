@@ -1,6 +1,6 @@
 """Changes that only a directory makes; all others are in accounts/services.py."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -11,6 +11,7 @@ from accounts.services import lock_user
 from gateway_project.database.saving import lock_row, rows_by_id
 from gateway_project.hooks import Hook
 
+BATCH = 5000
 # Marks all keys of a user as deleted.
 delete_keys_of: Hook[[User], None] = Hook("delete_keys_of")
 
@@ -45,12 +46,16 @@ def change_members(
         present = set(people_of(group).values_list("pk", flat=True))
         target = (set(members) | set(joining)) - set(leaving)
         joining, leaving = target - present, present - target
-    removed = sorted(people_of(group).filter(pk__in=leaving).values_list("pk", flat=True)) if leaving else []
-    added = _join(group, joining) if joining else []
-    if removed:
-        group.members.remove(*removed)
-        group.admins.remove(*removed)
+    removed = [user_id for batch in _batches(leaving) for user_id in _leave(group, batch)]
+    added = [user_id for batch in _batches(joining) for user_id in _join(group, batch)]
     return added, removed
+
+
+def _batches(user_ids: Collection[int]) -> Iterator[list[int]]:
+    """The ids in parts that a statement of every database takes."""
+    ids = sorted(user_ids)
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
 
 
 def people_of(group: Group) -> QuerySet[User]:
@@ -58,7 +63,15 @@ def people_of(group: Group) -> QuerySet[User]:
     return group.members.filter(kind=UserKind.PERSON, is_deleted=False)
 
 
-def _join(group: Group, user_ids: Collection[int]) -> list[int]:
+def _leave(group: Group, user_ids: list[int]) -> list[int]:
+    removed = sorted(people_of(group).filter(pk__in=user_ids).values_list("pk", flat=True))
+    if removed:
+        group.members.remove(*removed)
+        group.admins.remove(*removed)
+    return removed
+
+
+def _join(group: Group, user_ids: list[int]) -> list[int]:
     rows_by_id(User.objects.live().filter(kind=UserKind.PERSON), user_ids, field="members")
     present = set(group.members.filter(pk__in=user_ids).values_list("pk", flat=True))
     added = sorted(set(user_ids) - present)

@@ -10,6 +10,7 @@ from accounts.models import Group, User
 from accounts.services import add_member, create_service_account
 from telemetry.audit.models import AuditEntry
 from tests.accounts.scim.conftest import GROUP, error
+from tests.support.pace import patience
 
 
 def members(document) -> list[str]:
@@ -186,7 +187,7 @@ def test_a_large_group_is_patched_within_a_second(directory, crowd):
         document = directory.patch(path, {"op": "add", "path": "members", "value": [{"value": user_id}]})
         directory.patch(path, {"op": "remove", "path": f'members[value eq "{user_id}"]'})
     assert "members" not in document
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < patience(1)
     assert all("LIMIT" in one["sql"] or "WHERE" in one["sql"] for one in queries if "group_members" in one["sql"])
     assert len(members(directory.get(f"/Groups/{crowd.pk}"))) == 5000
 
