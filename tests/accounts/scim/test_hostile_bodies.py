@@ -13,6 +13,7 @@ PATHS = [
     "urn:ietf:params:scim:schemas:core:2.0:User:active", "urn:x:y", "[", "]", "a[b]", "a.b.c", "$ref", "-", "\u2028",
 ]  # fmt: skip
 SCALARS = [None, True, False, 0, -1, 10**30, 1.5, "", "1", "True", "ann", "a@b.org", "a" * 300, "\u200b", "\udbff", "é"]
+SCHEMAS = [f"urn:ietf:params:scim:schemas:core:2.0:{name}" for name in ("User", "Group")]
 NAMES = [
     "value",
     "type",
@@ -49,8 +50,11 @@ def operation(chance: random.Random) -> Any:
 
 def resource(chance: random.Random) -> dict[str, Any]:
     names = ["userName", "displayName", "externalId", "active", "emails", "members", "name", "meta", "id", "groups"]
-    base = {"schemas": value(chance) if chance.random() < 0.1 else [], "userName": f"user-{chance.random()}"}
-    return base | {chance.choice(names): value(chance) for _ in range(3)}
+    name = f"name-{chance.random()}"
+    schemas = value(chance) if chance.random() < 0.1 else SCHEMAS
+    return {"schemas": schemas, "userName": name, "displayName": name} | {
+        chance.choice(names): value(chance) for _ in range(chance.randrange(3))
+    }
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -65,7 +69,7 @@ def test_no_body_is_an_internal_error(directory, seed):
         for method, path, document in (
             *(("PATCH", path, patch) for path in items),
             *(("PUT", path, body) for path in items),
-            *(("POST", path, body) for path in ("/Users", "/Groups", "/Users/.search")),
+            *(("POST", path, resource(chance)) for path in ("/Users", "/Groups", "/Users/.search")),
         ):
             response = directory.send(method, path, document)
             assert response.status_code in (200, 201, 400, 409), f"{method} {path} {document}: {response.text}"
