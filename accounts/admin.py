@@ -115,7 +115,7 @@ class UserAdmin(RevocableAdmin[User]):
     ]
     search_fields = ["name_key", "display_name", "email"]
     ordering = ["id"]
-    readonly_fields = ["state", "group_names", "created_at", "last_login"]
+    readonly_fields = ["state", "group_names", "created_at", "last_login", "external_id"]
     autocomplete_fields = ["roles", "owning_group"]
     actions_detail = ["sign_out", "deactivate", "explain"]
 
@@ -129,11 +129,12 @@ class UserAdmin(RevocableAdmin[User]):
         password = [] if archived or (obj is not None and obj.is_service) else ["password"]
         if obj is not None and obj.pk == request.user.pk:
             password.append("present_password")
+        history = ["created_at", "last_login", *(["external_id"] if obj and obj.external_id else [])]
         kind = ["kind", "owning_group"] if obj is None or obj.is_service else ["kind"]
         return [
             (None, {"fields": ["username", *kind, "display_name", "email", *password]}),
             ("Access", {"fields": ["state" if archived else "is_active", "roles", *groups]}),
-            *([] if obj is None else [("History", {"fields": ["created_at", "last_login"]})]),
+            *([] if obj is None else [("History", {"fields": history})]),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:

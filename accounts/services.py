@@ -24,16 +24,18 @@ from gateway_project.errors import Conflict, NotFound, ValidationError
 def create_user(
     *,
     username: str,
-    password: str,
+    password: str | None,
     display_name: str = "",
     email: str = "",
     roles: Collection[str] = (USER_ROLE,),
     role_ids: Collection[int] | None = None,
     is_active: bool = True,
     is_deleted: bool = False,
+    external_id: str = "",
 ) -> User:
     """Create a user with these roles, given by id or by name; by default the role user.
 
+    Without a password (None), no password is right until one is set.
     Raises Conflict if the name exists in any case, deleted users included, and ValidationError.
     """
     user = User(
@@ -42,8 +44,12 @@ def create_user(
         email=email,
         is_active=is_active,
         is_deleted=is_deleted,
+        external_id=external_id,
     )
-    user.password = hashing_queue.hash(_validated_password(password, user))
+    if password is None:
+        user.set_unusable_password()
+    else:
+        user.password = hashing_queue.hash(_validated_password(password, user))
     save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
     user.roles.set(_roles_named(roles) if role_ids is None else rows_by_id(Role.objects.all(), role_ids, field="roles"))
     return user
@@ -150,6 +156,8 @@ def update_user(
     password: str | None = None,
     group_id: int | EllipsisType | None = ...,
     current_session: UUID | None = None,
+    username: str | None = None,
+    external_id: str | None = None,
 ) -> None:
     """Store the given changes; a new password ends the user's sessions except `current_session`.
 
@@ -157,9 +165,12 @@ def update_user(
     Raises Conflict for a change that would leave no active admin, NotFound and ValidationError.
     """
     with _keeping_an_admin(user):
-        for name, value in {"display_name": display_name, "email": email, "is_active": is_active}.items():
+        values = {"display_name": display_name, "email": email, "is_active": is_active, "external_id": external_id}
+        for name, value in values.items():
             if value is not None:
                 setattr(user, name, value)
+        if username is not None:
+            user.username = User.normalize_username(username)
         if group_id is not ...:
             _move_account(user, group_id)
         if password is not None:
@@ -218,10 +229,15 @@ def _keeping_an_admin(user: User) -> Iterator[None]:
 
 @transaction.atomic
 def create_group(
-    *, name: str, member_ids: Collection[int] = (), admin_ids: Collection[int] = (), parent_id: int | None = None
+    *,
+    name: str,
+    member_ids: Collection[int] = (),
+    admin_ids: Collection[int] = (),
+    parent_id: int | None = None,
+    external_id: str = "",
 ) -> Group:
     """Create a group of these users; raises Conflict if the name exists, and ValidationError."""
-    group = Group(name=name)
+    group = Group(name=name, external_id=external_id)
     if parent_id is not None:
         _set_parent(group, parent_id)
     _save_group(group)
@@ -238,6 +254,7 @@ def update_group(
     member_ids: Collection[int] | None = None,
     admin_ids: Collection[int] | None = None,
     parent_id: int | EllipsisType | None = ...,
+    external_id: str | None = None,
 ) -> None:
     """Store a new name, other sets of members and of admins, and another parent, where given.
 
@@ -248,8 +265,9 @@ def update_group(
     if parent_id is not ... and parent_id != group.parent_id:
         _set_parent(group, parent_id)
         _save_group(group)
-    if name is not None:
-        group.name = name
+    if name is not None or external_id is not None:
+        group.name = group.name if name is None else name
+        group.external_id = group.external_id if external_id is None else external_id
         _save_group(group)
     if member_ids is not None:
         members = rows_by_id(_eligible_members(group), member_ids, field="members")

@@ -15,6 +15,7 @@ from gateway_project.settings import LOCAL_DATABASE, LOCAL_HOSTS
 from licensing.signing import KeyRefused, read_public_key
 
 MIN_SECRET_LENGTH = 32
+OPTIONAL_SECRETS = ("GATEWAY_METRICS_TOKEN", "GATEWAY_SCIM_TOKEN")
 
 
 def check_configuration(app_configs: object = None, **options: object) -> list[CheckMessage]:
@@ -60,6 +61,18 @@ def secrets_differ(settings: LazySettings) -> Iterator[CheckMessage]:
                 hint="Set different secrets, so that a leak of one does not reveal the other.",
                 id="gateway.E003",
             )
+
+
+def scim_token_is_secret(settings: LazySettings) -> Iterator[CheckMessage]:
+    token = settings.GATEWAY_SCIM_TOKEN
+    is_word = token.isascii() and token.isprintable() and " " not in token
+    is_short = len(token) < MIN_SECRET_LENGTH and settings.GATEWAY_MODE != "production"  # where E002 says so
+    if token and (is_short or not is_word):
+        yield Error(
+            f"GATEWAY_SCIM_TOKEN is shorter than {MIN_SECRET_LENGTH} characters, or not one word in ASCII.",
+            hint='Create one with: python -c "import secrets; print(secrets.token_urlsafe(48))"',
+            id="gateway.E040",
+        )
 
 
 def processes_share_a_store(settings: LazySettings) -> Iterator[CheckMessage]:
@@ -198,6 +211,7 @@ CHECKS = (
     debug_is_not_public,
     secrets_are_secret,
     secrets_differ,
+    scim_token_is_secret,
     processes_share_a_store,
     gevent_has_a_server,
     hosts_are_named,
@@ -220,7 +234,7 @@ def _secrets(settings: LazySettings) -> list[tuple[str, str]]:
     return [
         ("SECRET_KEY", settings.SECRET_KEY),
         ("GATEWAY_TOKEN_KEY", settings.GATEWAY_TOKEN_KEY),
-        *([("GATEWAY_METRICS_TOKEN", settings.GATEWAY_METRICS_TOKEN)] if settings.GATEWAY_METRICS_TOKEN else []),
+        *((name, secret) for name in OPTIONAL_SECRETS if (secret := getattr(settings, name))),
         *(
             (f"{name}[{index}]", key)
             for name, secrets in {"GATEWAY_ENCRYPTION_KEYS": keys, **lists}.items()

@@ -8,6 +8,7 @@ in AppConfig.ready(). HOOKS lists them all:
 | `store_change` | `gateway_project.api.audit` | `telemetry.audit.recording` |
 | `require_licence` | `gateway_project.api.access` | `licensing.services` |
 | `administered_groups` | `gateway_project.api.access` | `accounts.managing.groups` |
+| `delete_keys_of` | `accounts.scim.services` | `keys.services` |
 | `set_own_limits` | `keys.viewsets` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |

@@ -325,6 +325,10 @@ GATEWAY_MAX_SESSIONS_PER_USER = env.integer("GATEWAY_MAX_SESSIONS_PER_USER", 50)
 GATEWAY_KEY_DAYS = env.integer("GATEWAY_KEY_DAYS", 365, minimum=1, maximum=36_500)
 GATEWAY_KEY_MAX_DAYS = env.integer("GATEWAY_KEY_MAX_DAYS", 0, maximum=36_500)
 
+# -- Directory --------------------------------------------------------------------------------------
+# The bearer token of the directory that manages users and groups with SCIM; without it nobody can.
+GATEWAY_SCIM_TOKEN = env.text("GATEWAY_SCIM_TOKEN")
+
 # -- Metrics ----------------------------------------------------------------------------------------
 GATEWAY_METRICS_TOKEN = env.text("GATEWAY_METRICS_TOKEN")
 

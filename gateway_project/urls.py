@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
+from accounts.scim.views import scim_routes
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource
@@ -59,6 +60,7 @@ urlpatterns = [
     *[re_path(rf"^{name}/?$", path.view, name=name) for name, path in MONITORING_PATHS.items()],
     re_path(r"^schema/?$", openapi.schema, name="schema"),
     re_path(r"^docs/?$", openapi.docs, name="docs"),
+    *scim_routes(),
     path("auth/login", AuthViewSet, {"post": "login"}, name="login"),
     path("auth/logout", AuthViewSet, {"post": "logout"}, name="logout"),
     *resource(UserViewSet),

@@ -23,6 +23,7 @@ MANAGER = "its owner, or users.manage"
 OR = " / "  # between features of which one is enough
 GUARDRAIL_READERS = f"guardrails.modify{OR}rules.view"
 MONITORING = "this machine, or anyone with the metrics token"
+DIRECTORY = "the directory, with the SCIM token"
 # What admins of a group may do, too, for their groups: what others need for it, by what the table says.
 DELEGATED = {f"{needed}, or an admin of the group": needed for needed in ("groups.view", "groups.modify", ADMIN)}
 GROUP_VIEWER, GROUP_EDITOR, GROUP_ADMIN = DELEGATED

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from accounts.group_tree import with_ancestors
@@ -132,7 +133,10 @@ def _own_models(key: Key, offers: Offers) -> int:
 
 
 def _compiled(patterns: list[str]) -> Iterator[Pattern]:
-    return (compile_pattern(text) for text in patterns)
+    """The patterns that can be read: one that cannot lets no model through."""
+    for text in patterns:
+        with suppress(ValidationError):
+            yield compile_pattern(text)
 
 
 def _models_for_nobody(callers: dict[int, Caller], reach: Reach, offers: Offers) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from gateway_project.api.access import (
     ADMIN,
     ANYBODY,
     DELEGATED,
+    DIRECTORY,
     HOLDER,
     LOGIN,
     MANAGER,
@@ -179,7 +180,7 @@ def test_the_table_names_only_features_that_exist():
     named = {one for operations in TABLE.values() for who in operations.values() for one in who.split(OR)}
     assert named - {ANYBODY, HOLDER, USER, LOGIN, OWNER, MANAGER, ADMIN, *DELEGATED} <= set(FEATURES)
     others = {route.who for route in routes() if not route.resource}
-    assert others <= {ANYBODY, ADMIN, LOGIN, MONITORING, *FEATURES}
+    assert others <= {ANYBODY, ADMIN, LOGIN, MONITORING, DIRECTORY, *FEATURES}
 
 
 class Forgotten(ApiViewSet):
