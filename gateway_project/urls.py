@@ -5,8 +5,8 @@ from django.urls import include, re_path
 from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
-from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from accounts.scim.views import scim_routes
+from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
 from gateway_project.api.openapi import views as openapi
 from gateway_project.api.resource_routes import ID, path, resource

@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0005_service_accounts_and_group_admins'),
+        ('accounts', '0006_external_ids'),
     ]
 
     operations = [
