@@ -1,7 +1,6 @@
 """Users, roles, features and groups as resources of the management API."""
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +17,7 @@ from gateway_project.api.filters import BooleanFilter, ChoiceFilter, IntegerFilt
 from gateway_project.api.paging import OptionalPagination
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, ListMixin, UpdateMixin
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.errors import NotFound, PermissionDenied, RateLimited, ValidationError
 from gateway_project.json_types import JsonObject
 
@@ -218,7 +218,7 @@ class MemberViewSet(ApiViewSet):
 
     def create(self, request: Request, **kwargs: str) -> Response:
         values = self.values(self.create_attributes)
-        with transaction.atomic():
+        with guarded_change(Access.CALLERS):  # before the group is locked, as in the services
             group, caller = self.group(), self.authenticated_caller
             user = User.objects.filter(pk=values["id"]).first()
             is_admin = user is not None and group.has_admin(user)
@@ -234,7 +234,7 @@ class MemberViewSet(ApiViewSet):
         user_id = self.target_id()
         if user_id is None:
             raise ValidationError("is missing.", field="id")
-        with transaction.atomic():
+        with guarded_change(Access.CALLERS):
             group = self.group()
             user = User.objects.filter(pk=user_id).first()
             if user is not None:
