@@ -1,19 +1,19 @@
 """Judges access tests by a snapshot of its own, which has what the transaction has written and nobody else sees yet."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from accounts.group_tree import with_ancestors
 from accounts.models import Group
 from gateway_project.database.guarding import Access
 from gateway_project.errors import AuthenticationFailed
 from gateway_project.work.access_tests.reasons import missing_subject, reasons_of, unusable_subject
+from gateway_project.work.access_tests.stored_rules import StoredRules
 from gateway_project.work.explain.subjects import Subject
 from gateway_project.work.snapshot.loading import (
     key_records,
     load_aliases,
     load_callers,
     load_providers,
-    load_rules,
 )
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot
 from gateway_project.work.stages.authentication import FEATURE, may_work, require_usable
@@ -30,6 +30,7 @@ class StoredJudge:
     def __init__(self, tests: Sequence[AccessTest]) -> None:
         self._tests = tests
         self._snapshot = Snapshot()
+        self._rules = StoredRules()
         self._keys: dict[tuple[int, str], KeySnapshot] = {}
         self._groups: dict[int, str] = {}
         self._parents: dict[int, int] = {}
@@ -37,16 +38,30 @@ class StoredJudge:
 
     def reload(self, parts: Collection[Access]) -> None:
         """Load these rows again."""
-        loaders: dict[Access, Callable[[], None]] = {
-            Access.PROVIDERS: lambda: load_providers(self._snapshot),
-            Access.ALIASES: lambda: load_aliases(self._snapshot),
-            Access.RULES: lambda: load_rules(self._snapshot, None),
-            Access.CALLERS: self._load_callers,
-            Access.KEYS: self._load_keys,
-        }
-        for part, load in loaders.items():
-            if part in parts:
-                load()
+        if Access.PROVIDERS in parts:
+            load_providers(self._snapshot)
+        if Access.ALIASES in parts:
+            load_aliases(self._snapshot)
+        if Access.KEYS in parts:
+            self._load_keys()
+        if Access.CALLERS in parts:
+            self._load_callers()
+        if not {Access.CALLERS, Access.RULES}.isdisjoint(parts):
+            self._snapshot.put_rules(self._rules.load(*self._audiences()))
+        self._rules.prepare(self._snapshot.rules, frozenset(self._names()))
+
+    def _audiences(self) -> tuple[set[int], set[int]]:
+        """The users and the groups whose rules are for somebody whom the tests are about."""
+        callers = self._snapshot.callers
+        groups = {group_id for caller in callers.values() for group_id in caller.group_ids}
+        return set(callers), groups.union(with_ancestors(self._groups, self._parents))
+
+    def _names(self) -> Iterator[str]:
+        """All names that rules may be asked about: of models, with and without their provider, and of aliases."""
+        for model in {test.model for test in self._tests}:
+            yield from (model, model.partition("/")[2])
+            alias = self._snapshot.aliases.resolve(model)
+            yield from (one.target.model for tier in (alias.tiers if alias is not None else ()) for one in tier)
 
     def holds(self, test: AccessTest) -> bool:
         """Whether the test holds; a user, key or group that is gone, or cannot send work, may use nothing."""

@@ -59,7 +59,9 @@ def _refusal(question: Question, answer: QuestionAnswer, snapshot: Snapshot) -> 
     considered = book.considered(answer.name, answer.permitted or (), user_id=caller.id, group_ids=caller.group_ids)
     consideration = shown_to(caller, considered, answer.name, with_all=False)
     is_alias = snapshot.aliases.resolve(question.model) is not None
-    yield next(rule_remedies(consideration, caller, is_alias=is_alias))
+    general, *particular = rule_remedies(consideration, caller, is_alias=is_alias)
+    is_denied = any(one.has_matched and one.rule.denies for one in consideration.rules)
+    yield from [general] if is_denied else particular
 
 
 def _why_none(question: Question, answer: QuestionAnswer, snapshot: Snapshot) -> str:

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -19,6 +19,7 @@ from accounts.builtin import ADMIN_ROLE
 from accounts.group_tree import with_ancestors
 from accounts.models import Feature, Group, Role, Session, User
 from gateway_project.errors import ValidationError
+from gateway_project.name_patterns import Pattern
 from gateway_project.work.guardrails.loading import load_guardrails
 from gateway_project.work.limits.book import LimitBook, LimitRow
 from gateway_project.work.limits.kinds import CONCURRENT, CREDENTIAL, REQUESTS, TOKENS, Subject
@@ -304,11 +305,12 @@ def rule_record(
     everyone: bool | None,
     provider_id: int | None,
     effect: str,
+    compiled: Callable[[str], Pattern] = compile_pattern,
 ) -> RuleSnapshot | None:
     """A stored rule, compiled; None if it allows and its pattern does not compile."""
     denies = effect == Effect.DENY
     try:
-        pattern = compile_pattern(regex) if regex else None
+        pattern = compiled(regex) if regex else None
     except ValidationError as error:
         log.error("Rule %s %s: %s", name, "denies every model" if denies else "is not applied", error.message)
         if not denies:
