@@ -12,8 +12,10 @@ class RulesConfig(AppConfig):
         from accounts.models import Group, User
         from gateway_project.database.guarding import watch_access
         from providers.sealing import OTHER_TABLES
+        from rules.access_tests import admin as access_tests  # noqa: F401  they add their pages to the site
+        from rules.access_tests import console as pages_of_tests  # noqa: F401
         from rules.access_tests import watching
-        from rules.aliases import admin as aliases  # noqa: F401  they add their pages to the site
+        from rules.aliases import admin as aliases  # noqa: F401
         from rules.guardrails import admin as guardrails  # noqa: F401
         from rules.guardrails.models import Guardrail
         from rules.lint import console as lint  # noqa: F401

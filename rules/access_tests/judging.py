@@ -1,18 +1,11 @@
 """Whether access tests hold: the pipeline answers, by the rows as they are stored."""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from gateway_project.database.guarding import Access
 from gateway_project.hooks import Hook
-from rules.access_tests.models import AccessTest
-
-
-class Verdict(NamedTuple):
-    """Whether a test holds, and why the request that it is about would be served or refused."""
-
-    holds: bool
-    because: str
+from rules.access_tests.models import AccessTest, Verdict
 
 
 class Judge(Protocol):

@@ -1,7 +1,7 @@
 """Access tests. They outlive whom and what they are about: a user, group or provider that is gone may use nothing."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import NamedTuple
 
 from django.core.validators import MaxLengthValidator
 from django.db import models
@@ -23,11 +23,11 @@ class Expectation(models.TextChoices):
     DENIED = "denied", "Denied"
 
 
-def _reference(to: type[models.Model], **options: Any) -> models.ForeignKey:
-    """A reference that stays as it is when the row is deleted."""
-    return models.ForeignKey(
-        to, on_delete=models.DO_NOTHING, db_constraint=False, null=True, blank=True, related_name="+", **options
-    )
+class Verdict(NamedTuple):
+    """Whether a test holds, and why the request that it is about would be served or refused."""
+
+    holds: bool
+    because: str
 
 
 class AccessTest(models.Model):
@@ -37,14 +37,19 @@ class AccessTest(models.Model):
     description = models.TextField(
         blank=True, default="", validators=[MaxLengthValidator(MAX_DESCRIPTION_LENGTH), check_text]
     )
-    user = _reference(User)
-    group = _reference(Group)
+    # The references stay as they are when the row is deleted.
+    user = models.ForeignKey(User, models.DO_NOTHING, null=True, blank=True, db_constraint=False, related_name="+")
+    group = models.ForeignKey(Group, models.DO_NOTHING, null=True, blank=True, db_constraint=False, related_name="+")
     key_name = models.CharField(max_length=MAX_KEY_NAME_LENGTH, blank=True, default="", validators=[check_text])
     model = models.CharField(max_length=MAX_MODEL_LENGTH, validators=[check_text])
-    provider = _reference(Provider)
+    provider = models.ForeignKey(
+        Provider, models.DO_NOTHING, null=True, blank=True, db_constraint=False, related_name="+"
+    )
     expected = models.CharField(max_length=10, choices=Expectation, default=Expectation.ALLOWED)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
+
+    verdict: Verdict | None = None  # in rows of the console's list
 
     objects = AccessTestQuerySet.as_manager()
 

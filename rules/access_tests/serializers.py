@@ -3,7 +3,7 @@
 from rest_framework import serializers
 
 from gateway_project.api.fields import Attributes, Choice, Id, Text
-from rules.access_tests.judging import Verdict, verdicts_of
+from rules.access_tests.judging import verdicts_of
 from rules.access_tests.models import (
     MAX_DESCRIPTION_LENGTH,
     MAX_KEY_NAME_LENGTH,
@@ -11,6 +11,7 @@ from rules.access_tests.models import (
     MAX_NAME_LENGTH,
     AccessTest,
     Expectation,
+    Verdict,
 )
 
 

@@ -26,8 +26,11 @@ class StoredRules:
         audience = ~Q(everyone=Everyone.NOT) | Q(user__in=user_ids) | Q(group__in=group_ids)
         rows = Rule.objects.enabled().filter(audience).values_list(*RULE_COLUMNS)
         former = self._records
-        self._records = {row: former[row] if row in former else rule_record(*row, self._compiled) for row in rows}
+        self._records = {row: former[row] if row in former else self._record(row) for row in rows}
         return [record for record in self._records.values() if record is not None]
+
+    def _record(self, row: tuple[Any, ...]) -> RuleSnapshot | None:
+        return rule_record(*row, compiled=self._compiled)
 
     def prepare(self, book: RuleBook, names: frozenset[str]) -> None:
         """Tell the book which of the names each of its patterns matches."""

@@ -305,6 +305,7 @@ def rule_record(
     everyone: bool | None,
     provider_id: int | None,
     effect: str,
+    *,
     compiled: Callable[[str], Pattern] = compile_pattern,
 ) -> RuleSnapshot | None:
     """A stored rule, compiled; None if it allows and its pattern does not compile."""
