@@ -54,8 +54,8 @@ def run_tests(request: HttpRequest) -> HttpResponse:
 @console_site().page("rules/accesstest/import/", name="access-tests-import")
 def import_tests(request: HttpRequest) -> HttpResponse:
     """The form; POST stores the tests of the file."""
-    form = ImportForm(request.POST or None, request.FILES or None)
-    if request.method == "POST" and form.is_valid():
+    form = ImportForm(request.POST, request.FILES) if request.method == "POST" else ImportForm()
+    if form.is_valid():
         try:
             with races_as_conflicts(), transaction.atomic():
                 result = import_access_tests(read_document(form.document()))

@@ -17,9 +17,8 @@ pytestmark = pytest.mark.django_db
 
 def sent_back(page, **changes):
     """The form of a page as a browser sends it, with these changes."""
-    return {
-        name: values for name, values in fields_of(page.text).items() if not name.startswith("_") or name == "_seen"
-    } | changes
+    buttons = ("_save", "_addanother", "_continue")
+    return {name: values for name, values in fields_of(page.text).items() if name not in buttons} | changes
 
 
 def test_a_test_is_made_changed_and_deleted(console, scene):
@@ -61,11 +60,10 @@ def test_a_form_that_breaks_a_test_asks_for_a_reason(console, scene):
 
 @pytest.mark.parametrize("action", ["delete", "disable", "selected", "restore", "lint"])
 def test_every_other_page_asks_too_and_does_it_for_a_reason(console, scene, action):
-    update_rule(scene.rule, enabled=False) if action == "never" else None
     pk = scene.rule.pk
     path, fields = {
         "delete": (f"/admin/rules/rule/{pk}/delete/", {"post": "yes"}),
-        "disable": (f"/admin/rules/rule/{pk}/disable", {}),
+        "disable": (f"/admin/rules/rule/{pk}/disable/", {}),
         "selected": ("/admin/rules/rule/", {"action": "delete_selected", "_selected_action": [pk], "post": "yes"}),
         "restore": (f"/admin/rules/rule/{pk}/versions/1/restore/", {}),
         "lint": ("/admin/rules/rule/lint/fix/", {"action": "disableRule", "id": pk}),

@@ -176,7 +176,7 @@ def test_a_thousand_tests_hold_if_the_pipeline_says_so(gateway):
             counts[is_served] += 1
             assert judge.holds(test) is (is_served is not test.expects_denial), (vars(test), judge.because(test))
             assert judge.because(test).endswith(".")
-    assert min(counts.values()) > WORLDS * TESTS * 0.15, counts
+    assert min(counts.values()) > WORLDS * TESTS * 0.08, counts
     assert sum(counts.values()) == WORLDS * TESTS
 
 
