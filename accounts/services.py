@@ -1,7 +1,7 @@
 """Every change to users, roles, features and groups; those to sessions are in sessions.py."""
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import EllipsisType
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from accounts.group_tree import MAX_DEPTH, depth, with_ancestors
 from accounts.guessing.hashing import hashing_queue
 from accounts.models import MAX_PASSWORD_LENGTH, Feature, Group, Role, User, UserKind, check_text
 from accounts.sessions import end_sessions
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, NotFound, ValidationError
 
@@ -122,7 +123,7 @@ def create_role(*, name: str, feature_ids: Collection[int] = ()) -> Role:
     return role
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def update_role(role: Role, *, name: str | None = None, feature_ids: Collection[int] | None = None) -> None:
     """Store a new name and another set of features, where given; raises Conflict, NotFound and ValidationError.
 
@@ -164,8 +165,9 @@ def update_user(
     With another `group_id`, a service account leaves its group and belongs to that one.
     Raises Conflict for a change that would leave no active admin, NotFound and ValidationError.
     """
-    with _keeping_an_admin(user):
-        values = {"display_name": display_name, "email": email, "is_active": is_active, "external_id": external_id}
+    is_access_changed = is_active is not None or role_ids is not None or group_id is not ...
+    values = {"display_name": display_name, "email": email, "is_active": is_active, "external_id": external_id}
+    with guarded_change(Access.CALLERS) if is_access_changed else nullcontext(), _keeping_an_admin(user):
         for name, value in values.items():
             if value is not None:
                 setattr(user, name, value)
@@ -201,7 +203,7 @@ def _refuse_password(user: User) -> None:
         raise ValidationError("must not be sent: a service account never logs in.", field="new_password")
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def delete_user(user: User) -> None:
     """Mark a user as deleted: the row stays, all credentials end. Raises Conflict for the last admin."""
     with _keeping_an_admin(user):
@@ -227,7 +229,7 @@ def _keeping_an_admin(user: User) -> Iterator[None]:
         raise Conflict("The last active admin cannot be deleted, deactivated or stripped of the role.")
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def create_group(
     *,
     name: str,
@@ -246,7 +248,7 @@ def create_group(
     return group
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def update_group(
     group: Group,
     *,
@@ -297,7 +299,7 @@ def _set_admins(group: Group, user_ids: Collection[int]) -> None:
     group.admins.set(rows_by_id(_eligible_admins(group), user_ids, field="admins"))
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def add_member(group: Group, *, user_id: int, is_admin: bool | None = None) -> User:
     """Add a member, who may be one already, and say whether they are an admin (None: as before); returns the user.
 
@@ -317,7 +319,7 @@ def add_member(group: Group, *, user_id: int, is_admin: bool | None = None) -> U
     return user
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS)
 def remove_member(group: Group, *, user_id: int) -> User:
     """Remove a member and return the user; raises NotFound, and Conflict for a service account of the group."""
     member = group.members.filter(pk=user_id).first()
@@ -330,7 +332,7 @@ def remove_member(group: Group, *, user_id: int) -> User:
     return member
 
 
-@transaction.atomic
+@guarded_change(Access.CALLERS, Access.RULES)
 def delete_group(group: Group) -> None:
     """Delete a group; its rules stay and are for nobody, its limits are deleted.
 

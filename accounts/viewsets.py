@@ -1,7 +1,6 @@
 """Users, roles, features and groups as resources of the management API."""
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,6 +18,7 @@ from gateway_project.api.paging import OptionalPagination
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin, UpdateMixin
 from gateway_project.change_feed.cuts import Credential
+from gateway_project.database.guarding import Access, guarded_change
 from gateway_project.errors import NotFound, PermissionDenied, RateLimited, ValidationError
 from gateway_project.json_types import JsonObject
 from gateway_project.revocation.viewsets import REVOCATION, Proof, RevocationMixin, may_wait
@@ -239,7 +239,7 @@ class MemberViewSet(RevocationMixin):
 
     def create(self, request: Request, **kwargs: str) -> Response:
         values = self.values(self.create_attributes)
-        with transaction.atomic():
+        with guarded_change(Access.CALLERS):  # before the group is locked, as in the services
             group, caller = self.group(), self.authenticated_caller
             user = User.objects.filter(pk=values["id"]).first()
             is_admin = user is not None and group.has_admin(user)
@@ -256,7 +256,7 @@ class MemberViewSet(RevocationMixin):
         user_id = self.target_id()
         if user_id is None:
             raise ValidationError("is missing.", field="id")
-        with transaction.atomic():
+        with guarded_change(Access.CALLERS):
             group = self.group()
             user = User.objects.filter(pk=user_id).first()
             if user is not None:

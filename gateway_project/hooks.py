@@ -14,6 +14,8 @@ in AppConfig.ready(). HOOKS lists them all:
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
 | `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |
 | `read_alias_routing` | `rules.aliases.routing` | `gateway_project.work.runtime` |
+| `watch_access` | `gateway_project.database.guarding` | `rules.access_tests.watching` |
+| `judge_of` | `rules.access_tests.judging` | `gateway_project.work.access_tests.judging` |
 | `find_idle_aliases` | `rules.aliases.routing` | `gateway_project.work.snapshot.loading` |
 | `check_parameters` | `rules.guardrails.detection` | `gateway_project.work.guardrails.remote.compilation` |
 | `read_provider_health` | `providers.health.status` | `gateway_project.work.runtime` |

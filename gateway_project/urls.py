@@ -19,6 +19,7 @@ from gateway_project.work.openapi import endpoint_operation, models_operation
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
 from providers.viewsets import CredentialViewSet, FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
+from rules.access_tests.viewsets import AccessTestViewSet
 from rules.aliases.viewsets import AliasViewSet
 from rules.guardrails.viewsets import GuardrailViewSet
 from rules.lint.viewsets import LintViewSet
@@ -80,6 +81,7 @@ urlpatterns = [
     path("rules/lint", LintViewSet, {"get": "list"}, name="lint"),
     path(f"rules/(?P<rule_id>{ID})/versions", RuleVersionViewSet, {"get": "list"}, name="versions"),
     path(f"rules/(?P<id>{ID})/restore", RuleViewSet, {"post": "restore"}, name="rules-restore"),
+    *resource(AccessTestViewSet),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
     *resource(TrustedIssuerViewSet),

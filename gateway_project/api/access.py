@@ -78,6 +78,13 @@ TABLE: dict[str, dict[str, str]] = {
         "destroy": "rules.modify",
         "restore": "rules.modify",
     },
+    "access-tests": {
+        "list": "rules.view",
+        "retrieve": "rules.view",
+        "create": "rules.modify",
+        "update": "rules.modify",
+        "destroy": "rules.modify",
+    },
     "versions": {"list": "rules.view"},
     "lint": {"list": "rules.view"},
     "aliases": {
@@ -117,7 +124,7 @@ TABLE: dict[str, dict[str, str]] = {
 SITES = {"admin": ADMIN, "me": LOGIN}
 # The resources that are served while the installed licence is expired or invalid. Of the other routes, those for work
 # are not served then.
-WITHOUT_LICENCE = frozenset({"auth", "licence", "lint", "rules", "version", "versions"})
+WITHOUT_LICENCE = frozenset({"access-tests", "auth", "licence", "lint", "rules", "version", "versions"})
 # Raises LicenceInvalid if the installed licence is expired or invalid.
 require_licence: Hook[[], None] = Hook("require_licence")
 # The ids of the groups that a caller administers; the operation itself checks which group it is about.

@@ -15,7 +15,8 @@ from gateway_project.api.access import require_licence
 from gateway_project.api.audit import acting_as
 from gateway_project.api.write_limit import count_write
 from gateway_project.console.audit import actor, caller
-from gateway_project.errors import LicenceInvalid, RateLimited
+from gateway_project.database.guarding import overriding
+from gateway_project.errors import AccessTestFailed, LicenceInvalid, RateLimited
 from gateway_project.hooks import Hook
 
 Page = Callable[..., HttpResponse]
@@ -32,6 +33,8 @@ LICENCE_FREE_PAGES = (
     "licence",
     "licensing_licence_",
     "rules_rule_",
+    "rules_accesstest_",
+    "access-tests",
     "rule-preview",
     "rule-lint",
     "rule-versions",
@@ -39,6 +42,8 @@ LICENCE_FREE_PAGES = (
 )
 # Apps whose fields may autocomplete without a licence.
 LICENCE_FREE_AUTOCOMPLETE = ("rules",)
+# The field of a form with the reason to make a change that breaks access tests.
+REASON = "override_reason"
 # Title, sentence and status of the pages that a browser gets instead of these errors.
 NOT_FOUND = ("Not found", "There is no page at this address.", 404)
 NOT_OFFERED = ("Not possible", "The console does not offer this.", 403)
@@ -60,7 +65,7 @@ class ConsoleSite(UnfoldAdminSite):
         return super().has_permission(request) and has_live_login(request)
 
     def admin_view(self, view: Page, cacheable: bool = False) -> Page:
-        return self._leading_users(super().admin_view(self._checked(view), cacheable))
+        return self._leading_users(super().admin_view(self._checked(self._asking_for_reason(view)), cacheable))
 
     def _leading_users(self, view: Page) -> Page:
         """The view; a logged-in user without staff rights is led to their own pages."""
@@ -111,6 +116,26 @@ class ConsoleSite(UnfoldAdminSite):
         """A page of the console with this sentence instead of the requested page."""
         context = self.context(request, title, problem=problem)
         return TemplateResponse(request, "console/refused.html", context, status=code, headers=headers)
+
+    def _asking_for_reason(self, view: Page) -> Page:
+        """The view; if it breaks access tests, a page asks for a reason, with which the form can be sent again."""
+
+        @wraps(view)
+        def answer(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+            try:
+                with overriding(request.POST.get(REASON, ""), field=REASON):
+                    return view(request, *args, **kwargs)
+            except AccessTestFailed as error:
+                return self._ask_for_reason(request, error)
+
+        return answer
+
+    def _ask_for_reason(self, request: HttpRequest, error: AccessTestFailed) -> HttpResponse:
+        """A page with the tests that a change breaks, and a form that makes the same change for a reason."""
+        unsent = (REASON, "csrfmiddlewaretoken")
+        fields = [(name, value) for name, values in request.POST.lists() if name not in unsent for value in values]
+        context = self.context(request, "Access tests", tests=error.tests, fields=fields)
+        return TemplateResponse(request, "console/override.html", context, status=error.code)
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         # Rows have no pages outside of the console.

@@ -7,6 +7,7 @@
     │   ├── NotFound                  404
     │   ├── MethodNotAllowed          405
     │   ├── Conflict                  409
+    │   ├── AccessTestFailed          409  a change would break access tests
     │   ├── PayloadTooLarge           413
     │   ├── UnsupportedMediaType      415
     │   ├── GuardrailBlocked          400  a guardrail blocks the request or its answer
@@ -39,8 +40,10 @@ from gateway_project.errors.base import MAX_MESSAGE_LENGTH, MAX_PROBLEMS, Gatewa
 from gateway_project.errors.client_errors import (
     LIMIT_ERROR_NAMES,
     AccessError,
+    AccessTestFailed,
     ActiveUseLimitReached,
     AuthenticationFailed,
+    BrokenTest,
     CacheMiss,
     Conflict,
     CredentialRevoked,
@@ -77,8 +80,10 @@ __all__ = [
     "MAX_MESSAGE_LENGTH",
     "MAX_PROBLEMS",
     "AccessError",
+    "AccessTestFailed",
     "ActiveUseLimitReached",
     "AuthenticationFailed",
+    "BrokenTest",
     "CacheMiss",
     "ClientClosed",
     "Conflict",

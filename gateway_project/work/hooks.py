@@ -10,6 +10,7 @@ from gateway_project.revocation.receipts import await_in_force
 from licensing.statistics import count_active_uses
 from licensing.status import read_limit_statuses
 from providers.health.status import read_provider_health
+from rules.access_tests.judging import judge_of
 from rules.aliases.routing import find_idle_aliases, read_alias_routing
 from rules.guardrails.detection import check_parameters
 from telemetry.services import forget_cached_answers, ship_everything
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from licensing.status import LimitStatus
     from providers.health.status import Health
     from providers.models import Provider
+    from rules.access_tests.judging import Judge
+    from rules.access_tests.models import AccessTest
     from rules.aliases.routing import RoutedTarget
 
 
@@ -33,6 +36,7 @@ def provide_hooks() -> None:
     read_provider_health.provide(_provider_health)
     read_alias_routing.provide(_alias_routing)
     find_idle_aliases.provide(_idle_aliases)
+    judge_of.provide(_judge_of)
     check_parameters.provide(_check_parameters)
     forget_cached_answers.provide(_forget_answers)
     ship_everything.provide(_ship_everything)
@@ -67,6 +71,12 @@ def _idle_aliases() -> list[int]:
     from gateway_project.work.snapshot.loading import idle_aliases
 
     return idle_aliases()
+
+
+def _judge_of(tests: "Sequence[AccessTest]") -> "Judge":
+    from gateway_project.work.access_tests.judging import StoredJudge
+
+    return StoredJudge(tests)
 
 
 def _check_parameters(kind: str, parameters: "JsonObject") -> None:

@@ -35,9 +35,14 @@ def authorize(exchange: Exchange, gateway: Gateway) -> None:
     """Raise PermissionDenied unless caller and key may send work, and LicenceInvalid."""
     caller, key = exchange.identity.caller, exchange.identity.key
     assert caller is not None
-    if FEATURE not in caller.features or (key is not None and FEATURE not in key.permissions):
+    if not may_work(caller, key):
         raise PermissionDenied("The credential does not have the permission to send work.")
     require_licence(gateway)
+
+
+def may_work(caller: Caller, key: KeySnapshot | None) -> bool:
+    """Whether caller and key have the permission to send work."""
+    return FEATURE in caller.features and (key is None or FEATURE in key.permissions)
 
 
 def require_usable(key: KeySnapshot | None) -> KeySnapshot:

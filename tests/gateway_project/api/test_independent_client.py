@@ -14,6 +14,7 @@ from keys.services import issue_key
 from licensing.services import set_limit
 from providers.models import Model, ProviderFormat
 from providers.services import add_credential, create_provider, set_price
+from rules.access_tests.services import create_access_test
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
 from rules.guardrails.services import create_guardrail
@@ -51,6 +52,7 @@ def rows(ann, first_provider):
         update_rule(Rule.objects.order_by("pk")[0], description=f"version {number}")
         create_alias(name=f"alias {number}", targets=[TargetDraft(first_provider.pk, f"m{number}")])
         create_trusted_issuer(name=f"issuer {number}", issuer=f"https://login{number}.example.org", audience="llm")
+        create_access_test(name=f"access test {number}", user_id=user.pk, model=f"m{number}")
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
