@@ -14,6 +14,7 @@ from gateway_project.work import views
 from gateway_project.work.doors import DEPLOYED, DEPLOYMENT, ENDPOINTS, ROOTS, WORK_PATH
 from gateway_project.work.explain.recorded.viewsets import EntryExplanationViewSet
 from gateway_project.work.openapi import endpoint_operation, models_operation
+from gateway_project.work.what_if.viewsets import WhatIfViewSet
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
 from providers.viewsets import CredentialViewSet, FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
@@ -79,6 +80,7 @@ urlpatterns = [
     path(f"rules/(?P<id>{ID})/restore", RuleViewSet, {"post": "restore"}, name="rules-restore"),
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
+    *resource(WhatIfViewSet),
     *resource(LimitViewSet),
     *resource(CacheViewSet),
     *resource(LogViewSet),

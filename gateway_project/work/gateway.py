@@ -76,6 +76,7 @@ class Gateway:
     signals: Signals = field(init=False, default_factory=Signals)
     housekeeper: PeriodicTasks = field(init=False)  # set by the factory: its tasks need the gateway
     health_checker: BackgroundThread = field(init=False)  # likewise
+    what_if_starter: BackgroundThread = field(init=False)  # set by the factory, too
 
     def start(self) -> None:
         """Load the snapshot and start the threads; the database may be down."""
@@ -91,6 +92,7 @@ class Gateway:
         self.database_tasks.start()
         self.log_housekeeper.start()
         self.health_checker.start()
+        self.what_if_starter.start()
         if self.release_feed is not None:
             self.release_feed.start()
 
@@ -119,6 +121,7 @@ class Gateway:
         self.follower.stop()
         self.log_housekeeper.stop()
         self.health_checker.stop()
+        self.what_if_starter.stop()
         if self.release_feed is not None:
             self.release_feed.stop()
         self.database_tasks.stop()

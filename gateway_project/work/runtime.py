@@ -33,6 +33,7 @@ from gateway_project.work.tasks.housekeeping import TICK_SECONDS, housekeeping
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from gateway_project.work.tasks.licence_uses import peak_recorder, uses_of
 from gateway_project.work.tasks.releases import UNKNOWN, ReleaseFeed
+from gateway_project.work.tasks.what_if import WhatIfStarter
 from licensing.models import Limit
 from licensing.services import note_time
 from licensing.statistics import Uses
@@ -171,6 +172,7 @@ def make_gateway() -> Gateway:
 def _add_threads(parts: Gateway) -> None:
     """Those whose work needs the whole gateway."""
     parts.health_checker = HealthChecker(parts)
+    parts.what_if_starter = WhatIfStarter()
     parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
     parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))
 

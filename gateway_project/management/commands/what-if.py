@@ -88,8 +88,13 @@ def run_stored(number: int, claim: str) -> None:
     if what_if is None:
         return
     os.nice(NICE)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _leave)
     run_claimed(what_if)
+
+
+def _leave(number: int, frame: object) -> None:
+    """End, and leave the work to another process."""
+    sys.exit(128 + number)
 
 
 def _document(file: str) -> object:

@@ -1,7 +1,7 @@
 """What requests for a model usually use, for those that were refused and of which that is not known."""
 
-from providers.formats import Usage
 from gateway_project.work.what_if.traffic import Traffic
+from providers.formats import Usage
 
 NO_TOKENS = Usage(0, 0, 0, 0, 0)
 

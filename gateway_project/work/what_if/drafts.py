@@ -83,13 +83,21 @@ def _row(row: object, place: str, kind: type[Attributes]) -> RowDraft:
     row_id = _id(values.pop("id"), f"{place}.id") if "id" in values else None
     # A name that is none of the wire's stays as it is, and is refused as unknown.
     attributes = kind(data={snake(name) or name: value for name, value in values.items()})
-    if not attributes.is_valid():
+    if not _is_valid(attributes, place):
         name, problems = next(iter(attributes.errors.items()))
         whole = name == "non_field_errors"
         raise ValidationError(_first(problems), field=place if whole else f"{place}.{camel(name)}")
     if regex := attributes.validated_data.get("regex"):
         compile_pattern(regex, field=f"{place}.regex")
     return RowDraft(row_id, attributes.validated_data, place)
+
+
+def _is_valid(attributes: Attributes, place: str) -> bool:
+    """Whether they are; raises ValidationError for what a field has looked up in vain."""
+    try:
+        return attributes.is_valid()
+    except ValidationError as error:
+        raise ValidationError(error.message, field=f"{place}.{error.field}") from None
 
 
 def _known(values: JsonObject, names: tuple[str, ...], place: str) -> JsonObject:

@@ -3,7 +3,7 @@
 Only these limits are counted: the others are taken as they were.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from heapq import heappop, heappush
@@ -75,7 +75,11 @@ class LimitSide:
         recorded = traffic.recorded
         assert recorded is not None, "limits are counted one request after the other"
         self._settle_until(recorded.at)
-        if cost is None and not traffic.is_from_cache and any(one.limit.unpriced == REFUSE for one in own.refusing_unpriced):
+        if (
+            cost is None
+            and not traffic.is_from_cache
+            and any(one.limit.unpriced == REFUSE for one in own.refusing_unpriced)
+        ):
             return None
         token = "" if traffic.is_from_cache else str(next(self._numbers))
         sized = [[_sized(check, traffic, cost) for check in checks] for checks in (own.checks, *candidates)]
@@ -83,7 +87,10 @@ class LimitSide:
         if admission.is_rejected:
             return None
         if admission.holds:
-            amounts = [hold.take if hold.check.kind != RESERVE else _units(hold.check, traffic, cost) for hold in admission.holds]
+            amounts = [
+                hold.take if hold.check.kind != RESERVE else _units(hold.check, traffic, cost)
+                for hold in admission.holds
+            ]
             settlement = Settlement(token, admission.holds, amounts)
             heappush(self._in_flight, Admitted(recorded.at + recorded.seconds, next(self._numbers), settlement))
         return admission.choice

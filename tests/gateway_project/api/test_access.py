@@ -94,7 +94,9 @@ def test_an_admin(admin):
 
 def key_without(*refused: str):
     """A key is no token of a login: with one there is nothing to log out of."""
-    return lambda who: 401 if who == HOLDER else 200 if is_granted(who, {*CALLER_KINDS, *FEATURES} - {*refused}) else 403
+    return lambda who: (
+        401 if who == HOLDER else 200 if is_granted(who, {*CALLER_KINDS, *FEATURES} - {*refused}) else 403
+    )
 
 
 def test_an_admins_key_for_work_alone(nobody):
@@ -179,7 +181,9 @@ def test_every_route_is_in_the_table():
 
 
 def test_the_table_names_only_features_that_exist():
-    named = {one for operations in TABLE.values() for who in operations.values() for one in re.split(f"{OR}|{AND}", who)}
+    named = {
+        one for operations in TABLE.values() for who in operations.values() for one in re.split(f"{OR}|{AND}", who)
+    }
     assert named - {ANYBODY, HOLDER, USER, LOGIN, OWNER, MANAGER, ADMIN, *DELEGATED} <= set(FEATURES)
     others = {route.who for route in routes() if not route.resource}
     assert others <= {ANYBODY, ADMIN, LOGIN, MONITORING, *FEATURES}
