@@ -15,7 +15,15 @@ from django.conf import settings
 from gateway_project.errors import ValidationError
 from gateway_project.errors.client_errors import LIMIT_ERROR_NAMES
 from gateway_project.work.limits.book import LimitBook, LimitRow
-from gateway_project.work.limits.checks import MAX_AMOUNT, RESERVE, LimitCheck, Settlement, window_begin
+from gateway_project.work.limits.checks import (
+    MAX_AMOUNT,
+    RESERVE,
+    Admission,
+    Hold,
+    LimitCheck,
+    Settlement,
+    window_begin,
+)
 from gateway_project.work.limits.kinds import COUNT_UNPRICED, NANO, REFUSE, TOKENS, Subject, unpriced_units
 from gateway_project.work.limits.status import in_units, usage_from_log
 from gateway_project.work.snapshot.loading import limit_rows
@@ -50,6 +58,17 @@ class ReplayClock(Clock):
         return self.at
 
 
+class LimitedRequest(NamedTuple):
+    """A request as limits see it; a cost of None: there is no price."""
+
+    key: KeySnapshot | None
+    caller: Caller
+    targets: Sequence[Target]  # in the order of asking
+    cost: Decimal | None
+    at: float
+    seconds: float
+
+
 class LimitSide:
     """The counts of some limits from a moment on; before it they hold what the log says."""
 
@@ -64,47 +83,31 @@ class LimitSide:
         self._in_flight: list[Admitted] = []
         self._numbers = count()
 
-    def admit(
-        self, traffic: Traffic, key: KeySnapshot | None, caller: Caller, targets: Sequence[Target], cost: Decimal | None
-    ) -> int | None:
+    def admit(self, traffic: Traffic, request: LimitedRequest) -> int | None:
         """The number of the target whose limits have room, and take from them; None if a limit refuses the request."""
-        own = self.book.for_caller(key, caller)
-        candidates = self._candidates(targets)
+        own, candidates = self.book.for_caller(request.key, request.caller), self._candidates(request.targets)
         if not own.checks and not candidates:
             return 0
-        recorded = traffic.recorded
-        assert recorded is not None, "limits are counted one request after the other"
-        self._settle_until(recorded.at)
-        if (
-            cost is None
-            and not traffic.is_from_cache
-            and any(one.limit.unpriced == REFUSE for one in own.refusing_unpriced)
-        ):
+        self._settle_until(request.at)
+        if request.cost is None and any(check.limit.unpriced == REFUSE for check in own.refusing_unpriced):
             return None
         token = "" if traffic.is_from_cache else str(next(self._numbers))
-        sized = [[_sized(check, traffic, cost) for check in checks] for checks in (own.checks, *candidates)]
-        admission = self._state.admit(sized[0], token=token, candidate_checks=sized[1:], ignore_lost=True)
+        admission = _admit(self._state, token, [own.checks, *candidates], traffic, request.cost)
         if admission.is_rejected:
             return None
         if admission.holds:
-            amounts = [
-                hold.take if hold.check.kind != RESERVE else _units(hold.check, traffic, cost)
-                for hold in admission.holds
-            ]
+            amounts = [_used(hold, traffic, request.cost) for hold in admission.holds]
             settlement = Settlement(token, admission.holds, amounts)
-            heappush(self._in_flight, Admitted(recorded.at + recorded.seconds, next(self._numbers), settlement))
+            heappush(self._in_flight, Admitted(request.at + request.seconds, next(self._numbers), settlement))
         return admission.choice
 
-    def has_room(
-        self, traffic: Traffic, key: KeySnapshot | None, caller: Caller, targets: Sequence[Target], cost: Decimal | None
-    ) -> bool:
+    def has_room(self, traffic: Traffic, request: LimitedRequest) -> bool:
         """Whether it would be admitted; takes nothing."""
-        own, candidates = self.book.for_caller(key, caller), self._candidates(targets)
-        assert traffic.recorded is not None
-        self._settle_until(traffic.recorded.at)
-        sized = [[_sized(check, traffic, cost) for check in checks] for checks in (own.checks, *candidates)]
-        copy = self._state.excerpt(list(chain.from_iterable(sized)))
-        return not copy.admit(sized[0], token="one", candidate_checks=sized[1:], ignore_lost=True).is_rejected
+        own, candidates = self.book.for_caller(request.key, request.caller), self._candidates(request.targets)
+        self._settle_until(request.at)
+        checks = [own.checks, *candidates]
+        copy = self._state.excerpt(list(chain.from_iterable(checks)))
+        return not _admit(copy, "one", checks, traffic, request.cost).is_rejected
 
     def tidy(self) -> None:
         """Forget windows that are over."""
@@ -185,6 +188,18 @@ def _count_before(counters: Counters, check: LimitCheck, clock: ReplayClock) -> 
         return
     usage = usage_from_log(subject.kind, [subject.id], int(begin), clock.at, Clock())[subject.id]
     counters.put(check, Figures(in_units(usage, check.limit), since=begin), clock.at)
+
+
+def _admit(
+    state: LocalState, token: str, checks: Sequence[Sequence[LimitCheck]], traffic: Traffic, cost: Decimal | None
+) -> Admission:
+    """Ask for room: of the first checks, those of the caller, and of one of the others, those of the targets."""
+    own, *candidates = [[_sized(check, traffic, cost) for check in choice] for choice in checks]
+    return state.admit(own, token=token, candidate_checks=candidates, ignore_lost=True)
+
+
+def _used(hold: Hold, traffic: Traffic, cost: Decimal | None) -> int:
+    return _units(hold.check, traffic, cost) if hold.check.kind == RESERVE else hold.take
 
 
 def _sized(check: LimitCheck, traffic: Traffic, cost: Decimal | None) -> LimitCheck:

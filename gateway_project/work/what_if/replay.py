@@ -2,20 +2,27 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gateway_project.work.snapshot.records import Caller, KeySnapshot, Snapshot, Target
 from gateway_project.work.stages.rules import allowed_targets
 from gateway_project.work.what_if.averages import Averages
 from gateway_project.work.what_if.costs import Costs
 from gateway_project.work.what_if.guardrails import GuardrailTrial, Verdict
-from gateway_project.work.what_if.limits import LimitSides, is_refused_by_limit
+from gateway_project.work.what_if.limits import LimitedRequest, LimitSides, is_refused_by_limit
 from gateway_project.work.what_if.outcome import Cause, Change, Judgement, Outcome, Party
 from gateway_project.work.what_if.traffic import Traffic, parts_of, requests_of, traffic_of
 
 MAX_JUDGEMENTS = 100_000  # that are remembered
 REPORT_EVERY = 5000  # requests
 Targets: TypeAlias = tuple[Target, ...]
+
+
+class Asker(NamedTuple):
+    """Whose request it is; without a key it came with a login, or with a key that was deleted."""
+
+    caller: Caller
+    key: KeySnapshot | None
 
 
 class Cancelled(Exception):
@@ -84,12 +91,13 @@ class Replay:
         if judgement is None:
             if len(self._judgements) >= MAX_JUDGEMENTS:
                 self._judgements.clear()
-            judgement = tuple(  # type: ignore[assignment]
-                allowed_targets(traffic.model, snapshot.callers[caller.id], key, snapshot, traffic.tags)
-                for snapshot in (self._before, self._after)
-            )
+            judgement = self._targets(traffic, key, self._before), self._targets(traffic, key, self._after)
             self._judgements[place] = judgement
         return judgement
+
+    def _targets(self, traffic: Traffic, key: KeySnapshot | None, snapshot: Snapshot) -> Targets:
+        caller = snapshot.callers[traffic.user_id or 0]
+        return allowed_targets(traffic.model, caller, key, snapshot, traffic.tags)
 
     def _limited(
         self, traffic: Traffic, caller: Caller, key: KeySnapshot | None, before: Targets, after: Targets
@@ -97,32 +105,36 @@ class Replay:
         """The judgement once limits of the draft have been asked."""
         if self._limits is None:
             return self._costs.judged(traffic, change_of(traffic, before, after), after)
-        used = self._averages.usual(traffic)
-        if is_refused_by_limit(traffic) and before:
-            ordered = _in_order(traffic, before)
-            cost = self._costs.for_limits(used, ordered, is_draft=False)
-            if self._limits.before.has_room(used, key, caller, ordered, cost):
+        used, asker = self._averages.usual(traffic), Asker(caller, key)
+        if before and is_refused_by_limit(traffic):
+            request = self._request(used, asker, before, is_draft=False)
+            if self._limits.before.has_room(used, request):
                 return Judgement()  # it was another limit that refused it, which does so still
-        admitted = self._admitted(used, caller, key, before, after)
-        change = change_of(traffic, *admitted)
-        judgement = self._costs.judged(traffic, change, admitted[1])
+        now = self._left(used, asker, before, is_draft=False)
+        drafted = self._left(used, asker, after, is_draft=True)
+        change = change_of(traffic, now, drafted)
+        judgement = self._costs.judged(traffic, change, drafted)
         if change is Change.ALLOWED and used is not traffic:
             self._outcome.unknown_usage += 1
         is_limited = change is Change.DENIED and bool(after)
         return judgement._replace(cause=Cause.LIMIT) if is_limited else judgement
 
-    def _admitted(
-        self, traffic: Traffic, caller: Caller, key: KeySnapshot | None, before: Targets, after: Targets
-    ) -> tuple[Targets, Targets]:
-        """Of each side's targets those that limits leave; of the draft's, the one that is asked, if limits choose."""
+    def _left(self, traffic: Traffic, asker: Asker, targets: Targets, *, is_draft: bool) -> Targets:
+        """Of these targets those that limits leave: all, the one that is asked if the first is full, or none."""
         assert self._limits is not None
-        results: list[Targets] = []
-        for side, targets in ((self._limits.before, before), (self._limits.after, after)):
-            ordered = _in_order(traffic, targets)
-            cost = self._costs.for_limits(traffic, ordered, is_draft=side is self._limits.after)
-            number = side.admit(traffic, key, caller, ordered, cost) if targets else None
-            results.append(() if number is None else (ordered[number],) if number else targets)
-        return results[0], results[1]
+        if not targets:
+            return ()
+        request = self._request(traffic, asker, targets, is_draft=is_draft)
+        number = (self._limits.after if is_draft else self._limits.before).admit(traffic, request)
+        if number is None:
+            return ()
+        return (request.targets[number],) if number else targets
+
+    def _request(self, traffic: Traffic, asker: Asker, targets: Targets, *, is_draft: bool) -> LimitedRequest:
+        assert traffic.recorded is not None, "limits are counted one request after the other"
+        ordered = _in_order(traffic, targets)
+        cost = self._costs.for_limits(traffic, ordered, is_draft=is_draft)
+        return LimitedRequest(asker.key, asker.caller, ordered, cost, traffic.recorded.at, traffic.recorded.seconds)
 
     def _guarded(self, traffic: Traffic, caller: Caller, judgement: Judgement) -> Judgement:
         assert self._guardrails is not None

@@ -84,7 +84,7 @@ class WhatIfAttributes(Attributes):
     delete = Read(_unread, DELETIONS, required=False, help_text="Ids of rows that would not be there.")
 
 
-class Drafted(serializers.Field):
+class Drafted(serializers.Field[JsonObject, Any, Any, WhatIf]):
     """A part of the draft, as it was sent."""
 
     def __init__(self, schema: JsonObject) -> None:
@@ -95,7 +95,7 @@ class Drafted(serializers.Field):
         return value.get(str(self.field_name), {} if self.schema is DELETIONS else [])
 
 
-class Result(serializers.Field):
+class Result(serializers.Field[JsonObject, Any, Any, WhatIf]):
     """What came of it; lists leave it out."""
 
     schema = RESULT
@@ -105,7 +105,7 @@ class Result(serializers.Field):
         return None if getattr(view, "action", None) == "list" else value
 
 
-class WhatIfSerializer(serializers.ModelSerializer):
+class WhatIfSerializer(serializers.ModelSerializer[WhatIf]):
     """A draft that is tried on recorded requests. `error` says why one has failed."""
 
     state = serializers.ChoiceField(State.choices)

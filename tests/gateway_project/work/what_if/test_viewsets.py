@@ -309,10 +309,13 @@ def test_only_so_many_run_and_are_kept(admin, allowed, monkeypatch):
     assert WhatIf.objects.count() == services.MAX_KEPT_OF_USER
 
 
+def two_waiting():
+    period = {"start": MOMENT, "end": MOMENT + timedelta(days=1)}
+    return [begin_what_if(user_id=1, user_name="a", draft={}, **period) for _ in range(2)]
+
+
 def test_results_go_after_seven_days(db):
-    old, new = (
-        begin_what_if(user_id=1, user_name="a", start=MOMENT, end=MOMENT + timedelta(1), draft={}) for _ in "ab"
-    )
+    old, new = two_waiting()
     for what_if, days in ((old, 8), (new, 6)):
         ended_at = timezone.now() - timedelta(days=days)
         WhatIf.objects.filter(pk=what_if.pk).update(state="done", ended_at=ended_at)
@@ -321,9 +324,7 @@ def test_results_go_after_seven_days(db):
 
 
 def test_one_is_worked_on_at_a_time_and_adopted_when_its_process_dies(db):
-    first, second = (
-        begin_what_if(user_id=1, user_name="a", start=MOMENT, end=MOMENT + timedelta(1), draft={}) for _ in "ab"
-    )
+    first, second = two_waiting()
     claimed = claim_next()
     assert (claimed, claim_next()) == (first, None)
     for _ in range(services.MAX_CLAIMS - 1):
