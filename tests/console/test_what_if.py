@@ -34,6 +34,7 @@ def entries(world):
 
 def wait_for_result(window) -> str:
     """The text of the page once the comparison has ended."""
+    window.page.wait_for_selector("[data-what-if]", timeout=20_000)
     window.page.wait_for_selector("[data-ended]", timeout=60_000)
     return window.page.inner_text("[data-what-if]")
 
@@ -51,7 +52,7 @@ def test_a_draft_in_json(console, world, entries, look):
     assert window.page.get_attribute("[data-what-if]", "data-what-if") == "done"
     row = window.page.get_by_role("region", name="By user").locator("tr", has_text=world.user.username)
     assert row.locator("td").nth(2).inner_text().split()[0] == "3"
-    link = row.get_by_role("link", name=str(recorded[0].pk))
+    link = row.get_by_role("link", name=str(recorded[0].pk), exact=True)
     assert link.get_attribute("href") == f"/admin/telemetry/logentry/{recorded[0].pk}/change/"
     filters = parse_qs(urlsplit(row.get_by_role("link").first.get_attribute("href")).query)
     assert filters["user"] == [world.user.username]
@@ -114,7 +115,7 @@ def test_the_forms_of_an_alias_a_limit_and_a_price(console, world, entries):
 def test_what_is_wrong_is_said(console, world, entries):
     window = console()
     window.open("what-if/")
-    for draft, words in (("{", "not valid JSON"), ("5", "must be a JSON object"), ('{"rules": [{}]}', "rules[0].name")):
+    for draft, words in (("{", "not valid JSON"), ("5", "must be a JSON object"), ('{"rules": [{}]}', "Rules[0].name")):
         window.page.fill("[name=draft]", draft)
         window.page.get_by_role("button", name="Try it").click()
         stand_still(window.page)
@@ -131,7 +132,7 @@ def test_one_that_runs_is_cancelled(console, administrator):
     busy, row = (
         WhatIf.objects.create(
             start=now - timedelta(days=1), end=now, draft={}, user_name="<b>", claim=claim,
-            claimed_until=claim and now + timedelta(minutes=5) or None,
+            claimed_until=now + timedelta(minutes=5) if claim else None,
         )
         for claim in ("held", "")
     )  # fmt: skip

@@ -38,12 +38,20 @@ def draft_of(table: str, data: QueryDict, row_id: int | None) -> tuple[JsonObjec
     drafting = DRAFTINGS[table]
     row = drafting.model._default_manager.filter(pk=row_id).first() if row_id else None
     form = _unsaved(drafting.form)(data, instance=row)
-    for name in (*(drafting.fixed if row is not None else ()), "valid_from"):
+    for name in _fixed(form, drafting, row):
         form.fields.pop(name, None)
     if not form.is_valid():
         return {}, " ".join(_problems(form))
     document = drafting.document(form.cleaned_data, row)
     return {drafting.kind: [document | ({"id": row.pk} if row is not None else {})]}, ""
+
+
+def _fixed(form: ServiceForm, drafting: Drafting, row: Model | None) -> tuple[str, ...]:
+    """The fields that are not of the form that was sent: those that cannot be changed, or do not matter for the row."""
+    if row is None:
+        return ("valid_from",)
+    absent = (name for name, field in form.fields.items() if field.required and name not in form.data)
+    return (*drafting.fixed, *absent, "valid_from")
 
 
 def _unsaved(form: type[ServiceForm]) -> type[ServiceForm]:
@@ -90,8 +98,9 @@ def _limit(values: Mapping[str, Any], row: Limit | None) -> JsonObject:
         place = {f"{subject}Id": values[subject].pk, "measure": measure, "window": window}
     else:
         place = {f"{row.subject_kind}Id": row.subject.pk, "measure": row.measure, "window": row.window}
-    options = {"strict": values["is_strict"], "unpriced": values["unpriced"]}
-    return place | options | {"amount": _text(values["amount"]), "unpricedPrice": _text(values["unpriced_price"] or 0)}
+    unpriced = {name: values[name] for name in ("unpriced",) if name in values}
+    price = {"unpricedPrice": _text(values["unpriced_price"])} if values.get("unpriced_price") is not None else {}
+    return place | unpriced | price | {"strict": values["is_strict"], "amount": _text(values["amount"])}
 
 
 def _price(values: Mapping[str, Any], row: ModelPrice | None) -> JsonObject:
