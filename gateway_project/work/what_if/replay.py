@@ -77,13 +77,13 @@ class Replay:
             self._outcome.skip(traffic)
             return
         key = self._keys.get(traffic.key_id or 0)
-        before, after = self._judge(traffic, caller, key)
+        before, after = self.judge(traffic, caller, key)
         judgement = self._limited(traffic, caller, key, before, after)
         if self._guardrails is not None and judgement.change is not Change.DENIED and after:
             judgement = self._guarded(traffic, caller, judgement)
         self._outcome.count(traffic, Party(caller.id, caller.name, caller.group_ids), judgement)
 
-    def _judge(self, traffic: Traffic, caller: Caller, key: KeySnapshot | None) -> tuple[Targets, Targets]:
+    def judge(self, traffic: Traffic, caller: Caller, key: KeySnapshot | None) -> tuple[Targets, Targets]:
         """The targets that may serve the request: now, and with the draft."""
         tags = tuple(sorted(traffic.tags.items())) if traffic.tags else ()
         place = (traffic.user_id, traffic.key_id, traffic.model, tags)
