@@ -37,12 +37,10 @@ def judged(environ, body, parts, snapshot):
 
 
 def traffic_of(exchange, targets):
-    key = exchange.identity.key
-    provider_id, served = targets[0].key if targets else (None, "")
-    return Traffic(
-        exchange.identity.caller.id, None if key is None else key.id, exchange.model, exchange.options.tags, provider_id,
-        served, False, "USD", 1, Usage(1, 0, 0, 1, 0), 1, Decimal(1), 1,
-    )  # fmt: skip
+    caller, key, tags = exchange.identity.caller, exchange.identity.key, exchange.options.tags
+    served = targets[0].key if targets else (None, "")
+    whose = caller.id, None if key is None else key.id, exchange.model, tags
+    return Traffic(*whose, *served, False, "USD", 1, Usage(1, 0, 0, 1, 0), 1, Decimal(1), 1)
 
 
 def expected_change(before, after):
