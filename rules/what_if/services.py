@@ -41,6 +41,8 @@ def cancel_what_if(what_if: WhatIf) -> None:
 
 def claim_next() -> WhatIf | None:
     """The next one to work on, claimed for this process; None if none waits, or while another process works on one."""
+    if not WhatIf.objects.running().exists():  # as it is nearly always
+        return None
     now = timezone.now()
     _release_abandoned(now)
     if WhatIf.objects.claimed(now).exists():

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 from providers.formats import Usage
 from telemetry.models import CacheStatus, EntryType, LogEntry
 
-PART = timedelta(hours=6)
+PART, SHORTEST_PART, PARTS = timedelta(hours=6), timedelta(minutes=1), 20
 CHUNK = 2000  # entries that are read at once
 COLUMNS = ("user_id", "key_id", "model", "tags", "provider_id", "served_model", "cache_status", "currency")
 BUCKETS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
@@ -55,11 +55,11 @@ class Traffic(NamedTuple):
 
 
 def parts_of(start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
-    """The period in parts that are read one by one."""
-    parts = []
+    """The period in parts that are read one by one: enough to see how far it is, none longer than PART."""
+    parts, length = [], min(PART, max((end - start) / PARTS, SHORTEST_PART))
     while start < end:
-        parts.append((start, min(start + PART, end)))
-        start += PART
+        parts.append((start, min(start + length, end)))
+        start += length
     return parts
 
 
