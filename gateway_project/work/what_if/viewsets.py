@@ -6,7 +6,6 @@ from rest_framework.response import Response
 from gateway_project.api.filters import ChoiceFilter
 from gateway_project.api.response_specs import ResponseSpec
 from gateway_project.api.viewsets import CreateMixin, DestroyMixin, ListMixin
-from gateway_project.errors import Conflict
 from gateway_project.json_types import JsonObject
 from gateway_project.work.what_if.beginning import begin
 from gateway_project.work.what_if.serializers import WhatIfAttributes, WhatIfSerializer
@@ -23,9 +22,7 @@ class WhatIfViewSet(ListMixin[WhatIf], CreateMixin[WhatIf], DestroyMixin[WhatIf]
     queryset = WhatIf.objects.all()
     serializer_class = WhatIfSerializer
     create_attributes = WhatIfAttributes
-    response_specs = {
-        "create": ResponseSpec(status=202, headers={"WhatIfId": "The id of the row."}, errors=(Conflict,)),
-    }
+    response_specs = {"create": ResponseSpec(status=202)}
     filters = {"state": ChoiceFilter("state", State.values)}
 
     def get_queryset(self) -> WhatIfQuerySet[WhatIf]:
