@@ -92,7 +92,7 @@ class Drafted(serializers.Field[JsonObject, Any, Any, WhatIf]):
         super().__init__(source="draft", read_only=True)
 
     def to_representation(self, value: JsonObject) -> Any:
-        return value.get(str(self.field_name), {} if self.schema is DELETIONS else [])
+        return value.get(str(self.field_name), {} if self.schema["type"] == "object" else [])
 
 
 class Result(serializers.Field[JsonObject, Any, Any, WhatIf]):

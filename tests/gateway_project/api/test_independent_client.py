@@ -1,5 +1,6 @@
 """A client of JSON:API that knows nothing of the gateway reads every list, follows its pages, and reports errors."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -16,7 +17,7 @@ from providers.services import add_credential, create_provider, set_price
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
 from rules.guardrails.services import create_guardrail
-from rules.models import Rule
+from rules.models import Rule, WhatIf
 from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
 from tests.support.management import new_user
@@ -50,6 +51,7 @@ def rows(ann, first_provider):
         update_rule(Rule.objects.order_by("pk")[0], description=f"version {number}")
         create_alias(name=f"alias {number}", targets=[TargetDraft(first_provider.pk, f"m{number}")])
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
+        WhatIf.objects.create(start=HOUR, end=HOUR + timedelta(hours=1))
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
         record(Actor(), "update", "rules", number)

@@ -19,7 +19,7 @@ from tests.gateway_project.work.explain.test_same_decision import RandomWorld, e
 pytestmark = pytest.mark.either_store
 __all__ = ["gateway"]
 
-REQUESTS, CHANGES = 10_000, 50
+REQUESTS, CHANGES = 22_000, 50
 
 
 def judged(environ, body, parts, snapshot):
@@ -70,5 +70,5 @@ def test_ten_thousand_requests_are_judged_alike(gateway):
             change = change_of(traffic, *judgement)
             assert change is expected_change(now, drafted)
             changes[change] += 1
-    assert sum(changes.values()) > REQUESTS / 2
+    assert sum(changes.values()) > 10_000  # the others were refused before rules were asked
     assert min(changes[change] for change in (Change.ALLOWED, Change.DENIED, Change.REROUTED)) > REQUESTS / 100
