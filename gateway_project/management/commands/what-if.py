@@ -15,7 +15,7 @@ from gateway_project.errors import GatewayError
 from gateway_project.json_types import JsonObject
 from gateway_project.progress import Progress
 from gateway_project.work.what_if.drafts import read_draft
-from gateway_project.work.what_if.outcome import COUNTED, Outcome
+from gateway_project.work.what_if.outcome import COUNTED
 from gateway_project.work.what_if.running import compare, result_of, run_claimed
 from rules.what_if.models import WhatIf
 
@@ -50,27 +50,28 @@ class Command(BaseCommand):
             raise CommandError("Name a file with the draft, or - for the standard input.")
         if not 1 <= options["days"] <= MAX_DAYS:
             raise CommandError(f"--days must be from 1 to {MAX_DAYS}.")
-        outcome = self._outcome(options["file"], options["days"])
+        result = self._result(options["file"], options["days"])
         if options["json"]:
-            self.stdout.write(json.dumps(result_of(outcome), indent=2))
+            self.stdout.write(json.dumps(result, indent=2))
         else:
-            self._write(outcome, options["days"])
+            self._write(result, options["days"])
 
-    def _outcome(self, file: str, days: int) -> Outcome:
+    def _result(self, file: str, days: int) -> JsonObject:
         progress, end = Progress(self.stderr), timezone.now()
+        start = end - timedelta(days=days)
         try:
             draft = read_draft(_document(file))
-            return compare(draft, end - timedelta(days=days), end, lambda done: progress.show(f"{done:.0%}"))
+            outcome = compare(draft, start, end, lambda done: progress.show(f"{done:.0%}"))
+            return result_of(outcome, start, end)
         except GatewayError as error:
             raise CommandError(error.sentence) from error
         finally:
             progress.clear()
 
-    def _write(self, outcome: Outcome, days: int) -> None:
-        document = result_of(outcome)
+    def _write(self, document: JsonObject, days: int) -> None:
         self.stdout.write(f"Of {document['requests']:,} requests of the last {days} days:")
         for change in COUNTED:
-            self.stdout.write(f"  {document[change.value]:,} {WORDS[change.value]}{_examples(outcome, change)}")
+            self.stdout.write(f"  {document[change.value]:,} {WORDS[change.value]}{_examples(document, change.value)}")
         self.stdout.write(f"Cost: {_money(document['costBefore'])} before, {_money(document['costAfter'])} after.")
         for row in document["byUser"]:
             self.stdout.write(f"User {row['userName']}: {_counts(row)}")
@@ -104,8 +105,8 @@ def _document(file: str) -> object:
         raise CommandError(f"The draft cannot be read: {error}") from error
 
 
-def _examples(outcome: Outcome, change: Any) -> str:
-    ids = outcome.examples[change]
+def _examples(document: JsonObject, change: str) -> str:
+    ids = document["examples"][change]
     return f" (entries {', '.join(map(str, ids[:5]))})" if ids else ""
 
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from urllib.parse import urlencode
 
 from accounts.models import Group
 from gateway_project.background import BackgroundThread
@@ -18,10 +19,13 @@ from gateway_project.work.what_if.replay import Cancelled, Replay
 from gateway_project.work.what_if.snapshots import drafted
 from rules.what_if.models import WhatIf
 from rules.what_if.services import fail_what_if, finish_what_if, keep_claim, release_claim
+from telemetry.models import EntryType
 
 log = logging.getLogger("gateway.tasks")
 
 BEAT_SECONDS = 2.0
+# Of the rows of a result, the member that says whose they are, and the filter of the log for it.
+LOG_FILTERS = (("byUser", "userId", "id"), ("byGroup", "groupId", "groupId"), ("byModel", "model", "search"))
 BROKEN = "An error of the gateway ended it. The log of the process has it."
 
 
@@ -52,9 +56,14 @@ def compare(draft: Draft, start: datetime, end: datetime, report: Callable[[floa
     return replay.run(start, end)
 
 
-def result_of(outcome: Outcome) -> JsonObject:
-    """The outcome as data, with the names of groups."""
-    return outcome.document(dict(Group.objects.filter(pk__in=outcome.groups).values_list("pk", "name")))
+def result_of(outcome: Outcome, start: datetime, end: datetime) -> JsonObject:
+    """The outcome as data, with the names of groups, and in each row the path of its requests in the log."""
+    result = outcome.document(dict(Group.objects.filter(pk__in=outcome.groups).values_list("pk", "name")))
+    period = {"type": EntryType.WORK_REQUEST.value, "start": start.isoformat(), "end": end.isoformat()}
+    for rows, member, parameter in LOG_FILTERS:
+        for row in result[rows]:
+            row["log"] = f"/logs/?{urlencode(period | {parameter: row[member]})}"
+    return result
 
 
 def run_claimed(what_if: WhatIf) -> None:
@@ -63,7 +72,7 @@ def run_claimed(what_if: WhatIf) -> None:
     heartbeat.start()
     try:
         outcome = compare(read_draft(what_if.draft), what_if.start, what_if.end, heartbeat.report)
-        finish_what_if(what_if.claim, result_of(outcome))
+        finish_what_if(what_if.claim, result_of(outcome, what_if.start, what_if.end))
     except Cancelled:
         pass  # whoever cancelled it has written that
     except GatewayError as error:

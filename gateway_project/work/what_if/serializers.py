@@ -37,7 +37,8 @@ COUNTS: JsonObject = {
 
 
 def _rows(**members: JsonObject) -> JsonObject:
-    return {"type": "array", "items": {"type": "object", "properties": {**members, **COUNTS}}}
+    log = {"log": {"type": "string", "description": "The path of these requests in the log."}}
+    return {"type": "array", "items": {"type": "object", "properties": {**members, **COUNTS, **log}}}
 
 
 RESULT: JsonObject = {

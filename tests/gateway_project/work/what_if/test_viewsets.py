@@ -100,6 +100,8 @@ def test_it_is_begun_worked_on_and_read(admin, served, bob, provider):
     (user,), (model,) = result["byUser"], result["byModel"]
     assert (user["userId"], user["userName"], user["newlyDenied"]) == (bob.pk, "bob", 3)
     assert (model["model"], model["examples"]["newlyDenied"]) == ("m1", [entries[0].pk])
+    for row in (user, model):
+        assert [one["id"] for one in admin.rows(row["log"])] == [one.pk for one in reversed(entries)]
     assert (after["limits"], after["delete"]) == ([], {})
     assert not Rule.objects.filter(name="no").exists()
     (listed,) = admin.rows("/what-if/?state=done")
