@@ -120,11 +120,6 @@ class Outcome:
     groups: dict[int, Counts] = field(default_factory=dict)
     models: dict[str, Counts] = field(default_factory=dict)
 
-    @property
-    def examples(self) -> dict[Change, list[int]]:
-        """Entries behind the numbers of all."""
-        return self.total.examples
-
     def skip(self, traffic: Traffic) -> None:
         """Requests that cannot be judged."""
         self.skipped += traffic.requests
