@@ -74,6 +74,7 @@ class LimitSide:
 
     def __init__(self, rows: Iterable[LimitRow], start: datetime) -> None:
         limits = [row._replace(set_at=None) for row in rows if row.amount > 0]
+        self.is_empty = not limits
         self.clock = ReplayClock(start.timestamp())
         self.book = LimitBook(limits, started_at=0.0)
         counters = Counters(clock=self.clock)

@@ -122,10 +122,11 @@ class Replay:
     def _left(self, traffic: Traffic, asker: Asker, targets: Targets, *, is_draft: bool) -> Targets:
         """Of these targets those that limits leave: all, the one that is asked if the first is full, or none."""
         assert self._limits is not None
-        if not targets:
-            return ()
+        side = self._limits.after if is_draft else self._limits.before
+        if not targets or side.is_empty:
+            return targets
         request = self._request(traffic, asker, targets, is_draft=is_draft)
-        number = (self._limits.after if is_draft else self._limits.before).admit(traffic, request)
+        number = side.admit(traffic, request)
         if number is None:
             return ()
         return (request.targets[number],) if number else targets
