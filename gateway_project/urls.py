@@ -16,6 +16,7 @@ from gateway_project.work import views
 from gateway_project.work.doors import DEPLOYED, DEPLOYMENT, ENDPOINTS, ROOTS, WORK_PATH
 from gateway_project.work.explain.recorded.viewsets import EntryExplanationViewSet
 from gateway_project.work.openapi import endpoint_operation, models_operation
+from gateway_project.work.what_if.viewsets import WhatIfViewSet
 from keys.viewsets import KeyViewSet
 from licensing.viewsets import LicenceViewSet, LimitViewSet, StatsViewSet
 from providers.viewsets import CredentialViewSet, FormatViewSet, ModelViewSet, PriceViewSet, ProviderViewSet
@@ -85,6 +86,7 @@ urlpatterns = [
     *resource(AliasViewSet),
     *resource(GuardrailViewSet),
     *resource(TrustedIssuerViewSet),
+    *resource(WhatIfViewSet),
     *resource(LimitViewSet),
     *resource(CacheViewSet),
     *resource(LogViewSet),

@@ -13,8 +13,9 @@ from rules.aliases.models import Alias, AliasTarget
 from rules.guardrails.models import Guardrail
 from rules.querysets import RuleQuerySet
 from rules.versions.models import RuleVersion
+from rules.what_if.models import WhatIf
 
-__all__ = ["AccessTest", "Alias", "AliasTarget", "Effect", "Everyone", "Guardrail", "Rule", "RuleVersion"]
+__all__ = ["AccessTest", "Alias", "AliasTarget", "Effect", "Everyone", "Guardrail", "Rule", "RuleVersion", "WhatIf"]
 MAX_PATTERN_LENGTH, MAX_DESCRIPTION_LENGTH = 1000, 10_000
 
 

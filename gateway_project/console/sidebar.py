@@ -71,6 +71,7 @@ NAVIGATION = [
         _item("Statistics", "bar_chart", "statistics"),
         _item("Playground", "science", "playground"),
         _item("Explain", "troubleshoot", "explain"),
+        _item("What if", "experiment", "what-if"),
     ),
     _section(
         "Operation",

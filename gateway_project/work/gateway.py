@@ -79,6 +79,7 @@ class Gateway:
     health_checker: BackgroundThread = field(init=False)  # likewise
     issuer_keys: BackgroundThread = field(init=False)  # likewise
     acknowledger: Acknowledger = field(init=False)  # likewise
+    what_if_starter: BackgroundThread = field(init=False)  # set by the factory, too
 
     def start(self) -> None:
         """Load the snapshot and start the threads; the database may be down."""
@@ -95,6 +96,7 @@ class Gateway:
         self.log_housekeeper.start()
         self.health_checker.start()
         self.issuer_keys.start()
+        self.what_if_starter.start()
         if self.release_feed is not None:
             self.release_feed.start()
 
@@ -129,6 +131,7 @@ class Gateway:
         self.log_housekeeper.stop()
         self.health_checker.stop()
         self.issuer_keys.stop()
+        self.what_if_starter.stop()
         if self.release_feed is not None:
             self.release_feed.stop()
         self.database_tasks.stop()

@@ -38,6 +38,7 @@ from gateway_project.work.tasks.issuer_keys import IssuerKeys
 from gateway_project.work.tasks.licence_expiry import warn_of_expiry
 from gateway_project.work.tasks.licence_uses import peak_recorder, uses_of
 from gateway_project.work.tasks.releases import UNKNOWN, ReleaseFeed
+from gateway_project.work.tasks.what_if import WhatIfStarter
 from licensing.models import Limit
 from licensing.services import note_time
 from licensing.statistics import Uses
@@ -186,6 +187,7 @@ def _add_threads(parts: Gateway) -> None:
     parts.acknowledger = Acknowledger(parts.state.acknowledgements, parts.follower, parts.watcher.cuts)
     parts.health_checker = HealthChecker(parts)
     parts.issuer_keys = IssuerKeys(parts)
+    parts.what_if_starter = WhatIfStarter()
     parts.housekeeper = PeriodicTasks("housekeeper", housekeeping(parts), every=TICK_SECONDS)
     parts.mirrors = Mirrors(partial(serve_mirrored, gateway=parts))
 

@@ -256,7 +256,7 @@ def single(row: JsonObject) -> JsonObject:
 def success_headers(route: Route, spec: ResponseSpec) -> JsonObject:
     """The operation's own headers, and those that name a created row."""
     headers = {name: header(description, required=False) for name, description in spec.headers.items()}
-    if spec.status != 201:
+    if spec.status not in (201, 202):
         return headers
     headers |= {"Location": header("The URL of the new row."), "Content-Location": header("The same URL.")}
     if route.view.id_header:

@@ -1,5 +1,6 @@
 """A client of JSON:API that knows nothing of the gateway reads every list, follows its pages, and reports errors."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -18,7 +19,7 @@ from rules.access_tests.services import create_access_test
 from rules.aliases.drafts import TargetDraft
 from rules.aliases.services import create_alias
 from rules.guardrails.services import create_guardrail
-from rules.models import Rule
+from rules.models import Rule, WhatIf
 from rules.services import create_rule, update_rule
 from telemetry.journal.batches import insert_log_entries
 from tests.support.management import new_user
@@ -54,6 +55,7 @@ def rows(ann, first_provider):
         create_trusted_issuer(name=f"issuer {number}", issuer=f"https://login{number}.example.org", audience="llm")
         create_access_test(name=f"access test {number}", user_id=user.pk, model=f"m{number}")
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
+        WhatIf.objects.create(start=HOUR, end=HOUR + timedelta(hours=1))
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
         record(Actor(), "update", "rules", number)
