@@ -1,0 +1,1 @@
+"""OpenID Connect itself: discovery, keys, the code flow and signed tokens."""
