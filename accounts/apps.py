@@ -13,8 +13,8 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         # Not a data migration: flush empties these tables too; it sends this signal and runs no migration.
         from accounts import console
-        from accounts.sso import admin  # noqa: F401  it adds its pages to the site
         from accounts.managing.groups import administered_groups
+        from accounts.sso import admin  # noqa: F401  it adds its pages to the site
         from accounts.sso.configured import login_choices
         from accounts.sso.logout import leave_provider
         from accounts.sso.models import IdentityProvider

@@ -18,8 +18,19 @@ from accounts.sso.models import FederatedLogin, Identity, IdentityProvider, Spen
 from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
 __all__ = [
-    *("Feature", "FederatedLogin", "Group", "Identity", "IdentityProvider", "Role", "Session", "SpentToken", "User"),
-    *("UserKind", "access_name", "check_name", "check_text"),
+    "Feature",
+    "FederatedLogin",
+    "Group",
+    "Identity",
+    "IdentityProvider",
+    "Role",
+    "Session",
+    "SpentToken",
+    "User",
+    "UserKind",
+    "access_name",
+    "check_name",
+    "check_text",
 ]
 LONGEST_USERNAME = 150
 MAX_PASSWORD_LENGTH = 4096

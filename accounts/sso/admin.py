@@ -143,9 +143,7 @@ class IdentityAdmin(ServiceAdmin):
         return super().get_queryset(request).select_related("user")
 
     def create(self, request: HttpRequest, values: JsonObject) -> Identity:
-        return services.link_identity(
-            user_id=values["user"].pk, issuer=values["issuer"], subject=values["subject"]
-        )
+        return services.link_identity(user_id=values["user"].pk, issuer=values["issuer"], subject=values["subject"])
 
     def destroy(self, request: HttpRequest, row: Identity) -> None:
         services.unlink_identity(row)

@@ -11,9 +11,9 @@ from django.utils import timezone
 from accounts import sessions
 from accounts.models import User
 from accounts.sso.configured import provider_of
+from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.protocol.flow import spend
 from accounts.sso.protocol.metadata import known_provider
-from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.protocol.sealing import unseal
 from accounts.sso.protocol.tokens import LEEWAY_SECONDS, LOGOUT_SECONDS, TokenRefused, read_logout_token
 from gateway_project.console.audit import LOGIN

@@ -7,9 +7,9 @@ from django.db import transaction
 
 from accounts.models import Group, Role, User
 from accounts.sso.claim_rules import GrantKind, read_rules
+from accounts.sso.models import MASK, MAX_SECRET_LENGTH, Identity, IdentityProvider
 from accounts.sso.protocol.http import is_secure
 from accounts.sso.protocol.metadata import forget_provider
-from accounts.sso.models import MASK, MAX_SECRET_LENGTH, Identity, IdentityProvider
 from gateway_project.database.names import composed
 from gateway_project.database.saving import lock_row, rows_by_id, save_or_refuse
 from gateway_project.errors import Conflict, ValidationError

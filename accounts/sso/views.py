@@ -1,4 +1,4 @@
-"""The addresses of the flow below /auth/sso/{slug}/: where it begins, where browsers come back, and reported logouts."""
+"""The addresses below /auth/sso/{slug}/: where a login begins, where browsers come back, and reported logouts."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -16,13 +16,13 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from accounts import cookies, sessions
 from accounts.console import LoginRequest
 from accounts.models import User
-from accounts.sso.protocol import flow
 from accounts.sso.configured import provider_of
 from accounts.sso.logout import PAGE_HEADERS, end_reported_sessions, landing_page
 from accounts.sso.models import FederatedLogin, IdentityProvider
 from accounts.sso.operations import BACKCHANNEL, CALLBACK, START
-from accounts.sso.provisioning import LoginRefused, user_of
+from accounts.sso.protocol import flow
 from accounts.sso.protocol.sealing import seal
+from accounts.sso.provisioning import LoginRefused, user_of
 from gateway_project.api import audit
 from gateway_project.api.documents import JSON
 from gateway_project.api.openapi.endpoints import endpoint
@@ -108,7 +108,7 @@ def _parameters(query: QueryDict) -> Mapping[str, str]:
     """The parameters of the answer; raises ValidationError if one is there twice."""
     if repeated := [name for name, values in query.lists() if len(values) > 1]:
         raise ValidationError("must be there once.", parameter=repeated[0][:100])
-    return query.dict()  # type: ignore[return-value]  # texts, since none is there twice
+    return {name: str(value) for name, value in query.items()}
 
 
 def _open_session(
@@ -161,7 +161,7 @@ def _actor(request: HttpRequest) -> audit.Actor:
 def _arrival(
     request: HttpRequest, user: User, session_id: UUID, tokens: sessions.Tokens, next_path: str
 ) -> HttpResponseBase:
-    """The answer: a page that leads on, with a session of the console; or the tokens, as POST /auth/login gives them."""
+    """A page that leads on, with a session of the console; or the tokens, as POST /auth/login gives them."""
     if next_path.startswith(CONSOLE_PATHS):
         console_request: LoginRequest = request  # type: ignore[assignment]  # with an attribute more
         console_request.login = session_id
@@ -185,5 +185,3 @@ def backchannel_logout(request: HttpRequest, slug: str) -> HttpResponseBase:
         message = f"{user.username} logged out at {provider.name}: the session ended."
         record_session_event(request, message, user=user, operation="logout")
     return HttpResponse(status=200, headers={"Cache-Control": "no-store"})
-
-

@@ -12,21 +12,23 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from hashlib import sha256
 from hmac import compare_digest
+from typing import TYPE_CHECKING
 
-from authlib.oauth2 import OAuth2Error
-from authlib.oauth2.client import OAuth2Client
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from accounts.sso.claim_rules import EMAIL_DOMAIN, claim_value, read_rules
+from accounts.sso.models import IdentityProvider, SpentToken
 from accounts.sso.protocol.http import CANNOT_BE_USED, AuthlibSession, get_json
 from accounts.sso.protocol.metadata import Metadata, known_provider
-from accounts.sso.models import IdentityProvider, SpentToken
 from accounts.sso.protocol.sealing import seal, unseal
 from accounts.sso.protocol.tokens import TokenRefused, read_id_token
 from gateway_project.errors import AuthenticationFailed, PermissionDenied, ProviderError, UpstreamError
 from gateway_project.json_types import JsonObject
 from providers.credentials import CredentialUnreadable
+
+if TYPE_CHECKING:
+    from authlib.oauth2.client import OAuth2Client
 
 log = logging.getLogger("gateway.sso")
 
@@ -140,6 +142,8 @@ def _check_issuer(metadata: Metadata, parameters: Mapping[str, str]) -> None:
 def _exchange_code(
     provider: IdentityProvider, metadata: Metadata, login: LoginInProgress, code: str
 ) -> Mapping[str, object]:
+    from authlib.oauth2 import OAuth2Error
+
     if not code or len(code) > MAX_PARAMETER_LENGTH:
         raise AuthenticationFailed(NOT_ACCEPTED)
     try:
@@ -158,7 +162,9 @@ def _exchange_code(
         raise ProviderError(CANNOT_BE_USED) from None
 
 
-def _client(provider: IdentityProvider, metadata: Metadata) -> OAuth2Client:
+def _client(provider: IdentityProvider, metadata: Metadata) -> "OAuth2Client":
+    from authlib.oauth2.client import OAuth2Client
+
     try:
         secret = provider.opened_secret()
     except CredentialUnreadable:

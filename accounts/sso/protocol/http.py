@@ -4,16 +4,18 @@ import json
 import logging
 from collections.abc import Mapping
 from threading import BoundedSemaphore
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from authlib.oauth2.auth import ClientAuth
 from django.conf import settings
 
 from gateway_project.errors import ProviderError, ServiceUnavailable, UpstreamError
 from gateway_project.json_types import JsonObject
 from gateway_project.server.proxies import is_loopback
 from providers.transport.fetching import Bounds, Fetched, fetch
+
+if TYPE_CHECKING:
+    from authlib.oauth2.auth import ClientAuth
 
 log = logging.getLogger("gateway.sso")
 
@@ -99,7 +101,7 @@ class Answer:
 class AuthlibSession:
     """In the place of a session of requests: what Authlib posts takes the checked, bounded way."""
 
-    def post(self, url: str, *, data: Mapping[str, str], headers: Mapping[str, str], auth: ClientAuth) -> Answer:
+    def post(self, url: str, *, data: Mapping[str, str], headers: Mapping[str, str], auth: "ClientAuth") -> Answer:
         """Post a form, with the credential of the client that `auth` adds."""
         address, values, body = auth.prepare("POST", url, dict(headers), urlencode(data))
         return Answer(request(address, method="POST", headers=values, body=body.encode()))

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock, Thread
-
-from joserfc.errors import JoseError
-from joserfc.jwk import Key, import_key
+from typing import TYPE_CHECKING
 
 from accounts.sso.protocol.http import CANNOT_BE_USED, get_json, is_secure
 from gateway_project.errors import ProviderError, UpstreamError
 from gateway_project.json_types import JsonObject
+
+if TYPE_CHECKING:
+    from joserfc.jwk import Key
 
 log = logging.getLogger("gateway.sso")
 
@@ -56,7 +57,7 @@ class SigningKey:
     id: str
     type: str
     algorithm: str
-    key: Key
+    key: "Key"
 
 
 class KnownProvider:
@@ -204,8 +205,10 @@ def _bad(issuer: str, reason: str) -> ProviderError:
 def _auth_method(supported: object) -> str:
     """How the client shows its secret: in the header unless the provider only takes it in the body."""
     methods = supported if isinstance(supported, list) else []
-    return "client_secret_post" if "client_secret_post" in methods and "client_secret_basic" not in methods else (
-        "client_secret_basic"
+    return (
+        "client_secret_post"
+        if "client_secret_post" in methods and "client_secret_basic" not in methods
+        else ("client_secret_basic")
     )
 
 
@@ -217,6 +220,9 @@ def read_keys(document: JsonObject) -> list[SigningKey]:
 
 
 def _key(entry: object) -> SigningKey | None:
+    from joserfc.errors import JoseError
+    from joserfc.jwk import import_key
+
     if not isinstance(entry, dict) or entry.get("use") not in (None, "sig"):
         return None
     kind, key_id, algorithm = entry.get("kty"), entry.get("kid") or "", entry.get("alg") or ""
@@ -226,7 +232,7 @@ def _key(entry: object) -> SigningKey | None:
         key = import_key({name: value for name, value in entry.items() if name in ("kty", "n", "e", "crv", "x", "y")})
     except (JoseError, ValueError, TypeError, KeyError):
         return None
-    return SigningKey(str(key_id), kind, str(algorithm), key)
+    return SigningKey(str(key_id), str(kind), str(algorithm), key)
 
 
 def _bits(number: object) -> int:

@@ -4,15 +4,14 @@ import base64
 import json
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from authlib.oauth2.claims import JWTClaims
-from authlib.oidc.core import CodeIDToken
-from joserfc import jwt
-from joserfc.errors import JoseError
-
-from accounts.sso.protocol.metadata import KEY_TYPES, known_provider
 from accounts.sso.models import MAX_SUBJECT_LENGTH
+from accounts.sso.protocol.metadata import KEY_TYPES, known_provider
 from gateway_project.json_types import JsonObject
+
+if TYPE_CHECKING:
+    from authlib.oauth2.claims import JWTClaims
 
 MAX_LENGTH = 64 * 1024
 LEEWAY_SECONDS = 60
@@ -29,6 +28,8 @@ class TokenRefused(Exception):
 
 def read_id_token(text: object, *, issuer: str, client_id: str, nonce: str, access_token: str) -> JsonObject:
     """The claims of an ID token. Raises TokenRefused and UpstreamError."""
+    from authlib.oidc.core import CodeIDToken
+
     header, claims = _verified(text, issuer, TYPES)
     parameters = {"nonce": nonce, "client_id": client_id, "access_token": access_token}
     _validate(CodeIDToken(claims, header, _expected(issuer, client_id), parameters))
@@ -40,6 +41,8 @@ def read_id_token(text: object, *, issuer: str, client_id: str, nonce: str, acce
 
 def read_logout_token(text: object, *, issuer: str, client_id: str) -> JsonObject:
     """The claims of a logout token, whose `jti` the caller checks. Raises TokenRefused and UpstreamError."""
+    from authlib.oauth2.claims import JWTClaims
+
     header, claims = _verified(text, issuer, LOGOUT_TYPES)
     _validate(JWTClaims(claims, header, {**_expected(issuer, client_id), "iat": {"essential": True}}))
     events, token_id = claims.get("events"), claims.get("jti")
@@ -70,7 +73,9 @@ def _expected(issuer: str, client_id: str) -> dict:
     return {"iss": {"essential": True, "value": issuer}, "aud": {"essential": True, "value": client_id}}
 
 
-def _validate(claims: JWTClaims) -> None:
+def _validate(claims: "JWTClaims") -> None:
+    from joserfc.errors import JoseError
+
     try:
         claims.validate(leeway=LEEWAY_SECONDS)
     except (JoseError, ValueError, TypeError, AttributeError, KeyError) as error:
@@ -86,6 +91,9 @@ def _check_audience(claims: Mapping[str, object], client_id: str) -> None:
 
 def _verified(text: object, issuer: str, types: tuple[str | None, ...]) -> tuple[JsonObject, JsonObject]:
     """Header and claims of a token that a key of the issuer has signed."""
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+
     if not isinstance(text, str) or len(text) > MAX_LENGTH or text.count(".") != 2:
         raise TokenRefused("it is not a signed token")
     header = _header(text)
