@@ -55,7 +55,6 @@ def hour(offset: float) -> int:
         {"sub": "a\x00b"},
         {"at_hash": "AAAA"},
     ],
-    ids=str,
 )
 def test_claims_that_are_not_for_this_login_are_refused(sign_on, claims):
     refused(sign_on.log_in(claims))
@@ -63,7 +62,9 @@ def test_claims_that_are_not_for_this_login_are_refused(sign_on, claims):
 
 
 @promise("A forged, foreign or expired ID token logs nobody in", target="401, no session", suite="attack")
-@pytest.mark.parametrize("kind", ["none", "None", "unsigned", "confused", "other key", "altered", "crit", "typ", "text"])
+@pytest.mark.parametrize(
+    "kind", ["none", "None", "unsigned", "confused", "other key", "altered", "crit", "typ", "text"]
+)
 def test_tokens_that_the_provider_has_not_signed_are_refused(sign_on, issuer, kind):
     forgeries = {
         "none": without_signature,
@@ -257,7 +258,9 @@ class TestBounds:
             assert response.status_code in (401, 502)
             assert other.seen == []
 
-    @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://example.com/", "ftp://127.0.0.1/", "https://a b/", 5])
+    @pytest.mark.parametrize(
+        "url", ["file:///etc/passwd", "http://example.com/", "ftp://127.0.0.1/", "https://a b/", 5]
+    )
     @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri", "end_session_endpoint"])
     def test_endpoints_of_other_schemes_are_refused(self, client, sign_on, name, url):
         sign_on.issuer.metadata[name] = url
