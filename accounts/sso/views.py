@@ -100,7 +100,7 @@ def callback(request: HttpRequest, slug: str) -> HttpResponseBase:
     authentication = flow.finish(provider, _parameters(request.GET), request.COOKIES.get(COOKIE, ""))
     user, session_id, tokens = _open_session(request, provider, authentication)
     response = _arrival(request, user, session_id, tokens, authentication.next_path)
-    response.delete_cookie(COOKIE, path=COOKIE_PATH, samesite="Lax")  # type: ignore[attr-defined]  # every one has it
+    response.delete_cookie(COOKIE, path=COOKIE_PATH, samesite="Lax")
     return response
 
 

@@ -204,7 +204,8 @@ class TestMixUp:
 @pytest.mark.parametrize(
     "path",
     ["https://evil.example/", "//evil.example/", "/\\evil.example", "\\\\evil.example", "///evil.example", "evil",
-     "javascript:alert(1)", "/\x00", "/me/\r\nX: y", "http:/evil.example", "/" + "x" * 600, " /me/", "/\t/evil.example"],
+     "javascript:alert(1)", "/\x00", "/me/\r\nX: y", "http:/evil.example", "/" + "x" * 600, " /me/",
+     "/\t/evil.example"],
 )  # fmt: skip
 def test_only_local_paths_are_gone_to(client, provider, path):
     response = client.get("/auth/sso/corp/", {"next": path})
@@ -241,8 +242,8 @@ class TestBounds:
 
     @pytest.mark.parametrize(
         "body",
-        [b"", b"[]", {"id_token": 5}, {"access_token": {}, "id_token": "a.b.c"}, {"error": "invalid_client"}, {"error": {}},
-         {"expires_in": "x", "access_token": "y"}, {"access_token": "y"}, {"error": "ü\n", "error_description": "\""}],
+        [b"", b"[]", {"id_token": 5}, {"access_token": {}, "id_token": "a.b.c"}, {"error": "invalid_client"},
+         {"error": {}}, {"expires_in": "x", "access_token": "y"}, {"access_token": "y"}, {"error": "ü\n", "error_description": "\""}],
     )  # fmt: skip
     def test_an_answer_of_the_token_endpoint_that_is_none(self, sign_on, body):
         sign_on.issuer.answers[TOKEN] = Answer(body)

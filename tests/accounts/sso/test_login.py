@@ -165,8 +165,14 @@ class TestWhoComesIn:
         assert sign_on.log_in({"preferred_username": name}).status_code in (400, 403)
         assert not User.objects.exists()
 
-    @pytest.mark.parametrize("claims", [{"email": "no address", "name": "x\x00y"}, {"email": ["a@b.c"], "name": {"a": 1}},
-                                        {"email": "x" * 300 + "@example.com", "name": "n" * 500}])  # fmt: skip
+    @pytest.mark.parametrize(
+        "claims",
+        [
+            {"email": "no address", "name": "x\x00y"},
+            {"email": ["a@b.c"], "name": {"a": 1}},
+            {"email": "x" * 300 + "@example.com", "name": "n" * 500},
+        ],
+    )
     def test_other_claims_that_cannot_be_stored_are_left_out(self, sign_on, claims):
         assert sign_on.log_in(claims).status_code == 200
         assert User.objects.get().email == ""

@@ -157,9 +157,20 @@ class TestIdentities:
 class TestConsole:
     def test_a_provider_is_made_and_changed_in_the_console(self, console):
         add = "/admin/accounts/identityprovider/add/"
-        form = {"name": "Corp", "slug": "corp", "issuer": CORP["issuer"], "client_id": "gateway", "enabled": "on",
-                "client_secret": SECRET, "scopes": "openid", "rules": "always → role user", "_seen": "",
-                "user_name_claim": "preferred_username", "display_name_claim": "name", "email_claim": "email"}  # fmt: skip
+        form = {
+            "name": "Corp",
+            "slug": "corp",
+            "issuer": CORP["issuer"],
+            "client_id": "gateway",
+            "enabled": "on",
+            "client_secret": SECRET,
+            "scopes": "openid",
+            "rules": "always → role user",
+            "user_name_claim": "preferred_username",
+            "display_name_claim": "name",
+            "email_claim": "email",
+            "_seen": "",
+        }
         response = console.post(add, {**form, "rules": "nonsense"})
         assert (response.status_code, "line 1" in response.content.decode()) == (200, True)
         assert console.post(add, form).status_code == 302
