@@ -4,6 +4,7 @@ import logging
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -17,7 +18,8 @@ from accounts.sso.protocol.metadata import known_provider
 from accounts.sso.protocol.sealing import unseal
 from accounts.sso.protocol.tokens import LEEWAY_SECONDS, LOGOUT_SECONDS, TokenRefused, read_logout_token
 from gateway_project.console.audit import LOGIN
-from gateway_project.errors import GatewayError, ValidationError
+from gateway_project.errors import AuthenticationFailed, GatewayError, ValidationError
+from gateway_project.json_types import JsonObject
 
 log = logging.getLogger("gateway.sso")
 
@@ -73,12 +75,18 @@ def end_reported_sessions(provider: IdentityProvider, token: str) -> list[User]:
     """
     try:
         claims = read_logout_token(token, issuer=provider.issuer, client_id=provider.client_id)
-        spend(f"{provider.issuer} {claims['jti']}", seconds=LOGOUT_SECONDS + 2 * LEEWAY_SECONDS)
     except TokenRefused as reason:
         log.warning("A logout token for %s was refused: %s.", provider.name, reason)
         raise ValidationError("The logout token is not valid.") from None
-    except GatewayError as error:
-        raise ValidationError("The logout token was used already.") if error.code == 401 else error from None
+    with transaction.atomic():  # if it fails, the provider may send the token again
+        return _end_sessions(provider, claims)
+
+
+def _end_sessions(provider: IdentityProvider, claims: JsonObject) -> list[User]:
+    try:
+        spend(f"{provider.issuer} {claims['jti']}", seconds=LOGOUT_SECONDS + 2 * LEEWAY_SECONDS)
+    except AuthenticationFailed:
+        raise ValidationError("The logout token was used already.") from None
     subject, session_id = str(claims.get("sub") or ""), str(claims.get("sid") or "")
     logins = FederatedLogin.objects.named_by(provider.issuer, subject=subject, session_id=session_id)
     live = logins.filter(session__expires_at__gt=timezone.now()).select_related("session__user")

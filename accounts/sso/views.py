@@ -34,7 +34,7 @@ from gateway_project.server.client_response import complete_response
 COOKIE, COOKIE_PATH = "SvcSignOn", "/auth/sso"
 BACKEND = "accounts.console.Backend"
 # Pages of these paths use the console's session; everything else uses the cookies of the management API.
-CONSOLE_PATHS = ("/admin", "/me")
+CONSOLE, CONSOLE_PATHS = "/admin/", ("/admin/", "/me/")
 MAX_NEXT_LENGTH = 500
 
 View = Callable[..., HttpResponseBase]
@@ -117,7 +117,7 @@ def _open_session(
     """A session of the user whom the provider has authenticated; raises GatewayError."""
     try:
         with transaction.atomic():
-            user = user_of(provider, authentication.claims, _actor(request))
+            user = user_of(provider, authentication.claims, _actor(request, provider))
             _refuse_from_console(user, authentication.next_path)
             session_id, tokens = sessions.start_session(
                 user, device=request.META.get("HTTP_USER_AGENT", ""), address=request.META.get("REMOTE_ADDR", "")
@@ -130,8 +130,13 @@ def _open_session(
     return user, session_id, tokens
 
 
+def _leads_to(next_path: str, prefixes: str | tuple[str, ...]) -> bool:
+    """Whether a path begins so; the slash at its end may be missing."""
+    return f"{next_path.partition('?')[0]}/".startswith(prefixes)
+
+
 def _refuse_from_console(user: User, next_path: str) -> None:
-    if next_path.startswith("/admin") and not user.is_staff and not settings.GATEWAY_USER_PAGES:
+    if _leads_to(next_path, CONSOLE) and not user.is_staff and not settings.GATEWAY_USER_PAGES:
         raise LoginRefused(
             "The console is for users with the role admin.",
             "A user without the role admin was refused by the console.",
@@ -152,17 +157,20 @@ def _remember(session_id: UUID, provider: IdentityProvider, authentication: flow
     )
 
 
-def _actor(request: HttpRequest) -> audit.Actor:
+def _actor(request: HttpRequest, provider: IdentityProvider) -> audit.Actor:
     """The provider makes these changes, on behalf of nobody here."""
-    address = request.META.get("REMOTE_ADDR", "")
-    return audit.Actor(None, getattr(request, "correlation_id", ""), address)
+    return audit.Actor(
+        correlation_id=getattr(request, "correlation_id", ""),
+        address=request.META.get("REMOTE_ADDR", ""),
+        operator=f"identity provider {provider.name}",
+    )
 
 
 def _arrival(
     request: HttpRequest, user: User, session_id: UUID, tokens: sessions.Tokens, next_path: str
 ) -> HttpResponseBase:
     """A page that leads on, with a session of the console; or the tokens, as POST /auth/login gives them."""
-    if next_path.startswith(CONSOLE_PATHS):
+    if _leads_to(next_path, CONSOLE_PATHS):
         console_request: LoginRequest = request  # type: ignore[assignment]  # with an attribute more
         console_request.login = session_id
         open_console(request, user, backend=BACKEND)

@@ -65,7 +65,8 @@ class ConsoleSite(UnfoldAdminSite):
         return super().has_permission(request) and has_live_login(request)
 
     def login(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
-        choices = sign_on_choices(request.GET.get("next") or reverse("admin:index"))
+        next_path = request.GET.get("next", "")
+        choices = sign_on_choices(next_path if next_path.startswith("/") else reverse("admin:index"))
         return super().login(request, {**(extra_context or {}), "sign_on_choices": choices})
 
     def logout(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:

@@ -243,7 +243,8 @@ class TestBounds:
     @pytest.mark.parametrize(
         "body",
         [b"", b"[]", {"id_token": 5}, {"access_token": {}, "id_token": "a.b.c"}, {"error": "invalid_client"},
-         {"error": {}}, {"expires_in": "x", "access_token": "y"}, {"access_token": "y"}, {"error": "ü\n", "error_description": "\""}],
+         {"error": {}}, {"expires_in": "x", "access_token": "y"}, {"access_token": "y"},
+         {"error": "ü\n", "error_description": "\""}],
     )  # fmt: skip
     def test_an_answer_of_the_token_endpoint_that_is_none(self, sign_on, body):
         sign_on.issuer.answers[TOKEN] = Answer(body)

@@ -16,6 +16,7 @@ from accounts.sso.models import FederatedLogin, Identity, SpentToken
 from accounts.sso.protocol import metadata
 from accounts.sso.services import link_identity, update_identity_provider
 from gateway_project.errors import AuthenticationFailed
+from telemetry.audit.models import AuditEntry
 from telemetry.models import LogEntry
 from tests.accounts.sso.conftest import SignOn, is_logged_in, registered
 from tests.support.logins import cookies_of, works
@@ -93,8 +94,11 @@ class TestARealProvider:
 
     def test_the_log_tells_of_the_login_and_of_the_new_user(self, client, mock):
         through_mock(client, mock)
-        entries = LogEntry.objects.filter(operation__in=["login", "create"]).order_by("id")
-        assert [entry.operation for entry in entries] == ["create", "login"]
+        entries = AuditEntry.objects.filter(resource__in=["auth", "users"]).order_by("id")
+        assert [(entry.action, entry.actor) for entry in entries] == [
+            ("create", "identity provider Corp"),
+            ("login", "ann"),
+        ]
 
     def test_whoever_denies_is_not_logged_in(self, client, mock):
         location = client.get("/auth/sso/corp/").headers["Location"]
@@ -151,8 +155,9 @@ class TestWhoComesIn:
         Session.objects.all().delete()
         assert sign_on.log_in().status_code == 403
         assert not Session.objects.exists()
-        entry = LogEntry.objects.filter(operation="login").latest("id")
-        assert (entry.severity, "inactive or deleted" in entry.error_message + str(entry.__dict__)) == ("warning", True)
+        entry = LogEntry.objects.latest("id")
+        assert (entry.severity, entry.username) == ("warning", "ann")
+        assert "inactive or deleted" in entry.message
 
     @pytest.mark.parametrize(
         "claims", [{"preferred_username": None}, {"preferred_username": ["ann"]}, {"preferred_username": " "}]
