@@ -9,6 +9,7 @@ from django.test import Client
 from accounts.models import Session
 from accounts.sso.models import FederatedLogin
 from accounts.sso.protocol.sealing import unseal
+from accounts.sso.services import update_identity_provider
 from telemetry.audit.models import AuditEntry
 from tests.accounts.sso.conftest import SignOn, is_logged_in
 from tests.support.management import PASSWORD
@@ -30,7 +31,8 @@ def report(client: Client, token: str) -> int:
 
 class TestHere:
     @pytest.mark.parametrize("path", ["/me/logout/", "/admin/logout/"])
-    def test_a_logout_leads_on_to_the_provider(self, client, sign_on, settings, path):
+    def test_a_logout_leads_on_to_the_provider(self, client, sign_on, provider, settings, path):
+        update_identity_provider(provider, rules="always → role admin")
         sign_on.log_in()
         token = unseal(FederatedLogin.objects.get().id_token)
         page = client.post(path).content.decode()
