@@ -27,11 +27,11 @@ def _parameter(name: str, description: str, *, place: str = "query") -> dict[str
 
 
 SLUG = _parameter("slug", "The slug of an enabled identity provider.", place="path")
-SETS_COOKIE = {"Set-Cookie": {"type": "string"}}
+SETS_COOKIE = {"Set-Cookie": {"schema": {"type": "string"}}}
 
 START = Operation(
     "Log in with an identity provider",
-    {"302": Answer("To the identity provider.", headers={"Location": {"type": "string"}, **SETS_COOKIE})},
+    {"302": Answer("To the identity provider.", headers={"Location": {"schema": {"type": "string"}}, **SETS_COOKIE})},
     tag="auth",
     who=ANYBODY,
     description="For a browser. After the login it goes to `next`, or gets the cookies that `POST /auth/login` sets.",

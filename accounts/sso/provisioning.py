@@ -119,16 +119,16 @@ def _refresh(
     """Store what the claims say now."""
     roles = _ids_of(GrantKind.ROLE, [rule.grant for rule in rules])
     groups = _ids_of(GrantKind.GROUP, [rule.grant for rule in rules])
-    given_roles = {id_ for grant, id_ in roles.items() if grant in grants}
-    given_groups = {id_ for grant, id_ in groups.items() if grant in grants}
+    granted_role_ids = {id_ for grant, id_ in roles.items() if grant in grants}
+    granted_group_ids = {id_ for grant, id_ in groups.items() if grant in grants}
     _update_user(
         identity,
-        given_roles,
+        granted_role_ids,
         managed={*roles.values(), *identity.granted_roles},
         display_name=_display_name(claims, provider),
         email=_email(claims, provider),
     )
-    _update_groups(identity, given_groups, managed={*groups.values(), *identity.granted_groups})
+    _update_groups(identity, granted_group_ids, managed={*groups.values(), *identity.granted_groups})
     identity.last_login = timezone.now()
     identity.save(update_fields=["granted_roles", "granted_groups", "last_login"])
 
@@ -149,17 +149,17 @@ def _ids_of(kind: GrantKind, grants: Collection[Grant]) -> dict[Grant, int]:
 
 
 def _update_user(
-    identity: Identity, given: set[int], *, managed: set[int], display_name: str | None, email: str | None
+    identity: Identity, granted: set[int], *, managed: set[int], display_name: str | None, email: str | None
 ) -> None:
     user = identity.user
     current = set(user.roles.values_list("pk", flat=True))
-    roles = (current - managed) | given
+    roles = (current - managed) | granted
     if roles == current and display_name in (None, user.display_name) and email in (None, user.email):
         role_ids = None
     else:
         role_ids = _store_user(user, roles, current, display_name=display_name, email=email)
-    kept = current if role_ids is None else role_ids
-    identity.granted_roles = sorted(_own_grants(given & kept, current, identity.granted_roles))
+    stored = current if role_ids is None else role_ids
+    identity.granted_roles = sorted(_own_grants(granted & stored, current, identity.granted_roles))
 
 
 def _store_user(
@@ -176,22 +176,22 @@ def _store_user(
     return roles
 
 
-def _update_groups(identity: Identity, given: set[int], *, managed: set[int]) -> None:
+def _update_groups(identity: Identity, granted: set[int], *, managed: set[int]) -> None:
     user = identity.user
     current = set(user.groups.values_list("pk", flat=True))
-    for group in Group.objects.filter(pk__in=(managed - given) & current).order_by("pk"):
+    for group in Group.objects.filter(pk__in=(managed - granted) & current).order_by("pk"):
         services.remove_member(group, user_id=user.pk)
-    for group in Group.objects.filter(pk__in=given - current).order_by("pk"):
+    for group in Group.objects.filter(pk__in=granted - current).order_by("pk"):
         try:
             services.add_member(group, user_id=user.pk)
         except NotFound:  # deleted at this moment
-            given = given - {group.pk}
-    identity.granted_groups = sorted(_own_grants(given, current, identity.granted_groups))
+            granted = granted - {group.pk}
+    identity.granted_groups = sorted(_own_grants(granted, current, identity.granted_groups))
 
 
-def _own_grants(given: set[int], current: set[int], granted: Collection[int]) -> set[int]:
+def _own_grants(granted: set[int], current: set[int], recorded: Collection[int]) -> set[int]:
     """Of what rules give now, that which they gave: what an administrator had given before stays without a rule."""
-    return {one for one in given if one not in current or one in granted}
+    return {one for one in granted if one not in current or one in recorded}
 
 
 def _display_name(claims: JsonObject, provider: IdentityProvider) -> str | None:

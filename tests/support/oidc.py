@@ -81,7 +81,7 @@ class HostileIssuer:
 
     def requests_to(self, path: str) -> int:
         """How often a path was asked for."""
-        return sum(1 for _, seen_path, _, _ in self.seen if seen_path == path)
+        return sum(1 for request in self.seen if request[1] == path)
 
     # -- Tokens ---------------------------------------------------------------------------------------
 

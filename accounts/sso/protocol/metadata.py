@@ -143,28 +143,28 @@ class KnownProvider:
             self._failed_at = self._clock()
 
 
-_known: dict[str, KnownProvider] = {}
-_known_lock = Lock()
+_registry: dict[str, KnownProvider] = {}
+_registry_lock = Lock()
 
 
 def known_provider(issuer: str) -> KnownProvider:
     """What this process remembers of an issuer that an administrator named."""
-    with _known_lock:
-        if issuer not in _known:
-            _known[issuer] = KnownProvider(issuer)
-        return _known[issuer]
+    with _registry_lock:
+        if issuer not in _registry:
+            _registry[issuer] = KnownProvider(issuer)
+        return _registry[issuer]
 
 
 def forget_provider(issuer: str) -> None:
     """Ask again at the next login."""
-    with _known_lock:
-        _known.pop(issuer, None)
+    with _registry_lock:
+        _registry.pop(issuer, None)
 
 
 def refresh_known_providers() -> None:
     """Fetch metadata and keys of those providers anew that somebody has logged in with, in a thread of its own."""
-    with _known_lock:
-        providers = list(_known.values())
+    with _registry_lock:
+        providers = list(_registry.values())
     if providers:
         Thread(target=_refresh, args=[providers], name="signing-keys", daemon=True).start()
 

@@ -22,51 +22,51 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def known(issuer, clock) -> KnownProvider:
+def remembered(issuer, clock) -> KnownProvider:
     provider = KnownProvider(issuer.url, clock=clock)
     assert [one.id for one in provider.keys("RS256", "")] == ["first"]
     return provider
 
 
-def test_what_is_new_is_not_asked_for_again(known, issuer, clock):
+def test_what_is_new_is_not_asked_for_again(remembered, issuer, clock):
     clock.now += MAX_AGE_SECONDS - 1
-    known.metadata()
-    known.keys("RS256", "first")
+    remembered.metadata()
+    remembered.keys("RS256", "first")
     assert (issuer.requests_to(DISCOVERY), issuer.requests_to(KEYS)) == (1, 1)
 
 
-def test_new_keys_are_fetched_in_the_background(known, issuer, clock):
+def test_new_keys_are_fetched_in_the_background(remembered, issuer, clock):
     issuer.published = [key("second")]
     clock.now += REFRESH_SECONDS
-    known.refresh()
+    remembered.refresh()
     assert issuer.requests_to(KEYS) == 2
-    assert [one.id for one in known.keys("RS256", "second")] == ["second"]
+    assert [one.id for one in remembered.keys("RS256", "second")] == ["second"]
     assert issuer.requests_to(KEYS) == 2
 
 
-def test_an_unknown_key_is_fetched_at_once(known, issuer):
+def test_an_unknown_key_is_fetched_at_once(remembered, issuer):
     issuer.published = [key(), key("second")]
-    assert [one.id for one in known.keys("RS256", "second")] == ["second"]
+    assert [one.id for one in remembered.keys("RS256", "second")] == ["second"]
 
 
-def test_a_provider_that_fails_is_trusted_for_a_day(known, issuer, clock):
+def test_a_provider_that_fails_is_trusted_for_a_day(remembered, issuer, clock):
     issuer.answers = dict.fromkeys((DISCOVERY, KEYS), Answer({}, status=500))
     clock.now += MAX_STALE_SECONDS - 1
-    assert known.keys("RS256", "first")
-    assert known.metadata().issuer == issuer.url
+    assert remembered.keys("RS256", "first")
+    assert remembered.metadata().issuer == issuer.url
     clock.now += 30
     with pytest.raises(ProviderError):
-        known.metadata()
+        remembered.metadata()
 
 
-def test_a_key_serves_its_own_algorithm(known):
-    assert known.keys("ES256", "first") == known.keys("EdDSA", "first") == []
-    assert known.keys("PS256", "first")
+def test_a_key_serves_its_own_algorithm(remembered):
+    assert remembered.keys("ES256", "first") == remembered.keys("EdDSA", "first") == []
+    assert remembered.keys("PS256", "first")
 
 
-def test_refreshing_all_survives_those_that_fail(known, issuer, monkeypatch, clock):
-    monkeypatch.setitem(metadata._known, issuer.url, known)
+def test_refreshing_all_survives_those_that_fail(remembered, issuer, monkeypatch, clock):
+    monkeypatch.setitem(metadata._registry, issuer.url, remembered)
     issuer.answers = dict.fromkeys((DISCOVERY, KEYS), Answer({}, status=500))
     clock.now += MAX_STALE_SECONDS
-    metadata._refresh([known])
+    metadata._refresh([remembered])
     metadata.refresh_known_providers()

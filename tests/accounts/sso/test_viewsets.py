@@ -180,8 +180,8 @@ class TestConsole:
         page = console.get(change).content.decode()
         assert row.redirect_uri in page
         assert SECRET not in page
-        seen = page.partition('name="_seen" value="')[2].partition('"')[0]
-        assert console.post(change, {**form, "client_secret": "", "name": "Other", "_seen": seen}).status_code == 302
+        digest = page.partition('name="_seen" value="')[2].partition('"')[0]
+        assert console.post(change, {**form, "client_secret": "", "name": "Other", "_seen": digest}).status_code == 302
         row.refresh_from_db()
         assert (row.name, row.opened_secret()) == ("Other", SECRET)
 

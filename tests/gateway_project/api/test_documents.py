@@ -9,6 +9,7 @@ import pytest
 
 from accounts.models import Feature, Role
 from accounts.services import create_group
+from accounts.sso.services import create_identity_provider
 from accounts.viewsets import RoleViewSet
 from gateway_project.api.audit import store_change
 from gateway_project.api.routes import routes
@@ -253,6 +254,9 @@ def test_a_change_of_nothing_changes_nothing(admin, ann, first_provider):
             name="alias", targets=[TargetDraft(first_provider.pk, "fast", match={"userId": ann.pk})]
         ),
         "guardrails": create_guardrail(name="guardrail", type="words", parameters={"words": ["cobalt"]}),
+        "identity-providers": create_identity_provider(
+            name="Corp", slug="corp", issuer="https://login.example.com", client_id="gateway", client_secret="secret-1"
+        ),
         "limits": set_limit(user=ann, measure="requests", window="day", amount=Decimal(1)),
     }
     updated = {route.path for route in routes() if route.operation == "update" and route.path.endswith("{id}/")}

@@ -7,6 +7,7 @@ from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
 from accounts.models import Feature, Group, Role
+from accounts.sso.services import create_identity_provider, link_identity
 from gateway_project.api.audit import Actor, record
 from gateway_project.api.routes import routes
 from keys.services import issue_key
@@ -50,6 +51,9 @@ def rows(ann, first_provider):
         update_rule(Rule.objects.order_by("pk")[0], description=f"version {number}")
         create_alias(name=f"alias {number}", targets=[TargetDraft(first_provider.pk, f"m{number}")])
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
+        issuer = f"https://login-{number}.example.com"
+        create_identity_provider(name=f"corp {number}", slug=f"corp-{number}", issuer=issuer, client_id="gateway")
+        link_identity(user_id=user.pk, issuer=issuer, subject="subject")
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
         record(Actor(), "update", "rules", number)
