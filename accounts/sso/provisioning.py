@@ -98,8 +98,8 @@ def _first_login(provider: IdentityProvider, claims: JsonObject, *, is_granted: 
 
 
 def _matched(provider: IdentityProvider, user: User) -> User:
-    """The local user whom the login takes over, if the settings permit it: never an admin, whoever manages users."""
-    is_powerful = user.is_admin or MANAGE_USERS in user.feature_names()
+    """The local user whom the login takes over, if the settings permit it: never somebody with power over others."""
+    is_powerful = user.is_admin or MANAGE_USERS in user.feature_names() or Group.objects.administered_by(user).exists()
     is_linked = user.identities.filter(issuer=provider.issuer).exists()
     if not provider.match_user_names or is_powerful or is_linked or not user.may_log_in:
         raise LoginRefused(

@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import Group, Role, Session, User
+from accounts.services import add_member
 from accounts.sessions import delete_all_expired, log_in
 from accounts.sso.models import FederatedLogin, Identity, SpentToken
 from accounts.sso.protocol import metadata
@@ -143,9 +144,12 @@ class TestWhoComesIn:
         new_user(username="ann", **options)
         assert sign_on.log_in().status_code == 403
 
-    def test_nor_whoever_manages_users(self, sign_on, provider):
+    @pytest.mark.parametrize("power", ["users.manage", "group"])
+    def test_nor_whoever_manages_others(self, sign_on, provider, power):
         update_identity_provider(provider, match_user_names=True)
-        new_user("users.manage", username="ann")
+        ann = new_user(*([power] if power == "users.manage" else []), username="ann")
+        if power == "group":
+            add_member(Group.objects.create(name="Team"), user_id=ann.pk, is_admin=True)
         assert sign_on.log_in().status_code == 403
 
     @pytest.mark.parametrize("change", [{"is_active": False}, {"is_deleted": True}])
