@@ -16,7 +16,7 @@ from accounts.sso.models import Identity, IdentityProvider
 from accounts.viewsets import UserViewSet
 from gateway_project.api import audit
 from gateway_project.api.access import MANAGE_USERS
-from gateway_project.database.names import composed
+from gateway_project.database.names import composed, is_clear
 from gateway_project.database.saving import save_or_refuse
 from gateway_project.errors import Conflict, NotFound, PermissionDenied
 from gateway_project.json_types import JsonObject
@@ -76,10 +76,10 @@ def _record(actor: audit.Actor, user: User, before: object) -> None:
 def _first_login(provider: IdentityProvider, claims: JsonObject, *, is_granted: bool) -> Identity:
     """The new identity of a new user, or of the user of this name."""
     name = User.normalize_username(composed(claim_text(claims, provider.user_name_claim)))
-    if not name:
+    if not name or not is_clear(name):  # PostgreSQL must not even be asked for some of them
         raise LoginRefused(
             "The identity provider does not say your user name. Tell an administrator.",
-            f"{provider.name} sends no claim {provider.user_name_claim!r}: the login was refused.",
+            f"{provider.name} sends no user name in the claim {provider.user_name_claim!r}: the login was refused.",
         )
     existing = User.objects.with_username(name).first()
     if existing is not None:

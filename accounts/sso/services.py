@@ -76,10 +76,10 @@ def _write(provider: IdentityProvider, changes: IdentityProviderChanges) -> None
         raise ValidationError("must be an https address without a query.", field="issuer")
     if "openid" not in provider.scopes.split():
         raise ValidationError("must contain openid.", field="scopes")
-    if "rules" in changes:
-        _check_rules(provider.rules)
     _set_secret(provider, values.get("client_secret"), is_moved=provider.origin != former_origin)
     save_or_refuse(provider, conflict="An identity provider with this name, slug or issuer exists already.")
+    if "rules" in changes:  # last: by now it is a text that every database takes
+        _check_rules(provider.rules)
     if former_issuer:
         forget_provider(former_issuer)
 
