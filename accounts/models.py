@@ -14,8 +14,24 @@ from django.utils import timezone
 
 from accounts.builtin import ADMIN_ROLE, RISKS
 from accounts.querysets import FeatureQuerySet, GroupQuerySet, RoleQuerySet, SessionQuerySet, UserQuerySet
+from accounts.sso.models import FederatedLogin, Identity, IdentityProvider, SpentToken
 from gateway_project.database.names import LONGEST_FOLD, NameField, NameKeyField, SearchedField, is_clear
 
+__all__ = [
+    "Feature",
+    "FederatedLogin",
+    "Group",
+    "Identity",
+    "IdentityProvider",
+    "Role",
+    "Session",
+    "SpentToken",
+    "User",
+    "UserKind",
+    "access_name",
+    "check_name",
+    "check_text",
+]
 LONGEST_USERNAME = 150
 MAX_PASSWORD_LENGTH = 4096
 MAX_GROUP_NAME_LENGTH = 100

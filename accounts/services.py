@@ -57,6 +57,19 @@ def create_user(
 
 
 @transaction.atomic
+def create_federated_user(*, username: str, roles: Collection[str] = (USER_ROLE,)) -> User:
+    """Create a person without a password, who logs in with an identity provider.
+
+    Raises Conflict if the name exists in any case, and ValidationError.
+    """
+    user = User(username=username)
+    user.set_unusable_password()
+    save_or_refuse(user, conflict=f"A user named {user.username!r} exists already; deleted ones keep their names.")
+    user.roles.set(_roles_named(roles))
+    return user
+
+
+@transaction.atomic
 def create_service_account(
     *,
     username: str,

@@ -10,6 +10,9 @@ from django.conf import LazySettings
 from django.conf import settings as process_settings
 from django.core.checks import CheckMessage, Error, Warning
 
+from accounts.sso.claim_rules import read_rules
+from accounts.sso.protocol.http import is_secure
+from gateway_project.errors import ValidationError
 from gateway_project.server.proxies import is_loopback
 from gateway_project.settings import LOCAL_DATABASE, LOCAL_HOSTS
 from licensing.signing import KeyRefused, read_public_key
@@ -207,6 +210,26 @@ def licences_can_be_checked(settings: LazySettings) -> Iterator[CheckMessage]:
         )
 
 
+def identity_provider_is_usable(settings: LazySettings) -> Iterator[CheckMessage]:
+    if not settings.GATEWAY_OIDC_ISSUER:
+        return
+    try:
+        read_rules(settings.GATEWAY_OIDC_RULES)
+        problem = "" if settings.GATEWAY_OIDC_CLIENT_ID else "GATEWAY_OIDC_CLIENT_ID is missing"
+        if not is_secure(settings.GATEWAY_OIDC_ISSUER) or "?" in settings.GATEWAY_OIDC_ISSUER:
+            problem = "GATEWAY_OIDC_ISSUER is no https address"
+        elif "openid" not in settings.GATEWAY_OIDC_SCOPES.split():
+            problem = "GATEWAY_OIDC_SCOPES lacks openid"
+    except ValidationError as error:
+        problem = f"GATEWAY_OIDC_RULES {error.message.rstrip('.')}"
+    if problem:
+        yield Error(
+            f"Nobody could log in with the identity provider: {problem}.",
+            hint="See docs/sso.md, or unset GATEWAY_OIDC_ISSUER.",
+            id="gateway.E022",
+        )
+
+
 CHECKS = (
     debug_is_not_public,
     secrets_are_secret,
@@ -224,6 +247,7 @@ CHECKS = (
     database_options_are_known,
     redis_options_are_known,
     licences_can_be_checked,
+    identity_provider_is_usable,
 )
 
 

@@ -11,6 +11,8 @@ in AppConfig.ready(). HOOKS lists them all:
 | `delete_keys_of` | `accounts.scim.services` | `keys.services` |
 | `set_own_limits` | `keys.viewsets` | `licensing.key_limits` |
 | `has_live_login` | `gateway_project.console.site` | `accounts.console` |
+| `sign_on_choices` | `gateway_project.console.site` | `accounts.sso.configured` |
+| `leave_provider` | `gateway_project.console.site` | `accounts.sso.logout` |
 | `count_active_uses` | `licensing.statistics` | `gateway_project.work.runtime` |
 | `read_limit_statuses` | `licensing.status` | `gateway_project.work.runtime` |
 | `read_alias_routing` | `rules.aliases.routing` | `gateway_project.work.runtime` |

@@ -6,6 +6,8 @@ from django.views.generic import RedirectView
 
 from accounts.login import AuthViewSet
 from accounts.scim.views import scim_routes
+from accounts.sso import views as sign_on
+from accounts.sso.viewsets import IdentityProviderViewSet, IdentityViewSet
 from accounts.trusted_issuers.viewsets import TrustedIssuerViewSet
 from accounts.viewsets import FeatureViewSet, GroupViewSet, MemberViewSet, RoleViewSet, UserViewSet
 from gateway_project.api.openapi import views as openapi
@@ -30,6 +32,7 @@ from telemetry.audit.viewsets import AuditViewSet
 from telemetry.viewsets import CacheViewSet, LogViewSet, UnpricedViewSet, UsageViewSet
 
 MEMBERS = f"groups/(?P<group_id>{ID})/members"
+SIGN_ON = "auth/sso/(?P<slug>[a-z0-9-]{1,50})"
 
 urlpatterns = [
     re_path(r"^admin/", admin.site.urls),
@@ -65,6 +68,11 @@ urlpatterns = [
     *scim_routes(),
     path("auth/login", AuthViewSet, {"post": "login"}, name="login"),
     path("auth/logout", AuthViewSet, {"post": "logout"}, name="logout"),
+    re_path(rf"^{SIGN_ON}/?\Z", sign_on.start, name="sso"),
+    re_path(rf"^{SIGN_ON}/callback/?\Z", sign_on.callback, name="sso-callback"),
+    re_path(rf"^{SIGN_ON}/backchannel-logout/?\Z", sign_on.backchannel_logout, name="sso-backchannel-logout"),
+    *resource(IdentityProviderViewSet),
+    *resource(IdentityViewSet),
     *resource(UserViewSet),
     *resource(RoleViewSet),
     *resource(FeatureViewSet),

@@ -1,6 +1,6 @@
 """The console's site: access control, and the registry of pages that belong to no table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 
 from django.conf import settings
@@ -22,6 +22,10 @@ from gateway_project.hooks import Hook
 Page = Callable[..., HttpResponse]
 # Whether the login that the console's session belongs to is still alive.
 has_live_login: Hook[[HttpRequest], bool] = Hook("has_live_login")
+# The buttons of a login page for single sign-on, which lead to this path after the login.
+sign_on_choices: Hook[[str], Sequence[object]] = Hook("sign_on_choices")
+# Before a logout: the page that leads to the logout of the identity provider where the session began, if it did.
+leave_provider: Hook[[HttpRequest], HttpResponse | None] = Hook("leave_provider")
 
 # URL names, by prefix, of the pages that need no licence: the first page, login and logout, and the pages that are
 # needed to install a valid licence.
@@ -55,6 +59,7 @@ class ConsoleSite(UnfoldAdminSite):
     site_header = site_title = "Gateway"
     index_title = "Overview"
     enable_nav_sidebar = True
+    login_template = "console/login.html"
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
@@ -63,6 +68,16 @@ class ConsoleSite(UnfoldAdminSite):
 
     def has_permission(self, request: HttpRequest) -> bool:
         return super().has_permission(request) and has_live_login(request)
+
+    def login(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
+        next_path = request.GET.get("next", "")
+        choices = sign_on_choices(next_path if next_path.startswith("/") else reverse("admin:index"))
+        return super().login(request, {**(extra_context or {}), "sign_on_choices": choices})
+
+    def logout(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
+        further_logout = leave_provider(request) if request.method == "POST" else None
+        response = super().logout(request, extra_context)
+        return response if further_logout is None else further_logout
 
     def admin_view(self, view: Page, cacheable: bool = False) -> Page:
         return self._leading_users(super().admin_view(self._checked(self._asking_for_reason(view)), cacheable))

@@ -7,6 +7,7 @@ from functools import partial
 from django.conf import settings
 
 from accounts.sessions import delete_all_expired
+from accounts.sso.protocol.metadata import refresh_known_providers
 from gateway_project.background import PeriodicTask, PeriodicTasks
 from gateway_project.change_feed.cuts import Credential
 from gateway_project.revocation.receipts import InForce
@@ -55,6 +56,7 @@ from telemetry.metrics.counters import own_metrics
 from telemetry.retention.housekeeping import Housekeeper
 
 PEAKS_EVERY_SECONDS, EXPIRY_EVERY_SECONDS, TIME_EVERY_SECONDS, SESSIONS_EVERY_SECONDS = 5.0, 10.0, 60.0, 300.0
+SIGNING_KEYS_EVERY_SECONDS = 60.0
 
 
 _gateway: Gateway | None = None
@@ -205,6 +207,7 @@ def _database_tasks(state: SharedState) -> tuple[PeriodicTask, ...]:
         PeriodicTask(warn_of_expiry, every=EXPIRY_EVERY_SECONDS),
         PeriodicTask(note_time, every=TIME_EVERY_SECONDS),
         PeriodicTask(delete_all_expired, every=SESSIONS_EVERY_SECONDS),
+        PeriodicTask(refresh_known_providers, every=SIGNING_KEYS_EVERY_SECONDS),
     )
 
 

@@ -42,6 +42,8 @@ MISSING = "999999"
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}
 # Reviewed: all that anybody on the network may ask.
 OPEN = {"get /version/", "get /healthz", "get /readyz", "get /schema", "get /docs", "post /auth/login"}
+SIGN_ON = "/auth/sso/{slug}"
+OPEN |= {f"get {SIGN_ON}", f"get {SIGN_ON}/callback", f"post {SIGN_ON}/backchannel-logout"}
 LET_THROUGH = {200, 400, 404}
 SCIM_TOKEN = "a-token-of-the-directory-0123456789abcdef"
 STRANGER_TO_SCIM = {401, 429}  # 429: wrong tokens are counted

@@ -8,6 +8,7 @@ from jsonapi_client import Modifier, Session
 from jsonapi_client.exceptions import DocumentError
 
 from accounts.models import Feature, Group, Role
+from accounts.sso.services import create_identity_provider, link_identity
 from accounts.trusted_issuers.services import create_trusted_issuer
 from gateway_project.api.audit import Actor, record
 from gateway_project.api.routes import routes
@@ -56,6 +57,9 @@ def rows(ann, first_provider):
         create_access_test(name=f"access test {number}", user_id=user.pk, model=f"m{number}")
         create_guardrail(name=f"guardrail {number}", type="words", parameters={"words": [f"w{number}"]})
         WhatIf.objects.create(start=HOUR, end=HOUR + timedelta(hours=1))
+        issuer = f"https://login-{number}.example.com"
+        create_identity_provider(name=f"corp {number}", slug=f"corp-{number}", issuer=issuer, client_id="gateway")
+        link_identity(user_id=user.pk, issuer=issuer, subject="subject")
         set_limit(user=user, measure="requests", window="day", amount=Decimal(1))
         log(hours=number)
         record(Actor(), "update", "rules", number)
