@@ -3,6 +3,9 @@
 from typing import NamedTuple
 
 
+Timing = tuple[str, float, float]  # name, begin since the request came, and length, in milliseconds
+
+
 class LoggedAttempt(NamedTuple):
     """One sending of a request to a provider."""
 
@@ -18,6 +21,8 @@ class LoggedAttempt(NamedTuple):
     cost: str | None  # as far as it is known
     currency: str
     cost_status: str  # a value of CostStatus
+    # [name, begin, length] of each step in milliseconds; empty in entries of versions that did not measure them.
+    stages: tuple[Timing, ...] = ()
 
 
 ATTEMPT_FIELDS = LoggedAttempt._fields

@@ -1,5 +1,6 @@
 """Each sending of a request to a provider: when it began and how it ended, for the log, the metrics and the health."""
 
+from collections.abc import Iterator
 from time import perf_counter, time
 
 from gateway_project.errors import GatewayError, ProviderOverloaded, UpstreamError
@@ -21,7 +22,8 @@ MAX_LOGGED, MESSAGE_LENGTH = 20, 300
 
 def begin_attempt(exchange: Exchange, gateway: Gateway, target: Target) -> None:
     """Note that the request is being sent."""
-    exchange.attempts.sendings.append(Attempt(target, perf_counter()))
+    exchange.attempts.sendings.append(attempt := Attempt(target, perf_counter()))
+    exchange.call.times = attempt.times
     gateway.metrics.note_attempt(Began(subject_of(target)))
 
 
@@ -94,7 +96,24 @@ def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot
         None if price is None or price.amount is None else f"{price.amount:f}",
         "" if price is None else price.currency,
         "" if price is None else price.status,
+        tuple(_steps(attempt, exchange.started)),
     )
+
+
+def _steps(attempt: Attempt, zero: float) -> Iterator[tuple[str, float, float]]:
+    """The steps that the attempt came to, one after the other: connect, tls, first_byte, first_token, last_token."""
+    times, begun = attempt.times, attempt.begun
+    ends = (
+        ("connect", times.connected if times.connect_begun else 0.0),
+        ("tls", times.tls_ended),
+        ("first_byte", times.first_byte),
+        ("first_token", times.first_token),
+        ("last_token", times.last_token),
+    )
+    for name, end in ends:
+        if end:
+            yield name, _milliseconds(begun - zero), _milliseconds(max(end - begun, 0.0))
+            begun = max(end, begun)
 
 
 def _cost(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> Cost | None:

@@ -60,6 +60,7 @@ NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a req
 
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
+    begun = time.perf_counter()
     if exchange.attempts.sending is not None:
         exchange.attempts.sending.end()
     if exchange.options.body_bytes:
@@ -71,16 +72,17 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.metrics.request_ended(entry)
         return
     if exchange.is_mirror:
-        _write_mirrored(entry, exchange, gateway)
+        _write_mirrored(entry, exchange, gateway, begun)
         return
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     try:
-        _write(entry, exchange, gateway)
+        _write(entry, exchange, gateway, begun)
     except JournalFull:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
+    entry["stages"][-1] = _timing("logging", begun, time.perf_counter(), exchange.started)  # the metrics know all of it
     gateway.metrics.request_ended(entry)
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
@@ -91,13 +93,13 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.mirrors.offer(exchange, alias, alias.mirror)
 
 
-def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
+def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
     """Write the entry of a mirrored request: neither metrics of requests nor the use of keys count it."""
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     with suppress(JournalFull):
-        _write(entry, exchange, gateway)
+        _write(entry, exchange, gateway, begun)
 
 
 def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
@@ -127,8 +129,11 @@ def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
     return gateway.refusals.may_log(exchange.connection.address)
 
 
-def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
-    whole = to_record(entry | {"payload": _payload(exchange)})
+def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
+    payload = _payload(exchange)
+    # What is written cannot say how long that takes: its end is that of the preparation.
+    entry["stages"].append(_timing("logging", begun, time.perf_counter(), exchange.started))
+    whole = to_record(entry | {"payload": payload})
     number, exchange.journal_number = exchange.journal_number, None
     if number is None:
         gateway.journal.append_complete(whole)
@@ -264,11 +269,12 @@ def _asked_before(exchange: Exchange) -> list[int] | None:
 
 def stage_timings(exchange: Exchange) -> list[tuple[str, float, float]]:
     """The stages in order: name, begin since the request came, and duration; both in milliseconds."""
-    zero = exchange.started
+    return [_timing(name, begun, end, exchange.started) for name, begun, end in exchange.timings]
+
+
+def _timing(name: str, begun: float, end: float, zero: float) -> tuple[str, float, float]:
     # Whole microseconds: round() costs twice as much.
-    return [
-        (name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3) for name, begun, end in exchange.timings
-    ]
+    return name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3
 
 
 def outcome_of(error: GatewayError | None) -> str:
