@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-
 Timing = tuple[str, float, float]  # name, begin since the request came, and length, in milliseconds
 
 
