@@ -1,5 +1,6 @@
 """The attempts at providers as a log entry has them: a list for each, with these values."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 Timing = tuple[str, float, float]  # name, begin since the request came, and length, in milliseconds
@@ -21,7 +22,7 @@ class LoggedAttempt(NamedTuple):
     currency: str
     cost_status: str  # a value of CostStatus
     # [name, begin, length] of each step in milliseconds; empty in entries of versions that did not measure them.
-    stages: tuple[Timing, ...] = ()
+    stages: Sequence[Timing] = ()
 
 
 ATTEMPT_FIELDS = LoggedAttempt._fields

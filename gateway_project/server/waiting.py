@@ -4,8 +4,7 @@ import threading
 
 
 class _Wait(threading.local):
-    submitted = 0.0
-    begun = 0.0
+    span: tuple[float, float] | None = None
 
 
 _wait = _Wait()
@@ -13,10 +12,10 @@ _wait = _Wait()
 
 def note_wait(submitted: float, begun: float) -> None:
     """Note that this thread serves a connection now that was ready then."""
-    _wait.submitted, _wait.begun = submitted, begun
+    _wait.span = submitted, begun
 
 
 def take_wait() -> tuple[float, float] | None:
     """Since when and until when the request waited, once; None if no server's thread serves it."""
-    begun, _wait.begun = _wait.begun, 0.0
-    return (_wait.submitted, begun) if begun else None
+    span, _wait.span = _wait.span, None
+    return span

@@ -1,6 +1,5 @@
 """Each sending of a request to a provider: when it began and how it ended, for the log, the metrics and the health."""
 
-from collections.abc import Iterator
 from time import perf_counter, time
 
 from gateway_project.errors import GatewayError, ProviderOverloaded, UpstreamError
@@ -11,13 +10,14 @@ from gateway_project.work.gateway import Gateway
 from gateway_project.work.log.secret_masking import mask_secrets_in_message
 from gateway_project.work.snapshot.records import Snapshot, Target
 from providers.pricing.prices import NOT_KNOWN, Cost, cost
-from providers.transport.calls import End
+from providers.transport.calls import AttemptTimes, End
 from providers.transport.provider_response import NotReceived
-from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt
+from telemetry.attempts import ANSWERED, INTERRUPTED, REJECTED, LoggedAttempt, Timing
 from telemetry.metrics.attempts import Began, Failed, Subject, Succeeded
 from telemetry.metrics.sums import OTHER
 
 MAX_LOGGED, MESSAGE_LENGTH = 20, 300
+STEPS = ("connect", "tls", "first_byte", "first_token", "last_token")
 
 
 def begin_attempt(exchange: Exchange, gateway: Gateway, target: Target) -> None:
@@ -96,24 +96,20 @@ def _logged(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot
         None if price is None or price.amount is None else f"{price.amount:f}",
         "" if price is None else price.currency,
         "" if price is None else price.status,
-        tuple(_steps(attempt, exchange.started)),
+        _steps(attempt.times, attempt.begun, exchange.started),
     )
 
 
-def _steps(attempt: Attempt, zero: float) -> Iterator[tuple[str, float, float]]:
-    """The steps that the attempt came to, one after the other: connect, tls, first_byte, first_token, last_token."""
-    times, begun = attempt.times, attempt.begun
-    ends = (
-        ("connect", times.connected if times.connect_begun else 0.0),
-        ("tls", times.tls_ended),
-        ("first_byte", times.first_byte),
-        ("first_token", times.first_token),
-        ("last_token", times.last_token),
-    )
-    for name, end in ends:
+def _steps(times: AttemptTimes, begun: float, zero: float) -> list[Timing]:
+    """The steps that the attempt came to, one after the other."""
+    steps, connected = [], times.connected if times.connect_begun else 0.0
+    ends = (connected, times.tls_ended, times.first_byte, times.first_token, times.last_token)
+    for name, end in zip(STEPS, ends, strict=True):
         if end:
-            yield name, _milliseconds(begun - zero), _milliseconds(max(end - begun, 0.0))
+            # The first text may be noticed after the last piece has come.
+            steps.append((name, _milliseconds(begun - zero), _milliseconds(max(end - begun, 0.0))))
             begun = max(end, begun)
+    return steps
 
 
 def _cost(attempt: Attempt, exchange: Exchange, bill: Bill, snapshot: Snapshot) -> Cost | None:
