@@ -1,6 +1,7 @@
 """The stages of a log entry, and the steps of its attempts, as bars on one time axis."""
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from gateway_project.json_types import JsonObject
@@ -41,7 +42,7 @@ def waterfall(entry: LogEntry) -> JsonObject:
 
 
 def _parts(entry: LogEntry) -> Iterator[Part]:
-    yield Part("", "Request", entry.stages)
+    yield Part("", "Request", sorted(entry.stages, key=itemgetter(1)))
     for number, attempt in enumerate(map(_attempt, entry.provider_calls or ()), 1):
         title = f"Attempt {number}: {attempt.provider_name}"
         whole = [("whole attempt", attempt.begin_ms, attempt.duration_ms)]
