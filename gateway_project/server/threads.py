@@ -99,3 +99,21 @@ def _run(task: Callable[[], None]) -> None:
         task()
     except BaseException:  # no exception of a task may end the thread
         log.exception("A task failed.")
+
+
+class _Wait(threading.local):
+    span: tuple[float, float] | None = None
+
+
+_wait = _Wait()
+
+
+def note_wait(submitted: float, begun: float) -> None:
+    """Note since when and until when what this thread serves now has waited for it, by time.perf_counter()."""
+    _wait.span = submitted, begun
+
+
+def take_wait() -> tuple[float, float] | None:
+    """The span of note_wait(), once; None if no server's thread serves the request."""
+    span, _wait.span = _wait.span, None
+    return span

@@ -39,8 +39,7 @@ from gateway_project.server.connections.parking import (
 from gateway_project.server.proxies import TrustedProxies
 from gateway_project.server.request_ids import new_request_id
 from gateway_project.server.sockets import bound_waits
-from gateway_project.server.threads import LifoThreadPool
-from gateway_project.server.waiting import note_wait
+from gateway_project.server.threads import LifoThreadPool, note_wait
 
 log = logging.getLogger("gateway.connections")
 malformed_log = logging.getLogger("gateway.malformed")
