@@ -101,19 +101,15 @@ def _run(task: Callable[[], None]) -> None:
         log.exception("A task failed.")
 
 
-class _Wait(threading.local):
-    span: tuple[float, float] | None = None
-
-
-_wait = _Wait()
+# By thread; a threading.local would keep a dictionary for each of a thousand threads.
+_waits: dict[int, tuple[float, float]] = {}
 
 
 def note_wait(submitted: float, begun: float) -> None:
     """Note since when and until when what this thread serves now has waited for it, by time.perf_counter()."""
-    _wait.span = submitted, begun
+    _waits[threading.get_ident()] = submitted, begun
 
 
 def take_wait() -> tuple[float, float] | None:
     """The span of note_wait(), once; None if no server's thread serves the request."""
-    span, _wait.span = _wait.span, None
-    return span
+    return _waits.pop(threading.get_ident(), None)

@@ -39,6 +39,7 @@ from gateway_project.work.log.secret_masking import (
 )
 from gateway_project.work.snapshot.records import ProviderSnapshot, Snapshot
 from providers.pricing.prices import Cost
+from telemetry.attempts import Timing
 from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
 
@@ -254,7 +255,7 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     duration_ms = exchange.limits.duration_ms
     entry["duration_ms"] = round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3)
     entry["first_byte_ms"] = exchange.delivery.first_byte_ms
-    entry["stages"] = stage_timings(exchange)
+    entry["stages"] = [_timing(*timing, exchange.started) for timing in exchange.timings]
     entry["candidates"] = candidate_outcomes(exchange)
     if exchange.guarding is not None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
@@ -267,12 +268,8 @@ def _asked_before(exchange: Exchange) -> list[int] | None:
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 
 
-def stage_timings(exchange: Exchange) -> list[tuple[str, float, float]]:
-    """The stages in order: name, begin since the request came, and duration; both in milliseconds."""
-    return [_timing(name, begun, end, exchange.started) for name, begun, end in exchange.timings]
-
-
-def _timing(name: str, begun: float, end: float, zero: float) -> tuple[str, float, float]:
+def _timing(name: str, begun: float, end: float, zero: float) -> Timing:
+    """A stage's name, begin since the request came, and duration; both in milliseconds."""
     # Whole microseconds: round() costs twice as much.
     return name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3
 
