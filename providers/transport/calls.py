@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 
 USAGE_SECONDS = 2.0  # that a provider has to report the usage of an answer whose client has gone
@@ -24,6 +25,18 @@ class End(Enum):
     STOPPING = "the gateway is stopping"
     REVOKED = "the credential of the request was revoked"
     OUTPACED = "did not begin to answer before another provider did"
+
+
+@dataclass(slots=True)
+class AttemptTimes:
+    """When the steps of one sending ended, by time.perf_counter(); 0: not reached, or not needed."""
+
+    connect_begun: float = 0.0  # 0: on a kept connection
+    connected: float = 0.0
+    tls_ended: float = 0.0
+    first_byte: float = 0.0  # status and headers are here
+    first_token: float = 0.0  # of a stream: its first text is here
+    last_token: float = 0.0  # the last piece of the answer is here
 
 
 class Interrupted(Exception):
@@ -55,6 +68,7 @@ class Call:
         "phase",
         "started",
         "timeout_seconds",
+        "times",
         "total_deadline",
         "waiting_since",
         "wake",
@@ -73,6 +87,7 @@ class Call:
         self.is_abandoned = False  # whether its client has gone and only the usage is waited for
         self.owner: object = None  # whose request it serves, for those who end calls by that
         self._has_all_but_usage: Callable[[], bool] | None = None
+        self.times: AttemptTimes | None = None  # of the present attempt
         self.alarm: tuple[float, Callable[[], None]] | None = None  # when the watcher calls what, once
         self.wake: Callable[[], None] | None = None  # wakes a thread that waits for something else than a socket
 
@@ -87,6 +102,11 @@ class Call:
     def received(self) -> None:
         """The provider sent something: restart the idle time-out."""
         self.waiting_since, self.phase, self.timeout_seconds = time.monotonic(), End.IDLE, self.idle_seconds
+
+    def note_last_token(self) -> None:
+        """Note that what the provider has sent last was the end of its answer."""
+        if self.times is not None:
+            self.times.last_token = time.perf_counter() - (time.monotonic() - self.waiting_since)
 
     def overdue(self, now: float) -> End | None:
         """The deadline that has passed at this moment, None if there is none."""

@@ -40,6 +40,7 @@ from gateway_project.work.log.secret_masking import (
 )
 from gateway_project.work.snapshot.records import ProviderSnapshot, Snapshot
 from providers.pricing.prices import Cost
+from telemetry.attempts import Timing
 from telemetry.journal.files import JournalFull
 from telemetry.journal.records import empty_cache_entry, empty_log_entry, to_record
 
@@ -61,6 +62,7 @@ NOT_LOGGED = {"status": 503, "outcome": "failed"}  # how the metrics count a req
 
 def write_log(exchange: Exchange, gateway: Gateway) -> None:
     """Write the entry. Raises JournalFull only for a request that was never sent to a provider."""
+    begun = time.perf_counter()
     if exchange.attempts.sending is not None:
         exchange.attempts.sending.end()
     if exchange.options.body_bytes:
@@ -72,16 +74,17 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.metrics.request_ended(entry)
         return
     if exchange.is_mirror:
-        _write_mirrored(entry, exchange, gateway)
+        _write_mirrored(entry, exchange, gateway, begun)
         return
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     try:
-        _write(entry, exchange, gateway)
+        _write(entry, exchange, gateway, begun)
     except JournalFull:
         gateway.metrics.request_ended(entry | NOT_LOGGED)
         raise
+    entry["stages"][-1] = _timing("logging", begun, time.perf_counter(), exchange.started)  # the metrics know all of it
     gateway.metrics.request_ended(entry)
     if (error := exchange.error) is not None and _needs_message_entry(error):
         with suppress(JournalFull):  # the request itself is logged
@@ -92,13 +95,13 @@ def write_log(exchange: Exchange, gateway: Gateway) -> None:
         gateway.mirrors.offer(exchange, alias, alias.mirror)
 
 
-def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
+def _write_mirrored(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
     """Write the entry of a mirrored request: neither metrics of requests nor the use of keys count it."""
     bill = bill_of(exchange, gateway.snapshot)
     _describe_bill(entry, bill)
     _describe_attempts(entry, exchange, bill, gateway.snapshot)
     with suppress(JournalFull):
-        _write(entry, exchange, gateway)
+        _write(entry, exchange, gateway, begun)
 
 
 def write_refusal(exchange: Exchange, gateway: Gateway) -> None:
@@ -128,8 +131,11 @@ def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
     return gateway.refusals.may_log(exchange.connection.address)
 
 
-def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway) -> None:
-    whole = to_record(entry | {"payload": _payload(exchange)})
+def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
+    payload = _payload(exchange)
+    # What is written cannot say how long that takes: its end is that of the preparation.
+    entry["stages"].append(_timing("logging", begun, time.perf_counter(), exchange.started))
+    whole = to_record(entry | {"payload": payload})
     number, exchange.journal_number = exchange.journal_number, None
     if number is None:
         gateway.journal.append_complete(whole)
@@ -250,7 +256,7 @@ def _describe_result(entry: JsonObject, exchange: Exchange) -> None:
     duration_ms = exchange.limits.duration_ms
     entry["duration_ms"] = round(exchange.elapsed_ms() if duration_ms is None else duration_ms, 3)
     entry["first_byte_ms"] = exchange.delivery.first_byte_ms
-    entry["stages"] = stage_timings(exchange)
+    entry["stages"] = [_timing(*timing, exchange.started) for timing in exchange.timings]
     entry["candidates"] = candidate_outcomes(exchange)
     if exchange.guarding is not None:
         entry["guardrails"] = logged_guardrails(exchange.guarding)
@@ -263,13 +269,10 @@ def _asked_before(exchange: Exchange) -> list[int] | None:
     return list(dict.fromkeys(others))[:MAX_ASKED_BEFORE] or None
 
 
-def stage_timings(exchange: Exchange) -> list[tuple[str, float, float]]:
-    """The stages in order: name, begin since the request came, and duration; both in milliseconds."""
-    zero = exchange.started
+def _timing(name: str, begun: float, end: float, zero: float) -> Timing:
+    """A stage's name, begin since the request came, and duration; both in milliseconds."""
     # Whole microseconds: round() costs twice as much.
-    return [
-        (name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3) for name, begun, end in exchange.timings
-    ]
+    return name, (begun - zero) * 1e6 // 1 / 1e3, (end - begun) * 1e6 // 1 / 1e3
 
 
 def outcome_of(error: GatewayError | None) -> str:
