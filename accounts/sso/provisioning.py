@@ -16,6 +16,7 @@ from accounts.sso.models import Identity, IdentityProvider
 from accounts.viewsets import UserViewSet
 from gateway_project.api import audit
 from gateway_project.api.access import MANAGE_USERS
+from gateway_project.database.guarding import overriding
 from gateway_project.database.names import composed, is_clear
 from gateway_project.database.saving import save_or_refuse
 from gateway_project.errors import Conflict, NotFound, PermissionDenied
@@ -121,14 +122,15 @@ def _refresh(
     groups = _ids_of(GrantKind.GROUP, [rule.grant for rule in rules])
     granted_role_ids = {id_ for grant, id_ in roles.items() if grant in grants}
     granted_group_ids = {id_ for grant, id_ in groups.items() if grant in grants}
-    _update_user(
-        identity,
-        granted_role_ids,
-        managed={*roles.values(), *identity.granted_roles},
-        display_name=_display_name(claims, provider),
-        email=_email(claims, provider),
-    )
-    _update_groups(identity, granted_group_ids, managed={*groups.values(), *identity.granted_groups})
+    with overriding(f"The claims of {provider.name} say so."):
+        _update_user(
+            identity,
+            granted_role_ids,
+            managed={*roles.values(), *identity.granted_roles},
+            display_name=_display_name(claims, provider),
+            email=_email(claims, provider),
+        )
+        _update_groups(identity, granted_group_ids, managed={*groups.values(), *identity.granted_groups})
     identity.last_login = timezone.now()
     identity.save(update_fields=["granted_roles", "granted_groups", "last_login"])
 

@@ -62,6 +62,16 @@ def guarded_change(*parts: Access) -> Iterator[None]:
 
 
 @contextmanager
+def unguarded_trial() -> Iterator[None]:
+    """Around changes that are rolled back: no access test watches them."""
+    token = _changing.set(set())
+    try:
+        yield
+    finally:
+        _changing.reset(token)
+
+
+@contextmanager
 def overriding(text: str, **place: Unpack[Place]) -> Iterator[None]:
     """Within it, changes that break access tests are made for this reason; an empty text is none."""
     token = _override.set(Override(text, place) if text else None)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import Model
 
+from gateway_project.database.guarding import unguarded_trial
 from gateway_project.database.saving import races_as_conflicts
 from gateway_project.errors import Conflict, NotFound, ValidationError
 from gateway_project.work.what_if.drafts import ALIASES, GUARDRAILS, LIMITS, PRICES, RULES, Draft, RowDraft
@@ -50,7 +51,7 @@ DELETED_LAST = (ALIASES,)
 
 def check_draft(draft: Draft) -> None:
     """Raise ValidationError, with the place in the draft, for what could not be stored. Nothing is stored."""
-    with races_as_conflicts(), transaction.atomic():
+    with races_as_conflicts(), unguarded_trial(), transaction.atomic():
         for kind, services in SERVICES.items():
             if kind not in DELETED_LAST:
                 _delete(kind, services, draft)
