@@ -56,12 +56,12 @@ def _attempt(values: list) -> LoggedAttempt:
 def _bars(part: Part, begin: float, whole: float, comparison: Comparison | None) -> Iterator[JsonObject]:
     """Each stage with its place on the axis in percent, and what is usual."""
     for name, start, length in part.timings:
-        left = min(100 * (start - begin) / whole, 100 - MIN_PERCENT)
+        place = min(100 * (start - begin) / whole, 100 - MIN_PERCENT)
         usual = comparison.stages.get((part.kind, name)) if comparison else None
         yield {
             "name": name.replace("_", " "),
-            "left": left,
-            "width": max(min(100 * length / whole, 100 - left), MIN_PERCENT),
+            "left": place,
+            "width": max(min(100 * length / whole, 100 - place), MIN_PERCENT),
             "begin": start,
             "ms": length,
             "usual": usual,

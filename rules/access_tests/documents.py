@@ -97,11 +97,11 @@ def _text(value: object, place: str) -> str:
 
 
 def _refuse_same_names(tests: list[FileEntry]) -> None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for number, test in enumerate(tests):
-        if test.name in seen:
+        if test.name in names:
             raise ValidationError(f"{test.name!r} stands there twice.", field=f"{ROOT}[{number}].name")
-        seen.add(test.name)
+        names.add(test.name)
 
 
 def _first_line(error: Any) -> str:

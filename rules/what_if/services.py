@@ -27,8 +27,8 @@ def begin_what_if(*, user_id: int | None, user_name: str, start: datetime, end: 
     now = timezone.now()
     _check_period(start, end, now)
     _check_waiting(user_id)
-    kept = WhatIf.objects.of_user(user_id or 0).ended().values_list("pk", flat=True)[: MAX_KEPT_OF_USER - 1]
-    WhatIf.objects.of_user(user_id or 0).ended().exclude(pk__in=list(kept)).delete()
+    newest = WhatIf.objects.of_user(user_id or 0).ended().values_list("pk", flat=True)[: MAX_KEPT_OF_USER - 1]
+    WhatIf.objects.of_user(user_id or 0).ended().exclude(pk__in=list(newest)).delete()
     return WhatIf.objects.create(
         user_id=user_id, user_name=user_name, start=start, end=min(end, now), draft=draft, created_at=now
     )

@@ -61,12 +61,12 @@ STEPS = (
     Step("Send the first request", "Here, or from your own client.", "playground", _was_used),
 )
 # Whether this process has seen a request that was answered: from then on nothing is looked up.
-_seen: set[bool] = set()
+_uses: set[bool] = set()
 
 
 def first_steps() -> Sequence[TickedStep]:
     """All steps with what is done; none once a request was answered."""
-    if _seen or _was_used():
-        _seen.add(True)
+    if _uses or _was_used():
+        _uses.add(True)
         return ()
     return [TickedStep(step.title, step.reason, reverse(f"admin:{step.page}"), step.check()) for step in STEPS]

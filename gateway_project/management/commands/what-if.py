@@ -61,7 +61,7 @@ class Command(BaseCommand):
         start = end - timedelta(days=days)
         try:
             draft = read_draft(_document(file))
-            outcome = compare(draft, start, end, lambda done: progress.show(f"{done:.0%}"))
+            outcome = compare(draft, start, end, lambda share: progress.show(f"{share:.0%}"))
             return result_of(outcome, start, end)
         except GatewayError as error:
             raise CommandError(error.sentence) from error

@@ -113,12 +113,12 @@ class StoredJudge:
         self._groups = dict(Group.objects.filter(pk__in=ids).values_list("pk", "name"))
 
     def _load_keys(self) -> None:
-        wanted = {(test.user_id, test.key_name) for test in self._tests if test.key_name}
+        names = {(test.user_id, test.key_name) for test in self._tests if test.key_name}
         rows = ApiKey.objects.live().filter(
-            owner__in={owner for owner, _ in wanted}, name__in={name for _, name in wanted}
+            owner__in={owner for owner, _ in names}, name__in={name for _, name in names}
         )
         # Of a rotated key the newest secret comes last.
-        self._keys = {(key.owner_id, key.name): key for _, key in key_records(rows)} if wanted else {}
+        self._keys = {(key.owner_id, key.name): key for _, key in key_records(rows)} if names else {}
 
 
 def _is_usable(subject: Subject) -> bool:

@@ -1,14 +1,9 @@
 """Stage 9: exactly one WorkRequest entry for each request is written to the journal, whatever happened."""
 
-import hashlib
 import logging
 import time
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
-
-import orjson
-from django.conf import settings
 
 from gateway_project.errors import (
     MAX_MESSAGE_LENGTH,
@@ -30,15 +25,13 @@ from gateway_project.work.exchange import Exchange
 from gateway_project.work.failover.attempts import failure_count, logged_attempts
 from gateway_project.work.failover.outcomes import candidate_outcomes
 from gateway_project.work.gateway import Gateway
-from gateway_project.work.guardrails.reports import logged_answer, logged_guardrails
-from gateway_project.work.log.content import kept_content
+from gateway_project.work.guardrails.reports import logged_guardrails
+from gateway_project.work.log.payload import listed_answer, logged_payload
 from gateway_project.work.log.refusals import summary_entry
 from gateway_project.work.log.secret_masking import (
-    LOOK_AHEAD_BYTES,
-    mask_secrets,
     mask_secrets_in_message,
 )
-from gateway_project.work.snapshot.records import ProviderSnapshot, Snapshot
+from gateway_project.work.snapshot.records import Snapshot
 from providers.pricing.prices import Cost
 from telemetry.attempts import Timing
 from telemetry.journal.files import JournalFull
@@ -132,7 +125,7 @@ def _may_have_entry(exchange: Exchange, gateway: Gateway) -> bool:
 
 
 def _write(entry: JsonObject, exchange: Exchange, gateway: Gateway, begun: float) -> None:
-    payload = _payload(exchange)
+    payload = logged_payload(exchange)
     # What is written cannot say how long that takes: its end is that of the preparation.
     entry["stages"].append(_timing("logging", begun, time.perf_counter(), exchange.started))
     whole = to_record(entry | {"payload": payload})
@@ -173,15 +166,11 @@ def cache_record(
     assert target is not None
     entry = empty_cache_entry()
     now = time.time()
-    max_bytes = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES
-    # Others who get the answer have guardrails of their own: the cache keeps it as it is, and so no list shows it.
-    is_guarded = exchange.guarding is not None and exchange.guarding.changes_answers
-    keep_text = kept_content(exchange) == "full" and not is_guarded
     is_stream = stored.chunk_sizes is not None
-    body = _kept(stored.body, max_bytes, target.provider, is_stream=is_stream) if keep_text else b""
+    text, body = listed_answer(exchange, stored.body, target.provider, is_stream=is_stream)
     entry.update(
         request_hash=exchange.cache.key,
-        response=_text(body, len(stored.body), max_bytes) if keep_text else "",
+        response=text,
         content_type=stored.content_type,
         chunks=is_stream,
         provider_id=stored.provider_id,
@@ -196,7 +185,7 @@ def cache_record(
         cost=None if cost is None or cost.amount is None else f"{cost.amount:f}",
         currency=None if cost is None else cost.currency,
     )
-    return entry, body if keep_text else None
+    return entry, body
 
 
 def timestamp(seconds: float) -> str:
@@ -364,60 +353,3 @@ def _cut(text: str) -> str:
     """Its first SHORT_TEXT_BYTES, which take at most twice as many bytes as JSON."""
     begin = text.encode()[:SHORT_TEXT_BYTES].decode(errors="ignore")
     return begin if begin.isprintable() else "".join(one if one.isprintable() else "?" for one in begin)
-
-
-def _payload(exchange: Exchange) -> str:
-    """Request and response as JSON, as far as they are kept."""
-    kind = kept_content(exchange)
-    if kind == "none" or exchange.request is None or isinstance(exchange.error, LimitError):
-        return ""  # a client that is over a limit must not fill the disk instead
-    request, answer = (
-        exchange.request.raw,
-        exchange.answer.body if exchange.answer else b"".join(exchange.delivery.chunks),
-    )
-    is_live = exchange.attempts.stream is not None or exchange.cache.subscription is not None
-    size = exchange.delivery.size if is_live else len(answer)
-    if exchange.guarding is not None and (guarded := logged_answer(exchange.guarding)) is not None:
-        answer, size = guarded
-    if kind == "redacted":
-        is_whole = exchange.guarding is not None and len(answer) == size
-        digest = hashlib.sha256(answer) if is_whole else exchange.delivery.digest or hashlib.sha256(answer)
-        payload = {
-            "request": _fingerprint(len(request), hashlib.sha256(request)),
-            "response": _fingerprint(size, digest),
-        }
-        return orjson.dumps(payload).decode()
-    max_bytes, provider = settings.GATEWAY_LOG_PAYLOAD_MAX_BYTES // 2, exchange.target and exchange.target.provider
-    request_json = _json(_kept(request, max_bytes, provider), len(request), max_bytes)
-    # A stream of JSON lines looks like an object but is not one.
-    show = _json if not exchange.is_streamed else _string
-    body = exchange.cache.logged_body if exchange.guarding is None else None
-    body = _kept(answer, max_bytes, provider, is_stream=exchange.is_streamed) if body is None else body[:max_bytes]
-    return f'{{"request": {request_json}, "response": {show(body, size, max_bytes)}}}'
-
-
-def _fingerprint(size: int, digest: Any) -> JsonObject:
-    return {"bytes": size, "sha256": digest.hexdigest()}
-
-
-def _kept(body: bytes, max_bytes: int, provider: ProviderSnapshot | None, *, is_stream: bool = False) -> bytes:
-    """The part of a body that is kept, without credentials; they are masked before it is cut."""
-    if provider is not None:
-        body = provider.redact_body(body, max_bytes + LOOK_AHEAD_BYTES)
-    return mask_secrets(body, max_bytes, is_stream=is_stream)[:max_bytes]
-
-
-def _json(body: bytes, size: int, max_bytes: int) -> str:
-    """What is kept of a body of this size as a JSON value: unchanged if it is a JSON object, otherwise as a string."""
-    if size <= max_bytes and body[:1] == b"{" and body.rstrip()[-1:] == b"}" and body.isascii():
-        return body.decode()
-    return _string(body, size, max_bytes)
-
-
-def _string(body: bytes, size: int, max_bytes: int) -> str:
-    return orjson.dumps(_text(body, size, max_bytes)).decode()
-
-
-def _text(body: bytes, size: int, max_bytes: int) -> str:
-    text = body.decode("utf-8", "replace")
-    return text if size <= max_bytes else f"{text}… ({size} bytes)"

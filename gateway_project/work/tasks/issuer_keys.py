@@ -64,18 +64,18 @@ class IssuerKeys(BackgroundThread):
 
     def _refresh(self, issuer: IssuerSnapshot, book: IssuerBook) -> None:
         schedule, now = self._schedules[issuer.id, issuer.issuer, issuer.jwks_url], time.monotonic()
-        wanted_at = book.wanted_keys.get(issuer.id)
-        if now < (schedule.due if wanted_at is None else schedule.last_try + CLAIM_SECONDS):
+        asked_time = book.wanted_keys.get(issuer.id)
+        if now < (schedule.due if asked_time is None else schedule.last_try + CLAIM_SECONDS):
             return
         schedule.last_try = now
-        is_urgent = wanted_at is not None or schedule.has_failed or not issuer.keys
+        is_urgent = asked_time is not None or schedule.has_failed or not issuer.keys
         if claim_fetch(issuer.id, every=RETRY_SECONDS if is_urgent else REFRESH_SECONDS, now=timezone.now()):
             schedule.has_failed = not _fetch_and_store(issuer)
             schedule.due = now + (RETRY_SECONDS if schedule.has_failed else REFRESH_SECONDS) + TICK_SECONDS
             book.wanted_keys.pop(issuer.id, None)
             return
         schedule.due = now + RETRY_SECONDS
-        if wanted_at is not None and _is_fetched_since(issuer, wanted_at):
+        if asked_time is not None and _is_fetched_since(issuer, asked_time):
             book.wanted_keys.pop(issuer.id, None)
 
 

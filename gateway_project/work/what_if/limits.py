@@ -153,8 +153,8 @@ def touched_rows(draft: Draft) -> tuple[list[LimitRow], list[LimitRow]]:
         raise ValidationError(f"no row with id {min(missing)}.", field=LIMITS)
     stored = {_place(row): row for row in limit_rows(Limit.objects.all())}
     drafted = {_place(row): row for row in map(_drafted, draft.of(LIMITS))}
-    gone = {_place(row) for row in limit_rows(Limit.objects.filter(pk__in=replaced))}
-    places = drafted.keys() | gone
+    replaced_places = {_place(row) for row in limit_rows(Limit.objects.filter(pk__in=replaced))}
+    places = drafted.keys() | replaced_places
     before = [row for place in places if (row := stored.get(place) or _default(place))]
     after = [row for place in places if (row := drafted.get(place) or _default(place))]
     return before, after

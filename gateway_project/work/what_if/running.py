@@ -39,9 +39,9 @@ class Heartbeat(BackgroundThread):
     def run_once(self) -> None:
         self.is_wanted = self.is_wanted and keep_claim(self.claim, self.progress)
 
-    def report(self, done: float) -> None:
+    def report(self, share: float) -> None:
         """Note how far the work is. Raises Cancelled if nobody wants it any more."""
-        self.progress = round(done, 3)
+        self.progress = round(share, 3)
         if not self.is_wanted:
             raise Cancelled
 

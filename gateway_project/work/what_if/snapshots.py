@@ -39,8 +39,8 @@ def drafted(snapshot: Snapshot, draft: Draft) -> Snapshot:
 
 def _rules(snapshot: Snapshot, draft: Draft) -> Iterable[RuleSnapshot]:
     _require(Rule, draft, RULES)
-    gone = draft.without(RULES)
-    rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in gone}
+    deleted_ids = draft.without(RULES)
+    rules = {rule_id: rule for rule_id, rule in snapshot.rule_rows.items() if rule_id not in deleted_ids}
     for rule_id, values in _numbered(Rule, draft.of(RULES)):
         rules.pop(rule_id, None)
         if (record := _rule(rule_id, values)) is not None:
@@ -67,8 +67,8 @@ def _rule(rule_id: int, values: Mapping[str, Any]) -> RuleSnapshot | None:
 
 def _aliases(snapshot: Snapshot, draft: Draft) -> Iterable[AliasRow]:
     _require(Alias, draft, ALIASES)
-    gone = draft.without(ALIASES)
-    rows = {row.id: row for row in snapshot.alias_rows if row.id not in gone}
+    deleted_ids = draft.without(ALIASES)
+    rows = {row.id: row for row in snapshot.alias_rows if row.id not in deleted_ids}
     numbered = list(_numbered(Alias, draft.of(ALIASES)))
     ids = {row.name: row.id for row in rows.values()} | {values["name"]: alias_id for alias_id, values in numbered}
     for alias_id, values in numbered:

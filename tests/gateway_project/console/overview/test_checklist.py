@@ -12,9 +12,9 @@ from tests.telemetry.conftest import entry
 
 @pytest.fixture(autouse=True)
 def unused(db):
-    checklist._seen.clear()
+    checklist._uses.clear()
     yield
-    checklist._seen.clear()
+    checklist._uses.clear()
 
 
 def done() -> list[bool]:

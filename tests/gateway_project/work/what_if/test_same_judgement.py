@@ -56,7 +56,7 @@ def test_ten_thousand_requests_are_judged_alike(gateway):
         before = copy(world.gateway.snapshot)
         world.change()
         after = world.gateway.snapshot
-        replay = Replay(before, after, lambda done: None)
+        replay = Replay(before, after, lambda share: None)
         for _ in range(REQUESTS // CHANGES):
             environ, body = world.request()
             environ.pop("HTTP_X_SVC_PROVIDER", None)  # the log does not have it

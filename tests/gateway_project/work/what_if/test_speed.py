@@ -59,7 +59,7 @@ def test_a_million_requests(db, capsys):
     }
     for name, draft in {"rules": rules, "prices": prices, "limits": limits}.items():
         before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-        outcome = compare(read_draft(draft), START, START + timedelta(days=DAYS), lambda done: None)
+        outcome = compare(read_draft(draft), START, START + timedelta(days=DAYS), lambda share: None)
         seconds = time.process_time() - begin
         growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         with capsys.disabled():

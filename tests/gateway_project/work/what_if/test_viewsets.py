@@ -218,8 +218,8 @@ def test_prices_make_another_cost(admin, served, provider):
     result = result_of(admin, prices=[{**draft, "id": price.pk}])
     assert (result["repriced"], result["newlyDenied"]) == (2, 0)
     assert (result["costBefore"], result["costAfter"]) == ({"USD": "1"}, {"EUR": "2.04"})
-    gone = result_of(admin, delete={"prices": [price.pk]})
-    assert (gone["repriced"], gone["costAfter"], gone["unknownCosts"]) == (2, {}, 2)
+    without = result_of(admin, delete={"prices": [price.pk]})
+    assert (without["repriced"], without["costAfter"], without["unknownCosts"]) == (2, {}, 2)
 
 
 def test_prices_of_long_requests_are_theirs(admin, served, provider):
