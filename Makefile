@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait more than they compute.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+SUITE := $(BIN)/python -m tests.support.suite
 PACKAGES := accounts gateway_project keys licensing providers rules telemetry manage.py gunicorn.conf.py
 CHECKED := not end_to_end and not slow and not long and not servers and not exhaustive and not browser and not attack and not fault
 # The tests start gateways and commands by the hundred: each would compile this project anew.
@@ -41,11 +42,11 @@ test: EMBEDDED = and not either_store
 test: test-embedded test-servers  ## the whole suite: on SQLite alone, then with PostgreSQL and Redis
 
 test-embedded: $(VENV)/.installed-dev  ## the suite on SQLite and the in-process cache
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not servers and not exhaustive $(EMBEDDED)"
+	$(SUITE) pytest $(PARALLEL) -m "not slow and not servers and not exhaustive $(EMBEDDED)"
 
 test-servers: $(VENV)/.installed-dev  ## the suite with PostgreSQL and Redis (of this machine, or brought along)
-	$(BIN)/python -m tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded" --ignore tests/fault
-	$(BIN)/python -m tests.support.servers -n 3 --dist loadfile -m "not slow" tests/fault
+	$(SUITE) tests.support.servers $(PARALLEL) -m "not slow and not browser and not embedded" --ignore tests/fault
+	$(SUITE) tests.support.servers -n 3 --dist loadfile -m "not slow" tests/fault
 
 test-slow: $(VENV)/.installed-dev  ## the long fault and load tests
 	$(BIN)/python -m tests.support.servers -m slow

@@ -72,8 +72,9 @@ class TestThrottling:
         start = time.monotonic()
         codes = [by_password(nobody, username=f"more{number}").status_code for number in range(20)]
         seconds = time.monotonic() - start
+        # A machine that takes long for each refuses fewer of them.
         assert 1 <= codes.count(401) <= 3 + seconds, "at once only one a second"
-        assert set(codes) == {401, 429}
+        assert set(codes) <= {401, 429}
 
     def test_a_good_login_clears_the_accounts_failures_and_costs_none(self, nobody, ann):
         for _ in range(3):  # six of the eight failures that an address has
